@@ -1,0 +1,57 @@
+"""One source for blocking and asyncio.
+
+Every algorithm of this project is written once, as ``async def``. Beneath it stands a client that either
+answers at once (a blocking driver) or answers with something to await (an asyncio driver). Two functions
+join the two worlds:
+
+- :func:`settled` awaits what can be awaited and returns everything else as it is, so that the same line
+  serves both kinds of driver;
+- :func:`drive` runs a coroutine that never suspends, in the calling thread and without an event loop. A
+  coroutine over a blocking driver is of that kind.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class SuspendedError(RuntimeError):
+    """A coroutine that was driven without an event loop wanted to wait for one."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        name = getattr(coroutine, "__qualname__", repr(coroutine))
+        super().__init__(
+            f"{name} waits for an event loop, but was called from blocking code: "
+            "use the asyncio form (ahandle, AsyncConsumer), or give it a blocking store"
+        )
+
+
+async def settled(value: Awaitable[T] | T) -> T:
+    """Return ``value``, awaited first if it can be awaited."""
+    if hasattr(value, "__await__"):
+        return await cast("Awaitable[T]", value)
+    return cast("T", value)
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run ``coroutine`` to its end in this thread, without an event loop.
+
+    Raises:
+        SuspendedError: the coroutine tried to wait. It is closed, so its ``finally`` blocks have run.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as finished:
+        return finished.value
+    coroutine.close()
+    raise SuspendedError(coroutine)
+
+
+def blocking(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """Return the blocking form of ``function``: the same call, driven."""
+
+    def driven(*args: object, **kwargs: object) -> T:
+        return drive(function(*args, **kwargs))
+
+    return driven

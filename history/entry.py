@@ -1,0 +1,196 @@
+"""What a trigger remembers of a uuid, and the only transitions that are legal.
+
+The functions here are pure: time and fence are handed in. :class:`~history.memory.MemoryHistory` runs on them
+as they are, the model checker in the tests drives them, and the conformance suite holds the Lua scripts and
+the SQL statements to the same answers.
+
+    absent --claim--> STARTED --settle(OK | FAILED)--> COMPLETED
+                      STARTED --settle(None)---------> absent      (released)
+                      STARTED --take over------------> STARTED     (new owner, greater fence)
+                      any     --time to live over----> absent
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import blake2b
+from typing import NewType
+
+from history.message import Uuid
+
+#: A number that grows with every claim of a uuid; an effect's target may refuse a smaller one.
+Fence = NewType("Fence", int)
+
+#: How long an entry is remembered when nobody says otherwise.
+DEFAULT_TIME_TO_LIVE = timedelta(days=7)
+
+
+class State(StrEnum):
+    """Whether the service of an entry is known to have ended."""
+
+    STARTED = "started"
+    COMPLETED = "completed"
+
+
+class EntryOutcome(StrEnum):
+    """How a completed entry's service ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One remembered uuid, as the store's server saw it at ``read_at``.
+
+    ``owner`` is None where the store keeps none for completed entries. ``lease_until`` is None for an entry
+    that was claimed without a lease. All instants are aware UTC and come from the store's clock.
+    """
+
+    state: State
+    fence: Fence
+    started_at: datetime
+    expires_at: datetime
+    read_at: datetime
+    outcome: EntryOutcome | None = None
+    owner: str | None = None
+    lease_until: datetime | None = None
+    batch: bool = False
+
+    @property
+    def lease_alive(self) -> bool:
+        """Whether the owner was presumed alive when the entry was read."""
+        return (
+            self.state is State.STARTED and self.lease_until is not None and self.lease_until > self.read_at
+        )
+
+    @property
+    def age(self) -> timedelta:
+        """How long before it was read the entry was started."""
+        return self.read_at - self.started_at
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer to one claimed uuid.
+
+    ``found`` is None when the uuid is now STARTED by the claiming owner under ``fence``; otherwise it is the
+    entry that stood in the way, and ``fence`` is that entry's.
+    """
+
+    found: Entry | None
+    fence: Fence
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How one claimed uuid ended: OK or FAILED complete it, None releases it (as if never claimed)."""
+
+    uuid: Uuid
+    fence: Fence
+    outcome: EntryOutcome | None
+
+
+def digest(uuid: str) -> bytes:
+    """Return the 16 bytes under which a uuid of any length is stored.
+
+    128 bits, because a shorter digest risks a false duplicate, and a false duplicate is a lost message.
+    """
+    return blake2b(uuid.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def current(entry: Entry | None, now: datetime) -> Entry | None:
+    """Return ``entry`` as read at ``now``, or None once its time to live is over."""
+    if entry is None or entry.expires_at <= now:
+        return None
+    return replace(entry, read_at=now)
+
+
+def started(owner: str, fence: Fence, now: datetime, terms: "Terms") -> Entry:
+    """Return the entry that a claim or a take-over writes."""
+    return Entry(
+        state=State.STARTED,
+        fence=fence,
+        started_at=now,
+        expires_at=now + terms.time_to_live,
+        read_at=now,
+        owner=owner,
+        lease_until=None if terms.lease is None else now + terms.lease,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """For how long a claim holds: the lease (None: no lease) and the entry's time to live."""
+
+    lease: timedelta | None = None
+    time_to_live: timedelta = DEFAULT_TIME_TO_LIVE
+
+
+def claim(
+    entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
+) -> tuple[Entry, Claim]:
+    """Claim a uuid. Meeting one's own owner token is success: the claim was sent twice."""
+    entry = current(entry, now)
+    if entry is None:
+        entry = started(owner, fence, now, terms)
+        return entry, Claim(None, fence)
+    if entry.state is State.STARTED and entry.owner == owner:
+        return entry, Claim(None, entry.fence)
+    return entry, Claim(entry, entry.fence)
+
+
+def take_over(
+    entry: Entry | None, owner: str, *, expected_fence: Fence, fence: Fence, now: datetime, terms: Terms
+) -> tuple[Entry | None, Claim | None]:
+    """Replace a STARTED entry that still has ``expected_fence``; None where it has not.
+
+    Meeting one's own owner token is success here too.
+    """
+    entry = current(entry, now)
+    if entry is None or entry.state is not State.STARTED:
+        return entry, None
+    if entry.owner == owner:
+        return entry, Claim(None, entry.fence)
+    if entry.fence != expected_fence:
+        return entry, None
+    taken = started(owner, fence, now, terms)
+    return taken, Claim(None, fence)
+
+
+def settle(
+    entry: Entry | None, *, fence: Fence, outcome: EntryOutcome | None, now: datetime
+) -> tuple[Entry | None, bool]:
+    """Complete or release a STARTED entry with exactly this fence.
+
+    Answers whether the entry is now as asked: a settlement that is sent twice succeeds twice, a stale one
+    changes nothing.
+    """
+    entry = current(entry, now)
+    if entry is None:
+        return None, outcome is None
+    if entry.fence != fence:
+        return entry, False
+    if entry.state is State.COMPLETED:
+        return entry, entry.outcome == outcome
+    if outcome is None:
+        return None, True
+    return replace(entry, state=State.COMPLETED, outcome=outcome, lease_until=None), True
+
+
+def renew(entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime) -> tuple[Entry | None, bool]:
+    """Prolong the lease of a STARTED entry with exactly this fence."""
+    entry = current(entry, now)
+    if entry is None or entry.fence != fence or entry.state is not State.STARTED:
+        return entry, False
+    return replace(entry, lease_until=now + lease), True
+
+
+#: From state to the states that may follow; rendered into the docs.
+TRANSITIONS: Mapping[str, tuple[str, ...]] = {
+    "absent": ("STARTED",),
+    "STARTED": ("COMPLETED ok", "COMPLETED failed", "absent", "STARTED"),
+    "COMPLETED ok": ("absent",),
+    "COMPLETED failed": ("absent",),
+}

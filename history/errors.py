@@ -1,0 +1,48 @@
+"""What can go wrong below a trigger, by the caller's next move.
+
+=====================  ==========================================================
+mend the call          :class:`ConfigurationError`
+try again later        :class:`UnavailableError` (its subclasses say what is away)
+install something      :class:`MissingExtraError`
+=====================  ==========================================================
+
+Driver exceptions are translated into these once, at the edge, with the original as ``__cause__``.
+"""
+
+
+class DoubtlessError(Exception):
+    """The root of every error this project raises itself."""
+
+
+class ConfigurationError(DoubtlessError, ValueError):
+    """Something is set in a way that cannot work; the text names the setting and the remedy."""
+
+    def __init__(self, setting: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{setting}: {problem}; {remedy}")
+        self.setting = setting
+        self.problem = problem
+        self.remedy = remedy
+
+
+class MissingExtraError(ConfigurationError):
+    """A feature needs a package that is not installed."""
+
+    def __init__(self, feature: str, *, extra: str, package: str) -> None:
+        super().__init__(feature, f"needs the package {package}", f"pip install 'doubtless[{extra}]'")
+        self.extra = extra
+
+
+class UnavailableError(DoubtlessError, ConnectionError):
+    """A server did not answer; nothing is known about the last call. Transient by nature."""
+
+    def __init__(self, what: str, doing: str) -> None:
+        super().__init__(f"{what} is unavailable while {doing}")
+        self.what = what
+        self.doing = doing
+
+
+class HistoryUnavailableError(UnavailableError):
+    """The document history did not answer."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__("the document history", doing)

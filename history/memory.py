@@ -1,0 +1,287 @@
+"""The document history in memory: for tests and first steps."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    Settlement,
+    State,
+    Terms,
+    claim,
+    current,
+    digest,
+    renew,
+    settle,
+    started,
+    take_over,
+)
+from history.parking import Parked, Parking
+from history.store import BatchOwner, HistoryStats, HistoryStore, Owner, Page, ScannedEntry, SingleVerbs
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """What one trigger remembers. An entry of a batch is the batch's number, and the ledger holds its state.
+
+    A batch that was released and is opened again gets a new number, so that what it claimed before is absent.
+    """
+
+    entries: dict[bytes, Entry | int] = field(default_factory=dict[bytes, Entry | int])
+    ledger: dict[int, Entry] = field(default_factory=dict[int, Entry])
+    numbers: dict[BatchOwner, int] = field(default_factory=dict[BatchOwner, int])
+
+    def read(self, key: bytes, now: datetime) -> Entry | None:
+        held = self.entries.get(key)
+        return current(self.ledger.get(held) if isinstance(held, int) else held, now)
+
+    def read_batch(self, owner: BatchOwner, now: datetime) -> Entry | None:
+        return current(self.ledger.get(self.numbers.get(owner, 0)), now)
+
+    def write(self, key: bytes, entry: Entry | int | None) -> None:
+        if entry is None:
+            self.entries.pop(key, None)
+        else:
+            self.entries[key] = entry
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryHistory(SingleVerbs):
+    """A document history that lives and dies with its process; safe to share between threads.
+
+    ``clock`` stands for the server's clock and returns aware UTC.
+
+    Guarantee: in doubt, as long as the process lives; a restart forgets everything, so a message that is
+    redelivered after it is NEW.
+    """
+
+    def __init__(self, *, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._fence = 0
+        self._namespaces: dict[str, _Namespace] = {}
+        self._parking = MemoryParking()
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot in the same memory."""
+        return self._parking
+
+    def for_asyncio(self) -> HistoryStore:
+        """Return itself: nothing here waits."""
+        return self
+
+    async def check(self) -> Sequence[str]:
+        """Warn that nothing outlives the process."""
+        return ["the document history is in memory: it is forgotten when this process ends"]
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
+        terms = Terms(lease, time_to_live)
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            seen: set[bytes] = set()
+            claims: list[Claim] = []
+            for key in map(digest, uuids):
+                standing = space.read(key, now) if key in seen else None
+                if standing is not None:
+                    claims.append(Claim(standing, standing.fence))
+                else:
+                    claims.append(self._claim_one(space, key, owner, now, terms))
+                seen.add(key)
+            return claims
+
+    def _claim_one(self, space: _Namespace, key: bytes, owner: Owner, now: datetime, terms: Terms) -> Claim:
+        if isinstance(owner, BatchOwner):
+            return self._claim_for_batch(space, key, owner, now, terms)
+        held = space.read(key, now)
+        entry, claimed = claim(held, owner, fence=self._next_fence(), now=now, terms=terms)
+        if held is None:
+            space.write(key, entry)
+        return claimed
+
+    def _claim_for_batch(
+        self, space: _Namespace, key: bytes, owner: BatchOwner, now: datetime, terms: Terms
+    ) -> Claim:
+        batch = space.read_batch(owner, now)
+        if batch is None:
+            batch = replace(started(owner.token, self._next_fence(), now, terms), batch=True)
+            space.numbers[owner] = batch.fence
+            space.ledger[batch.fence] = batch
+        held = space.read(key, now)
+        own = space.entries.get(key) == batch.fence
+        if held is not None and not (own and held.state is State.STARTED):
+            return Claim(held, held.fence)
+        space.write(key, batch.fence)
+        return Claim(None, batch.fence)
+
+    async def take_over(
+        self,
+        trigger: str,
+        uuid: str,
+        owner: str,
+        lease: timedelta | None,
+        expected_fence: int,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Claim | None:
+        """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
+        terms = Terms(lease, time_to_live)
+        with self._lock:
+            space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
+            entry, taken = take_over(
+                space.read(key, now),
+                owner,
+                expected_fence=Fence(expected_fence),
+                fence=self._next_fence(),
+                now=now,
+                terms=terms,
+            )
+            if taken is not None:
+                space.write(key, entry)
+            return taken
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release claims whose fence still stands."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            done: list[bool] = []
+            for one in settlements:
+                key = digest(one.uuid)
+                entry, settled = settle(space.read(key, now), fence=one.fence, outcome=one.outcome, now=now)
+                if settled:
+                    space.write(key, entry)
+                done.append(settled)
+            return done
+
+    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+        """Prolong a lease whose fence still stands."""
+        with self._lock:
+            space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
+            entry, renewed = renew(space.read(key, now), fence=Fence(fence), lease=lease, now=now)
+            if renewed:
+                space.write(key, entry)
+            return renewed
+
+    async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
+        """Settle the batch's one ledger entry."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            held = space.read_batch(owner, now)
+            if held is None:
+                return outcome is None
+            entry, settled = settle(held, fence=held.fence, outcome=outcome, now=now)
+            if settled and entry is not None:
+                space.ledger[held.fence] = entry
+            elif settled:
+                del space.ledger[held.fence], space.numbers[owner]
+            return settled
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Read entries without claiming."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            return [space.read(digest(uuid), now) for uuid in uuids]
+
+    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
+        """Read a part of what the trigger remembers."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            first = int(cursor or 0)
+            keys = sorted(space.entries)[first : first + limit]
+            found = [ScannedEntry(key, entry) for key in keys if (entry := space.read(key, now)) is not None]
+            more = first + limit < len(space.entries)
+            return Page(found, str(first + limit) if more else None)
+
+    async def purge(self, trigger: str) -> int:
+        """Delete what has expired."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            gone = [key for key in space.entries if space.read(key, now) is None]
+            for key in gone:
+                del space.entries[key]
+            for owner in [owner for owner in space.numbers if space.read_batch(owner, now) is None]:
+                del space.ledger[space.numbers.pop(owner)]
+            return len(gone)
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Delete one entry whatever its state."""
+        with self._lock:
+            return self._namespace(trigger).entries.pop(digest(uuid), None) is not None
+
+    async def stats(self, trigger: str) -> HistoryStats:
+        """Count entries by state."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            states = [entry.state for key in space.entries if (entry := space.read(key, now)) is not None]
+            return HistoryStats(
+                trigger=trigger,
+                started=states.count(State.STARTED),
+                completed=states.count(State.COMPLETED),
+            )
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers seen so far."""
+        with self._lock:
+            return sorted(self._namespaces)
+
+    async def close(self) -> None:
+        """Do nothing: what is remembered stays until the process ends."""
+
+    def _namespace(self, trigger: str) -> _Namespace:
+        return self._namespaces.setdefault(trigger, _Namespace())
+
+    def _next_fence(self) -> Fence:
+        self._fence += 1
+        return Fence(self._fence)
+
+
+class MemoryParking:
+    """A parking lot that lives and dies with its process; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parked: dict[tuple[str, str], Parked] = {}
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Keep messages."""
+        with self._lock:
+            self._parked.update({(one.trigger_name, one.id): one for one in parked})
+
+    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
+        """Return the one parked message whose id begins so."""
+        found = [one for one in await self.list(trigger=trigger) if one.id.startswith(parked_id)]
+        return found[0] if len(found) == 1 else None
+
+    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
+        """Return parked messages, oldest first."""
+        with self._lock:
+            found = [one for one in self._parked.values() if trigger in {None, one.trigger_name}]
+        return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
+
+    async def remove(self, parked: Parked) -> bool:
+        """Take one message out."""
+        with self._lock:
+            return self._parked.pop((parked.trigger_name, parked.id), None) is not None
+
+    async def count(self, *, trigger: str | None = None) -> int:
+        """Count what is parked."""
+        with self._lock:
+            return sum(trigger in {None, one.trigger_name} for one in self._parked.values())

@@ -1,0 +1,216 @@
+"""The message: JMS headers, properties and body, and the identity by which duplicates are known.
+
+Sources: JMS 1.1 chapter 3 for the headers and their types; the webMethods trigger for the identity: the
+property ``uuid`` if the sender set it, else the header JMSMessageID.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, ClassVar, NewType, Self, cast
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticCustomError, to_json
+
+#: The identity of a message: its property ``uuid``, else its JMSMessageID.
+Uuid = NewType("Uuid", str)
+
+#: What a JMS property may hold.
+PropertyValue = bool | int | float | str | None
+
+#: JMSXDeliveryCount when the provider keeps none, or it could not be read.
+UNDEFINED_COUNT = -1
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+#: JMS header or provider-set property -> field of :class:`Message`.
+HEADER_FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "JMSMessageID": "message_id",
+        "JMSXDeliveryCount": "delivery_count",
+        "JMSRedelivered": "redelivered",
+        "JMSDeliveryMode": "persistent",
+        "JMSCorrelationID": "correlation_id",
+        "JMSType": "type",
+        "JMSDestination": "destination",
+        "JMSReplyTo": "reply_to",
+        "JMSPriority": "priority",
+        "JMSTimestamp": "timestamp",
+        "JMSExpiration": "expiration",
+        "JMSXGroupID": "group_id",
+        "JMSXGroupSeq": "group_sequence",
+        "uuid": "uuid",
+    }
+)
+
+
+class Message(BaseModel):
+    """What the publisher sent. Immutable.
+
+    ``uuid`` reads as the message's identity: the property ``uuid`` (set it with ``uuid=`` or in
+    ``properties``), else ``message_id``, else None.
+
+    ``body`` is bytes, text, or a JSON value. ``delivery_count`` is JMSXDeliveryCount: 1 for a first delivery,
+    more for a redelivery, -1 for undefined; 0, other negatives and anything that is no integer are refused.
+    ``timestamp`` and ``expiration`` are aware datetimes; no expiration is None.
+
+    Raises:
+        pydantic.ValidationError: naming the field that is wrong, and the remedy.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    body: bytes | str | JsonValue
+    uuid: Uuid | None = None
+    message_id: str | None = None
+    delivery_count: int = UNDEFINED_COUNT
+    redelivered: bool = False
+    persistent: bool = True
+    correlation_id: str | None = None
+    type: str | None = None
+    destination: str | None = None
+    reply_to: str | None = None
+    priority: int = Field(default=4, ge=0, le=9)
+    timestamp: AwareDatetime | None = None
+    expiration: AwareDatetime | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identify(cls, data: Any) -> Any:
+        """Make the property ``uuid`` and the field agree, then fall back to the JMSMessageID."""
+        if not isinstance(data, dict):
+            return data
+        fields = cast("dict[str, Any]", data)
+        given, message_id, properties = fields.get("uuid"), fields.get("message_id"), fields.get("properties")
+        held = cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
+        told = held.get("uuid")
+        if given is not None and told is not None and str(given) != str(told):
+            raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
+        sent = told if given is None else given
+        if sent is not None:
+            sent = str(sent)
+            return {**fields, "uuid": sent, "properties": {**held, "uuid": sent}}
+        return {**fields, "uuid": message_id} if message_id is not None else fields
+
+    @field_validator("uuid", "message_id")
+    @classmethod
+    def _not_empty(cls, value: str | None) -> str | None:
+        if value == "":
+            raise PydanticCustomError(
+                "empty_identity",
+                "an empty identity would make every such message a duplicate; leave it out or fill it in",
+            )
+        return value
+
+    @field_validator("delivery_count", mode="before")
+    @classmethod
+    def _is_a_count(cls, value: Any) -> int:
+        counted = isinstance(value, int) and not isinstance(value, bool)
+        if counted and (value >= 1 or value == UNDEFINED_COUNT):
+            return value
+        raise PydanticCustomError(
+            "delivery_count",
+            "{value} is no delivery count; give 1 or more, or -1 where the provider keeps none",
+            {"value": repr(value)},
+        )
+
+    @classmethod
+    def from_headers(cls, headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Self:
+        """Make a message from JMS header names; every other name becomes a property.
+
+        Numbers may be text, as they are on text protocols. JMSTimestamp and JMSExpiration are milliseconds
+        since 1970 (an expiration of 0 means never); JMSDeliveryMode is 1, 2, or its constant's name.
+
+        Raises:
+            pydantic.ValidationError: as the constructor.
+        """
+        fields: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
+        for name, value in headers.items():
+            field = HEADER_FIELDS.get(name)
+            if field is None:
+                properties[name] = value
+            elif value is not None:
+                fields[field] = _read_header(name, value)
+        return cls(body=body, properties=properties, **fields)
+
+    def headers(self) -> dict[str, PropertyValue]:
+        """Give the JMS names and values that :meth:`from_headers` reads back; absent ones are left out."""
+        found: dict[str, PropertyValue] = dict(self.properties)
+        for header, field in HEADER_FIELDS.items():
+            value = getattr(self, field)
+            if field == "uuid" or value is None or (field == "delivery_count" and value == UNDEFINED_COUNT):
+                continue
+            found[header] = _write_header(header, value)
+        return found
+
+    def to_json(self) -> bytes:
+        """Encode the whole message, body included, as a JSON object."""
+        kind, body = _encode_body(self.body)
+        return to_json({"headers": self.headers(), "body-kind": kind, "body": body})
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Self:
+        """Decode what :meth:`to_json` wrote."""
+        data = cast("dict[str, Any]", json.loads(text))
+        body = data["body"]
+        return cls.from_headers(
+            data["headers"], base64.b64decode(body) if data["body-kind"] == "bytes" else body
+        )
+
+    def body_size(self) -> int:
+        """Count the bytes of the body, a JSON value as its compact JSON."""
+        match self.body:
+            case bytes():
+                return len(self.body)
+            case str():
+                return len(self.body.encode("utf-8", "surrogatepass"))
+            case _:
+                return len(to_json(self.body))
+
+
+def _encode_body(body: bytes | str | JsonValue) -> tuple[str, JsonValue]:
+    if isinstance(body, bytes):
+        return "bytes", base64.b64encode(body).decode("ascii")
+    return ("text" if isinstance(body, str) else "json"), body
+
+
+def _read_header(name: str, value: Any) -> Any:
+    match name:
+        case "JMSXDeliveryCount" | "JMSPriority" | "JMSXGroupSeq":
+            return int(value) if isinstance(value, str) and _is_integer(value) else value
+        case "JMSTimestamp" | "JMSExpiration":
+            return _read_instant(name, value)
+        case "JMSDeliveryMode":
+            return _read_delivery_mode(value)
+        case _:
+            return value
+
+
+def _is_integer(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdigit()
+
+
+def _read_instant(name: str, value: Any) -> Any:
+    if isinstance(value, str) and _is_integer(value):
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return None if name == "JMSExpiration" and value == 0 else _EPOCH + timedelta(milliseconds=value)
+    return value
+
+
+def _read_delivery_mode(value: Any) -> Any:
+    return {"1": False, "2": True, "NON_PERSISTENT": False, "PERSISTENT": True}.get(str(value), value)
+
+
+def _write_header(name: str, value: Any) -> PropertyValue:
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    if name == "JMSDeliveryMode":
+        return 2 if value else 1
+    return cast("PropertyValue", value)

@@ -1,0 +1,44 @@
+"""From a URL to a document history."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from platformdirs import user_state_path
+
+from history.errors import ConfigurationError
+from history.store import HistoryStore
+
+#: What :func:`open_history` understands, for its errors and for ``--help``.
+HISTORY_URLS = (
+    "redis://host:6379/0, rediss://..., sqlite:///file.db, postgresql://user@host/database or memory://"
+)
+
+
+def open_history(url: str) -> HistoryStore:
+    """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
+
+    Nothing is connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin.
+
+    Raises:
+        ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
+    """
+    match urlsplit(url).scheme.partition("+")[0]:
+        case "redis" | "rediss" | "unix":
+            from history.redis import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)
+
+            return RedisHistory.from_url(url)
+        case "sqlite" | "postgresql" | "postgres":
+            from history.sql import SqlHistory  # noqa: PLC0415  (a driver loads when it is asked for)
+
+            return SqlHistory.from_url(url)
+        case "memory":
+            from history.memory import MemoryHistory  # noqa: PLC0415  (as above)
+
+            return MemoryHistory()
+        case scheme:
+            raise ConfigurationError("history", f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
+
+
+def local_parking_file() -> Path:
+    """Return the file that keeps messages when no server can: in this user's state directory."""
+    return user_state_path("doubtless") / "parked.sqlite3"

@@ -1,0 +1,109 @@
+"""In Doubt, rejected and unreadable messages, whole and with their evidence, kept until somebody decides."""
+
+import base64
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import blake2b
+from typing import ClassVar, Protocol
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
+
+from history.message import UNDEFINED_COUNT, Message
+
+
+class ParkedKind(StrEnum):
+    """Why a message was kept aside."""
+
+    IN_DOUBT = "in doubt"
+    REJECTED = "rejected"
+    UNREADABLE = "unreadable"
+
+
+class Evidence(BaseModel):
+    """What is known about an earlier run of a message, for a resolver or a person to judge by."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    delivery_count: int = UNDEFINED_COUNT
+    owner: str | None = None
+    started_at: AwareDatetime | None = None
+    fence: int | None = None
+
+
+class Parked(BaseModel):
+    """One message kept aside.
+
+    ``message`` is None only for an unreadable delivery, whose bytes stand in ``raw``, field by field.
+    ``reason`` is in the words of the decision table.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    id: str
+    trigger_name: str
+    kind: ParkedKind
+    reason: str
+    uuid: str | None = None
+    destination: str | None = None
+    message: Message | None = None
+    raw: dict[str, str] | None = None
+    evidence: Evidence = Evidence()
+    error_class: str | None = None
+    error_message: str | None = None
+    parked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+
+    @field_serializer("message")
+    def _write_message(self, message: Message | None) -> str | None:
+        return None if message is None else message.to_json().decode()
+
+    @field_validator("message", mode="before")
+    @classmethod
+    def _read_message(cls, value: object) -> object:
+        return Message.from_json(value) if isinstance(value, str) else value
+
+
+def parked_id(trigger: str, message: Message) -> str:
+    """Return the id under which a message is parked: the same for each redelivery of the same message.
+
+    A re-sent message has another JMSMessageID and so a place of its own: its body may differ.
+    """
+    identity = [message.uuid or "", message.message_id or ""]
+    told = "\0".join([trigger, *identity]).encode("utf-8", "surrogatepass")
+    return blake2b(told if any(identity) else told + message.to_json(), digest_size=12).hexdigest()
+
+
+def raw_fields(fields: dict[bytes, bytes]) -> dict[str, str]:
+    """Make undecodable fields printable without losing a byte: UTF-8 where it is, else base64."""
+    return {_printable(name): _printable(value) for name, value in fields.items()}
+
+
+def _printable(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(value).decode("ascii")
+
+
+class Parking(Protocol):
+    """Keeps parked messages. Parking the same id again replaces the copy, so a repeat is harmless."""
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Keep messages; when this returns they are stored as safely as the store stores anything."""
+        ...
+
+    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
+        """Return one parked message; a unique beginning of its id is enough."""
+        ...
+
+    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
+        """Return parked messages, oldest first, of one trigger or of all."""
+        ...
+
+    async def remove(self, parked: Parked) -> bool:
+        """Take a message out, once it is decided; False when it was gone already."""
+        ...
+
+    async def count(self, *, trigger: str | None = None) -> int:
+        """Count what is parked."""
+        ...

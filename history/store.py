@@ -1,0 +1,198 @@
+"""The protocol of a document history.
+
+Batch first: a single message is a batch of one. All methods are coroutines; over a blocking driver they never
+suspend and run through :func:`history.bridge.drive`, over an asyncio driver they are awaited. Writes may be
+sent twice without harm, and everything after the claim compares the fence.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, Self
+
+from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement
+from history.message import Uuid
+from history.parking import Parking
+
+#: The most uuids that one round trip claims; longer calls are cut into such pieces.
+CLAIM_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOwner:
+    """An owner that claims thousands of uuids and completes them with one write.
+
+    ``token`` names the batch and must be equal when the same batch is tried again, such as
+    ``"<query id>/<batch id>"`` in Spark. The batch ledger holds the state of all its entries.
+    """
+
+    token: str
+
+
+#: Who claims: a token unique to the attempt, or a batch.
+Owner = str | BatchOwner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStats:
+    """How much a trigger remembers. ``completed`` counts what is stored, expired or not."""
+
+    trigger: str
+    started: int
+    completed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedEntry:
+    """One remembered entry; the uuid itself is not stored, only its 16-byte digest."""
+
+    digest: bytes
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a scan. ``cursor`` continues it and is None at the end; a page may be empty before that."""
+
+    entries: Sequence[ScannedEntry]
+    cursor: str | None
+
+
+class HistoryStore(Protocol):
+    """Remembers, per trigger and uuid, what was started and what was completed.
+
+    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    Instances may be shared by threads; one made for asyncio belongs to one event loop.
+    """
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot that lives on the same server."""
+        ...
+
+    def for_asyncio(self) -> "HistoryStore":
+        """Return the same history through an asyncio driver, or itself where there is nothing to wait for."""
+        ...
+
+    async def check(self) -> Sequence[str]:
+        """Return warnings about the server; refuse one that may silently forget.
+
+        Raises:
+            ConfigurationError: entries could be lost without notice on this server.
+        """
+        ...
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Look up each uuid and write STARTED where it is absent, atomically, in one round trip per 200.
+
+        Claiming again with the same owner token is idempotent. A uuid that stands twice in one call is
+        decided in order: its second place finds the entry that the first one wrote.
+        """
+        ...
+
+    async def take_over(
+        self,
+        trigger: str,
+        uuid: str,
+        owner: str,
+        lease: timedelta | None,
+        expected_fence: int,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Claim | None:
+        """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not."""
+        ...
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release many claims in one round trip per 200; False for each stale fence."""
+        ...
+
+    async def complete(
+        self, trigger: str, uuid: str, fence: int, outcome: EntryOutcome = EntryOutcome.OK
+    ) -> bool:
+        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale."""
+        ...
+
+    async def release(self, trigger: str, uuid: str, fence: int) -> bool:
+        """Undo one claim, as if it had never been made; False when the fence is stale."""
+        ...
+
+    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+        """Prolong the lease of a STARTED entry to ``lease`` from now; False when the fence is stale."""
+        ...
+
+    async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
+        """Complete (or with None release) every entry that the batch still owns, with one write.
+
+        Sending it twice succeeds twice; False when the batch is unknown or has ended otherwise.
+        """
+        ...
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Read entries without claiming; None for an absent or expired one."""
+        ...
+
+    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
+        """Read a part of what a trigger remembers, in no particular order, about ``limit`` entries."""
+        ...
+
+    async def purge(self, trigger: str) -> int:
+        """Delete entries whose time to live is over; return how many."""
+        ...
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Delete one entry whatever its state, so that the uuid is NEW again; False when there was none."""
+        ...
+
+    async def stats(self, trigger: str) -> HistoryStats:
+        """Count what a trigger remembers, without reading the entries where the store can."""
+        ...
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers that this history has seen, sorted."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connections back. The store may not be used afterwards."""
+        ...
+
+
+class SingleVerbs:
+    """``complete`` and ``release`` of one uuid, on top of a store's ``settle``."""
+
+    async def complete(
+        self: "_Settles", trigger: str, uuid: str, fence: int, outcome: EntryOutcome = EntryOutcome.OK
+    ) -> bool:
+        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale."""
+        settlement = Settlement(Uuid(uuid), Fence(fence), EntryOutcome(outcome))
+        return (await self.settle(trigger, [settlement]))[0]
+
+    async def release(self: "_Settles", trigger: str, uuid: str, fence: int) -> bool:
+        """Undo one claim, as if it had never been made; False when the fence is stale."""
+        return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None)]))[0]
+
+
+class _Settles(Protocol):
+    async def settle(self: Self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]: ...
+
+
+def instant(milliseconds: int) -> datetime:
+    """Return the aware UTC instant of a server's milliseconds since 1970."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return a duration in whole milliseconds, the unit that the servers keep."""
+    return duration // _MILLISECOND
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_MILLISECOND = timedelta(milliseconds=1)

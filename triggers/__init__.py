@@ -1,0 +1,1 @@
+"""What we do: triggers, the pipeline behind them, and the providers they receive from."""

@@ -1,0 +1,1 @@
+"""The messaging systems that a trigger can receive from, one file each."""

@@ -1,0 +1,115 @@
+"""The protocol of a provider: the messaging system that a trigger receives from.
+
+A provider hands out one :class:`Receiver` per consumer, destination and subscription. What a receiver hands
+over must be answered once: acknowledged, recovered or dead-lettered. As everywhere below the consumers, all
+methods are coroutines that never suspend over a blocking driver.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from history.errors import UnavailableError
+from history.message import Message
+
+#: How long :meth:`Receiver.receive` waits for a first message when nobody says otherwise.
+RECEIVE_WAIT = timedelta(seconds=1)
+
+#: No delay: the message may be delivered again at once.
+AT_ONCE = timedelta(0)
+
+
+class ProviderUnavailableError(UnavailableError):
+    """The provider did not answer; what it held for this consumer will be delivered again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One delivery: a message that arrived, with the provider's handle to answer it."""
+
+    message: Message
+    handle: object
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """One delivery that is no message: its fields as they came, and what is wrong with them."""
+
+    fields: dict[bytes, bytes]
+    problem: str
+    handle: object
+
+
+#: Anything that a receiver hands over and wants answered.
+Received = Arrival | Unreadable
+
+
+class Receiver(Protocol):
+    """One consumer's link to one destination, for one subscription.
+
+    ``keep_alive`` may be called from another thread (or task) while ``receive`` waits; everything else comes
+    from one thread at a time.
+    """
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """How often :meth:`keep_alive` must be called, so that nothing unanswered is given to others."""
+        ...
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries, waiting at most ``wait`` for a first one; maybe none.
+
+        Raises:
+            ProviderUnavailableError: the connection is gone; call again, after a pause.
+        """
+        ...
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Tell the provider that these are done. Doing it twice is harmless."""
+        ...
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back for redelivery to any consumer of the subscription, not before ``delay``."""
+        ...
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to the provider's dead-letter destination, whole, and acknowledge them, in one step."""
+        ...
+
+    async def keep_alive(self) -> None:
+        """Tell the provider that everything handed over and not answered yet is still being worked on."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what is not answered yet and leave."""
+        ...
+
+
+class Provider(Protocol):
+    """A messaging system: destinations to send to and to receive from."""
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages in order and return their JMSMessageIDs.
+
+        Raises:
+            ProviderUnavailableError: it is unknown which of them arrived. Send them again under the same
+                uuids: the document history drops the second copies.
+        """
+        ...
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:
+        """Open a receiver. Each subscription gets every message, each of its consumers a share of them.
+
+        Raises:
+            ConfigurationError: a living consumer of this subscription has the same name.
+        """
+        ...
+
+    def for_asyncio(self) -> "Provider":
+        """Return the same provider through an asyncio driver, or itself where nothing waits."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        ...
