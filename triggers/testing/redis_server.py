@@ -1,0 +1,103 @@
+"""A private Redis server as a child process: for tests, the demo and the benchmarks."""
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from history.errors import ConfigurationError
+
+#: How long a server may take to answer its first PING, in seconds.
+START_TIMEOUT = 10.0
+
+
+def free_port() -> int:
+    """Return a TCP port on loopback that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """``redis-server`` on a free port of 127.0.0.1, with its data in ``folder``.
+
+    By default it writes every change to disk before it answers, as a document history wants it; other
+    settings go in ``settings``, in the words of redis.conf.
+
+    Raises:
+        ConfigurationError: there is no ``redis-server`` on the PATH.
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._settings = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of database 0."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def running(self) -> bool:
+        """Whether the child process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start, or start again on the same port and data, and wait until it answers."""
+        program = shutil.which("redis-server")
+        if program is None:
+            raise ConfigurationError("redis-server", "not found on the PATH", "apt-get install redis-server")
+        words = [word for name, value in self._settings.items() for word in (f"--{name}", value)]
+        base = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen([program, *base, *words], stdout=log, stderr=log)
+        self._wait_until_it_answers()
+        return self
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        with redis.Redis(port=self.port) as client:
+            while True:
+                try:
+                    client.ping()
+                except redis.ConnectionError:
+                    if not self.running or time.monotonic() > deadline:
+                        log = (self.folder / "redis.log").read_text(errors="replace")
+                        raise RuntimeError(f"redis-server did not start:\n{log[-2000:]}") from None
+                    time.sleep(0.01)
+                else:
+                    return
+
+    def stop(self) -> None:
+        """Ask it to end, and wait; what was acknowledged is on disk."""
+        self._end(kill=False)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash would."""
+        self._end(kill=True)
+
+    def _end(self, *, kill: bool) -> None:
+        if self._process is None:
+            return
+        if kill:
+            self._process.kill()
+        else:
+            self._process.terminate()
+        self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
