@@ -43,7 +43,8 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         coroutine.send(None)
     except StopIteration as finished:
-        return finished.value
+        result: T = finished.value
+        return result
     coroutine.close()
     raise SuspendedError(coroutine)
 

@@ -120,17 +120,22 @@ class MemoryHistory(SingleVerbs):
     def _claim_for_batch(
         self, space: _Namespace, key: bytes, owner: BatchOwner, now: datetime, terms: Terms
     ) -> Claim:
-        batch = space.read_batch(owner, now)
-        if batch is None:
-            batch = replace(started(owner.token, self._next_fence(), now, terms), batch=True)
-            space.numbers[owner] = batch.fence
-            space.ledger[batch.fence] = batch
+        batch = space.read_batch(owner, now) or self._open_batch(space, owner, now, terms)
         held = space.read(key, now)
         own = space.entries.get(key) == batch.fence
         if held is not None and not (own and held.state is State.STARTED):
             return Claim(held, held.fence)
+        if batch.state is State.COMPLETED:
+            # Under its old number the new claim would be COMPLETED before its service ran.
+            batch = self._open_batch(space, owner, now, terms)
         space.write(key, batch.fence)
         return Claim(None, batch.fence)
+
+    def _open_batch(self, space: _Namespace, owner: BatchOwner, now: datetime, terms: Terms) -> Entry:
+        batch = replace(started(owner.token, self._next_fence(), now, terms), batch=True)
+        space.numbers[owner] = batch.fence
+        space.ledger[batch.fence] = batch
+        return batch
 
     async def take_over(
         self,
@@ -176,7 +181,10 @@ class MemoryHistory(SingleVerbs):
         with self._lock:
             space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
             entry, renewed = renew(space.read(key, now), fence=Fence(fence), lease=lease, now=now)
-            if renewed:
+            number = space.entries.get(key)
+            if renewed and entry is not None and isinstance(number, int):
+                space.ledger[number] = entry
+            elif renewed:
                 space.write(key, entry)
             return renewed
 
@@ -217,8 +225,8 @@ class MemoryHistory(SingleVerbs):
             gone = [key for key in space.entries if space.read(key, now) is None]
             for key in gone:
                 del space.entries[key]
-            for owner in [owner for owner in space.numbers if space.read_batch(owner, now) is None]:
-                del space.ledger[space.numbers.pop(owner)]
+            space.ledger = {n: batch for n, batch in space.ledger.items() if current(batch, now) is not None}
+            space.numbers = {owner: n for owner, n in space.numbers.items() if n in space.ledger}
             return len(gone)
 
     async def forget(self, trigger: str, uuid: str) -> bool:

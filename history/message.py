@@ -87,7 +87,7 @@ class Message(BaseModel):
             return data
         fields = cast("dict[str, Any]", data)
         given, message_id, properties = fields.get("uuid"), fields.get("message_id"), fields.get("properties")
-        held = cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
+        held: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
         told = held.get("uuid")
         if given is not None and told is not None and str(given) != str(told):
             raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
@@ -110,8 +110,7 @@ class Message(BaseModel):
     @field_validator("delivery_count", mode="before")
     @classmethod
     def _is_a_count(cls, value: Any) -> int:
-        counted = isinstance(value, int) and not isinstance(value, bool)
-        if counted and (value >= 1 or value == UNDEFINED_COUNT):
+        if type(value) is int and (value >= 1 or value == UNDEFINED_COUNT):
             return value
         raise PydanticCustomError(
             "delivery_count",

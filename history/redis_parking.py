@@ -1,0 +1,73 @@
+"""The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from history.bridge import settled
+from history.parking import Parked
+from history.redis_client import TRIGGERS_KEY, RedisClient, keys_of
+
+
+class RedisParking:
+    """Parked messages of each trigger in ``...:parked`` (id -> JSON) and ``...:parked:order`` (by time)."""
+
+    def __init__(self, client: RedisClient) -> None:
+        self._redis = client
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Keep messages, all or none of them for each trigger."""
+        for one in parked:
+            await self._redis.call("parking", lambda one=one: self._park(one))
+
+    async def _park(self, one: Parked) -> None:
+        messages, order = keys_of(one.trigger_name, "parked", "parked:order")
+        await settled(self._redis.client.sadd(TRIGGERS_KEY, one.trigger_name))
+        pipeline = self._redis.client.pipeline(transaction=True)
+        pipeline.hset(messages, one.id, one.model_dump_json())
+        pipeline.zadd(order, {one.id: one.parked_at.timestamp()})
+        await settled(pipeline.execute())
+
+    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
+        """Return the one parked message whose id begins so."""
+        found: list[Parked] = []
+        for name in await self._triggers(trigger):
+            messages, order = keys_of(name, "parked", "parked:order")
+            ids = await self._call(self._redis.client.zrange, order, 0, -1)
+            begins = [one for one in ids if one.decode().startswith(parked_id)]
+            found += await self._read(messages, begins)
+        return found[0] if len(found) == 1 else None
+
+    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
+        """Return parked messages, oldest first."""
+        found: list[Parked] = []
+        for name in await self._triggers(trigger):
+            messages, order = keys_of(name, "parked", "parked:order")
+            ids = await self._call(self._redis.client.zrange, order, 0, limit - 1)
+            found += await self._read(messages, ids)
+        return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
+
+    async def remove(self, parked: Parked) -> bool:
+        """Take one message out."""
+        messages, order = keys_of(parked.trigger_name, "parked", "parked:order")
+        await self._call(self._redis.client.zrem, order, parked.id)
+        return bool(await self._call(self._redis.client.hdel, messages, parked.id))
+
+    async def count(self, *, trigger: str | None = None) -> int:
+        """Count what is parked."""
+        counts = [
+            await self._call(self._redis.client.hlen, *keys_of(name, "parked"))
+            for name in await self._triggers(trigger)
+        ]
+        return sum(counts)
+
+    async def _triggers(self, trigger: str | None) -> Sequence[str]:
+        if trigger is not None:
+            return [trigger]
+        return sorted(name.decode() for name in await self._call(self._redis.client.smembers, TRIGGERS_KEY))
+
+    async def _read(self, messages: str, ids: Sequence[bytes]) -> Sequence[Parked]:
+        texts = await self._call(self._redis.client.hmget, messages, ids) if ids else []
+        return [Parked.model_validate_json(text) for text in texts if text is not None]
+
+    async def _call(self, command: Any, *arguments: Any) -> Any:
+        return await self._redis.call("reading the parking lot", lambda: cast("Any", command(*arguments)))

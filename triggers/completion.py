@@ -1,0 +1,83 @@
+"""Writing down how runs ended: retried, fenced, and never at the price of running a message again."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from history.entry import EntryOutcome, Fence, Settlement, State
+from history.errors import HistoryUnavailableError
+from history.message import Uuid
+from history.store import HistoryStore
+from triggers.failures import Sleep, persist
+from triggers.judge import owner_token
+from triggers.run import Run
+from triggers.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """Completes and releases the entries of runs, as their aftermath says."""
+
+    settings: Settings
+    store: HistoryStore | None
+    sleep: Sleep
+
+    async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Write down how the claimed runs ended; return those whose end the history could not be told.
+
+        These stay STARTED, so that nobody runs them again.
+        """
+        if not runs or self.store is None:
+            return []
+        settlements = [_settlement(run) for run in runs]
+        try:
+            settled = await self._write(self.store, settlements)
+        except HistoryUnavailableError as error:
+            for run in runs:
+                run.notes.append(f"its end could not be written: {error}")
+            return runs
+        for run, done in zip(runs, settled, strict=True):
+            if not done:
+                await self._lost_fence(self.store, run)
+        return []
+
+    async def _write(self, store: HistoryStore, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        try:
+            return await store.settle(self.settings.name, settlements)
+        except HistoryUnavailableError:
+            return await persist(lambda: store.settle(self.settings.name, settlements), self.sleep)
+
+    async def _lost_fence(self, store: HistoryStore, run: Run) -> None:
+        """Leave the entry to its new owner; record the end anew where the history has forgotten it."""
+        uuid = _settlement(run).uuid
+        try:
+            entry = (await store.lookup(self.settings.name, [uuid]))[0]
+            if entry is None:
+                run.notes.append("the history had forgotten its claim; its end was recorded anew")
+                run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
+            else:
+                run.notes.append(f"the fence was lost to {entry.owner}: this completion is not recorded")
+                run.acknowledge = entry.state is State.COMPLETED
+        except HistoryUnavailableError as error:
+            run.notes.append(f"the fence was lost, and then {error}")
+            run.acknowledge = False
+        extra = {"trigger": self.settings.name, "uuid": uuid, "fence": run.fence}
+        _log.error("%s", run.notes[-1], extra=extra)
+
+    async def _record_anew(self, store: HistoryStore, run: Run, uuid: Uuid) -> bool:
+        """Claim once more, only to complete; False when somebody else was faster."""
+        name, outcome = self.settings.name, _settlement(run).outcome
+        claims = await store.claim(
+            name, [uuid], owner_token(), time_to_live=self.settings.history_time_to_live
+        )
+        if claims[0].found is not None:
+            return False
+        return (await store.settle(name, [Settlement(uuid, claims[0].fence, outcome)]))[0]
+
+
+def _settlement(run: Run) -> Settlement:
+    outcome = EntryOutcome.OK if run.aftermath is None else run.aftermath.entry
+    assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
+    return Settlement(run.message.uuid, Fence(run.fence or 0), outcome)

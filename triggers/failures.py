@@ -1,0 +1,133 @@
+"""Transient or fatal: which failures are worth another try, and how often it is tried.
+
+A transient failure may go away by itself (a database that is restarting); a fatal one will not (a message
+that makes no sense). The webMethods trigger tells them apart by one exception class, ISRuntimeException;
+here it is :class:`TransientError`, the project's own UnavailableError, and what the trigger lists as
+``transient``.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from history.bridge import settled
+from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+
+T = TypeVar("T")
+
+#: Waits for so many seconds; a coroutine function under asyncio.
+Sleep = Callable[[float], Awaitable[None] | None]
+
+
+class TransientError(DoubtlessError):
+    """Raise it in a service or resolver: this try failed, another may succeed."""
+
+
+class FatalError(DoubtlessError):
+    """Raise it in a service: no try of this message can succeed. It wins over ``transient=``."""
+
+
+class BodyTooLargeError(FatalError):
+    """A body is larger than the trigger accepts."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"body: {size} bytes are more than max_body_size={limit}; raise it or split the message"
+        )
+
+
+class BodyInvalidError(FatalError):
+    """A body is not what the service's parameter asks for."""
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        super().__init__(f"body: cannot fill parameter {parameter!r}: {problem}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """In-process re-runs after a transient failure, on the held message and without detecting it again.
+
+    Total runs are ``1 + max_attempts``. The pause before re-run n (from 1) is
+    ``interval * backoff ** (n - 1)``, at most ``max_interval``.
+    """
+
+    max_attempts: int = 0
+    interval: timedelta = timedelta(seconds=10)
+    backoff: float = 1.0
+    max_interval: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 0:
+            raise ConfigurationError(
+                "retry.max_attempts", f"{self.max_attempts} is negative", "use 0 or more"
+            )
+        if self.interval < timedelta(0):
+            raise ConfigurationError("retry.interval", f"{self.interval} is negative", "use 0 or more")
+        if self.backoff < 1:
+            raise ConfigurationError(
+                "retry.backoff", f"{self.backoff} would shorten the pause", "use 1 or more"
+            )
+
+    def pause(self, rerun: int) -> float:
+        """Return the seconds to wait before the re-run of this number, counted from 1."""
+        return min(self.interval * self.backoff ** (rerun - 1), self.max_interval).total_seconds()
+
+
+def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:
+    """Tell whether another try may succeed."""
+    return isinstance(error, (TransientError, UnavailableError, *transient)) and not isinstance(
+        error, FatalError
+    )
+
+
+async def rerun(
+    run: Callable[[int], Awaitable[T]],
+    *,
+    retry: Retry,
+    transient: tuple[type[Exception], ...],
+    sleep: Sleep,
+) -> T:
+    """Run again after a first transient failure; ``run`` is given the attempt's number, from 2.
+
+    Raises:
+        Exception: what the last run raised.
+    """
+
+    async def pause(seconds: float) -> None:
+        await settled(sleep(seconds))
+
+    await pause(retry.pause(1))
+    retrying = AsyncRetrying(
+        stop=stop_after_attempt(retry.max_attempts),
+        wait=lambda state: retry.pause(state.attempt_number + 1),
+        retry=retry_if_exception(lambda error: is_transient(error, transient)),
+        sleep=pause,
+        reraise=True,
+    )
+    async for attempt in retrying:
+        with attempt:
+            return await run(attempt.retry_state.attempt_number + 1)
+    raise AssertionError("tenacity ends by returning or raising")
+
+
+async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
+    """Repeat a write that may be sent twice until it is answered, for about a second.
+
+    Raises:
+        UnavailableError: it never was.
+    """
+
+    async def pause(seconds: float) -> None:
+        await settled(sleep(seconds))
+
+    retrying = AsyncRetrying(
+        stop=stop_after_attempt(5),
+        wait=wait_exponential(multiplier=0.05, max=0.5),
+        retry=retry_if_exception(lambda error: isinstance(error, UnavailableError)),
+        sleep=pause,
+        reraise=True,
+    )
+    return await retrying(write)

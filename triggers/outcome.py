@@ -1,0 +1,32 @@
+"""What became of one delivery."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from triggers.detection import Status
+from triggers.events import RetrievalFailureEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one delivery.
+
+    ``status`` is None when the message is undecided or rejected. ``acknowledge`` False means recover: the
+    provider is to deliver it again, ``recover_after`` seconds later at the earliest. ``reason`` names the row
+    of the decision table. ``result`` is whatever the service returned and ``error`` whatever it raised,
+    untouched.
+    """
+
+    status: Status | None
+    executed: bool
+    acknowledge: bool
+    reason: str
+    row: int
+    rejected: bool = False
+    suspend: bool = False
+    parked: bool = False
+    recover_after: float = 0.0
+    result: Any = None
+    error: BaseException | None = None
+    event: RetrievalFailureEvent | None = None
+    uuid: str | None = None

@@ -1,0 +1,175 @@
+"""One message on its way through the pipeline, and what is told of it: parked copy, event, outcome."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from history.entry import Entry, Fence, State
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from history.parking import Evidence, Parked, ParkedKind, parked_id
+from triggers.detection import Aftermath, Answer, Count, Decision, Facts, Found, HistoryUse, Word
+from triggers.events import Cause, RetrievalFailureEvent
+from triggers.outcome import Outcome
+from triggers.table_text import explain, explain_aftermath
+
+#: The longest pause before a message whose first run is still alive is looked at again.
+LONGEST_RECOVER_DELAY = timedelta(seconds=30)
+
+#: The pause before a delivery that could not be parked is delivered again.
+UNPARKED_DELAY = timedelta(seconds=5)
+
+_CAUSE_OF_ROW = {
+    1: Cause.MAX_DELIVERY_COUNT,
+    9: Cause.FAILED_BEFORE,
+    14: Cause.HISTORY_UNAVAILABLE,
+    17: Cause.RESOLVER_UNAVAILABLE,
+    18: Cause.RESOLVER_FAILED,
+    19: Cause.NO_IDENTITY,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """The state of one message between claim and answer. Written by the pipeline only."""
+
+    message: Message
+    history: HistoryUse
+    found: Entry | None = None
+    fence: Fence | None = None
+    decision: Decision | None = None
+    aftermath: Aftermath | None = None
+    result: Any = None
+    error: Exception | None = None
+    notes: list[str] = field(default_factory=list[str])
+    executed: bool = False
+    acknowledge: bool = True
+    parked: bool = False
+    failed_transiently: bool = False
+    event: RetrievalFailureEvent | None = None
+
+    @property
+    def claimed(self) -> bool:
+        """Whether this run owns a STARTED entry."""
+        return self.executed and self.history is HistoryUse.ON and self.fence is not None
+
+    @property
+    def parks(self) -> bool:
+        """Whether the table wants the message kept aside."""
+        after = self.aftermath
+        return (self.decision is not None and self.decision.park) if after is None else after.park
+
+    @property
+    def raises_event(self) -> bool:
+        """Whether the table wants the event; a row's event stands whatever the service did afterwards."""
+        after = self.aftermath
+        return (self.decision is not None and self.decision.event) or (after is not None and after.event)
+
+    def facts(self, count: Count, word: Word) -> Facts:
+        """Return what is known, in the table's terms."""
+        return Facts(
+            count=count,
+            identified=self.message.uuid is not None,
+            history=self.history,
+            found=_found(self.found),
+            word=word,
+        )
+
+    def evidence(self) -> Evidence:
+        """Return what is known of an earlier run."""
+        found = self.found
+        return Evidence(
+            delivery_count=self.message.delivery_count,
+            owner=None if found is None else found.owner,
+            started_at=None if found is None else found.started_at,
+            fence=self.fence if found is None else found.fence,
+        )
+
+    @property
+    def reason(self) -> str:
+        """The row of the table, what the resolver said, and what the service's end meant, in words."""
+        parts = [] if self.decision is None else [explain(self.decision)]
+        parts += [] if self.aftermath is None else [explain_aftermath(self.aftermath)]
+        return "; ".join(parts + self.notes)
+
+    def copy(self, trigger: str) -> Parked:
+        """Return the copy to park."""
+        rejected = (
+            self.error is not None if self.executed else self.decision is not None and self.decision.rejected
+        )
+        return Parked(
+            id=parked_id(trigger, self.message),
+            trigger_name=trigger,
+            kind=ParkedKind.REJECTED if rejected else ParkedKind.IN_DOUBT,
+            reason=self.reason,
+            uuid=self.message.uuid,
+            destination=self.message.destination,
+            message=self.message,
+            evidence=self.evidence(),
+            error_class=_class_name(self.error),
+            error_message=None if self.error is None else str(self.error),
+        )
+
+    def make_event(self, trigger: str, destination: str) -> RetrievalFailureEvent:
+        """Return the event that tells of giving this message up."""
+        return RetrievalFailureEvent(
+            trigger_name=trigger,
+            destination=destination,
+            delivery_count=self.message.delivery_count,
+            exception_class=_class_name(self.error),
+            exception_message=None if self.error is None else str(self.error),
+            cause=self._cause(),
+            message=self.message,
+        )
+
+    def _cause(self) -> Cause:
+        if self.aftermath is not None and self.aftermath.event:
+            return Cause.RETRIES_USED_UP if self.failed_transiently else Cause.SERVICE_FAILED
+        row = -1 if self.decision is None else self.decision.row
+        return _CAUSE_OF_ROW.get(row, Cause.SERVICE_FAILED)
+
+    def outcome(self) -> Outcome:
+        """Return what became of the message."""
+        decision, after = self.decision, self.aftermath
+        assert decision is not None  # noqa: S101  (every run is judged before it is told of)
+        return Outcome(
+            status=decision.status,
+            executed=self.executed,
+            acknowledge=self.acknowledge,
+            reason=self.reason,
+            row=decision.row,
+            rejected=decision.rejected,
+            suspend=decision.suspend or (after is not None and after.suspend),
+            parked=self.parked,
+            recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
+            result=self.result,
+            error=self.error,
+            event=self.event,
+            uuid=self.message.uuid,
+        )
+
+    def _delay(self) -> timedelta:
+        """Return how long the provider should keep a recovered message."""
+        if self.parks and not self.parked:
+            return UNPARKED_DELAY
+        found = self.found
+        if self.decision is None or self.decision.answer is not Answer.RECOVER_LATER or found is None:
+            return timedelta(0)
+        left = timedelta(0) if found.lease_until is None else found.lease_until - found.read_at
+        return min(max(left, timedelta(milliseconds=100)), LONGEST_RECOVER_DELAY)
+
+    def became_unreachable(self, error: HistoryUnavailableError) -> None:
+        """Note that the history did not answer."""
+        self.history, self.error, self.found, self.fence = HistoryUse.UNREACHABLE, error, None, None
+
+
+def _found(entry: Entry | None) -> Found:
+    if entry is None:
+        return Found.NOTHING
+    if entry.state is State.STARTED:
+        return Found.IN_PROGRESS if entry.lease_alive else Found.STARTED
+    return Found.COMPLETED_FAILED if entry.outcome == "failed" else Found.COMPLETED_OK
+
+
+def _class_name(error: Exception | None) -> str | None:
+    return None if error is None else f"{type(error).__module__}.{type(error).__qualname__}"

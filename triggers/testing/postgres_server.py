@@ -1,0 +1,153 @@
+"""A private PostgreSQL server as a child process: for tests and benchmarks."""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from history.errors import ConfigurationError
+from triggers.testing.redis_server import free_port
+
+#: How long a server may take to answer for the first time, in seconds.
+START_TIMEOUT = 30.0
+
+#: Where packages put the programs that are not on the PATH, one folder per version.
+INSTALLATIONS = Path("/usr/lib/postgresql")
+
+#: Who runs the server where we are root: PostgreSQL refuses root.
+UNPRIVILEGED_USER = "postgres"
+
+
+def find_programs() -> Path | None:
+    """Return the folder that holds ``initdb`` and ``postgres``, the newest version first; None if there is none."""
+    installed = sorted(INSTALLATIONS.glob("*/bin/initdb"), key=_version, reverse=True)
+    on_path = shutil.which("initdb")
+    for initdb in [*([Path(on_path)] if on_path else []), *installed]:
+        folder = initdb.resolve().parent
+        if (folder / "postgres").exists():
+            return folder
+    return None
+
+
+def _version(initdb: Path) -> float:
+    number = initdb.parent.parent.name
+    return float(number) if number.replace(".", "", 1).isdigit() else 0.0
+
+
+class PostgresServer:
+    """``postgres`` on a free TCP port of 127.0.0.1, with its data in ``folder``.
+
+    It writes every commit to disk before it answers; other settings go in ``settings``, in the words of
+    postgresql.conf. Where we are root, the server runs as the user ``postgres`` and is given ``folder``, which
+    must be reachable for that user.
+
+    Raises:
+        ConfigurationError: PostgreSQL is not installed.
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._settings = settings
+        self._password = secrets.token_urlsafe(12)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the database ``postgres``, as its superuser."""
+        return f"postgresql://postgres:{self._password}@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def running(self) -> bool:
+        """Whether the child process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start, or start again on the same port and data, and wait until it answers."""
+        programs = find_programs()
+        if programs is None:
+            raise ConfigurationError("postgres", "initdb not found", "apt-get install postgresql")
+        if not (self.folder / "data").exists():
+            self._create(programs)
+        deadline = time.monotonic() + START_TIMEOUT
+        while not self._answers(programs):
+            # Again and again: after a kill, backends that have not noticed yet still hold the shared memory.
+            if not self.running:
+                self._launch(programs)
+            if time.monotonic() > deadline:
+                self.kill()
+                log = (self.folder / "postgres.log").read_text(errors="replace")
+                raise RuntimeError(f"postgres did not start:\n{log[-2000:]}")
+            time.sleep(0.01)
+        return self
+
+    def _create(self, programs: Path) -> None:
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, UNPRIVILEGED_USER, UNPRIVILEGED_USER)
+        password = self.folder / "password"
+        password.touch(mode=0o644)
+        password.write_text(self._password)
+        words = ["--auth=scram-sha-256", "--username=postgres", f"--pwfile={password}"]
+        words += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        created = subprocess.run(
+            [programs / "initdb", "-D", self.folder / "data", *words],
+            capture_output=True,
+            check=False,
+            **self._unprivileged(),
+        )
+        password.unlink()
+        if created.returncode:
+            raise RuntimeError(f"initdb failed:\n{created.stderr.decode(errors='replace')}")
+
+    def _launch(self, programs: Path) -> None:
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "port": str(self.port)}
+        words = [w for name, value in (settings | self._settings).items() for w in ("-c", f"{name}={value}")]
+        with (self.folder / "postgres.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [programs / "postgres", "-D", self.folder / "data", *words],
+                stdout=log,
+                stderr=log,
+                **self._unprivileged(),
+            )
+
+    def _unprivileged(self) -> dict[str, Any]:
+        if os.geteuid() != 0:
+            return {"cwd": self.folder}
+        return {"cwd": self.folder, "user": UNPRIVILEGED_USER, "group": UNPRIVILEGED_USER, "extra_groups": []}
+
+    def _answers(self, programs: Path) -> bool:
+        asked = [programs / "pg_isready", "--quiet", "--host=127.0.0.1", f"--port={self.port}"]
+        return self.running and subprocess.run(asked, check=False).returncode == 0
+
+    def stop(self) -> None:
+        """Ask it to end, disconnecting everybody, and wait; what was committed is on disk."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it and start it on the same port and data."""
+        self.stop()
+        self.start()
+
+    def _end(self, by: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(by)
+        self._process.wait()
+        self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
