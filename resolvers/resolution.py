@@ -1,0 +1,220 @@
+"""The resolver: what it is asked, what it may answer, and how it is called.
+
+A resolver is asked when the delivery count and the document history cannot tell whether a message was
+processed. It is the user's function, so nothing about it is taken for granted: :func:`asking` reads its
+signature once, and every answer is checked before anybody acts on it.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, cast
+
+from history.bridge import settled
+from history.errors import ConfigurationError, DoubtlessError
+from history.message import Message, Uuid
+from history.parking import Evidence as Evidence  # noqa: PLC0414  (so checkers see it exported)
+
+
+class Resolution(StrEnum):
+    """The last word on a message."""
+
+    NEW = "NEW"  # the service runs
+    DUPLICATE = "DUPLICATE"  # the service does not run; the message is done
+    IN_DOUBT = "IN_DOUBT"  # the service does not run; the message is kept for somebody to decide
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A resolution and why; the reason is logged, and kept with a parked message."""
+
+    resolution: Resolution
+    reason: str | None = None
+
+
+#: What is known where there is no entry: nothing.
+NO_EVIDENCE = Evidence()
+
+#: What a resolver may answer. The three texts are those of the reference system.
+Answer = Resolution | Resolved | Literal["NEW", "DUPLICATE", "IN_DOUBT"]
+
+
+class NamedResolver(Protocol):
+    """A resolver that is called by keyword, so its parameters may stand in any order."""
+
+    def __call__(self, *, uuid: Uuid, trigger_name: str, message: Message) -> Answer | Awaitable[Answer]:
+        """Say what ``message`` is."""
+        ...
+
+
+class EvidenceResolver(Protocol):
+    """A resolver that also asks for what is known about the earlier run."""
+
+    def __call__(
+        self, *, uuid: Uuid, trigger_name: str, message: Message, evidence: Evidence
+    ) -> Answer | Awaitable[Answer]:
+        """Say what ``message`` is, in the light of ``evidence``."""
+        ...
+
+
+class PositionalResolver(Protocol):
+    """A resolver whose parameters have names of its own."""
+
+    def __call__(self, uuid: Uuid, trigger_name: str, message: Message, /) -> Answer | Awaitable[Answer]:
+        """Say what ``message`` is."""
+        ...
+
+
+class PositionalEvidenceResolver(Protocol):
+    """A resolver whose parameters have names of its own, but for ``evidence``."""
+
+    def __call__(
+        self, uuid: Uuid, trigger_name: str, message: Message, /, *, evidence: Evidence
+    ) -> Answer | Awaitable[Answer]:
+        """Say what ``message`` is, in the light of ``evidence``."""
+        ...
+
+
+#: Any of the above, blocking or asynchronous.
+Resolver = NamedResolver | EvidenceResolver | PositionalResolver | PositionalEvidenceResolver
+
+
+class NonsenseAnswerError(DoubtlessError, TypeError):
+    """A resolver answered something that is no resolution; None, the forgotten ``return``, included."""
+
+    def __init__(self, resolver: str, answer: object) -> None:
+        super().__init__(
+            f"{resolver} answered {_told(answer)}; return Resolution.NEW, DUPLICATE or IN_DOUBT, "
+            "or a Resolved holding one of them"
+        )
+        self.resolver = resolver
+        self.answer = answer
+
+
+@dataclass(frozen=True, slots=True)
+class AskedResolver:
+    """A resolver of any shape, asked in one way. Made by :func:`asking`; as thread-safe as the resolver."""
+
+    name: str
+    _resolver: Callable[..., Any]
+    _by_keyword: bool
+    _wants_evidence: bool
+
+    async def ask(
+        self, uuid: str, trigger_name: str, message: Message, evidence: Evidence = NO_EVIDENCE
+    ) -> Resolved:
+        """Return the resolver's answer, checked. Never suspends unless the resolver does.
+
+        Raises:
+            NonsenseAnswerError: the answer is no resolution.
+            Exception: whatever the resolver raised, untouched.
+        """
+        known = {"uuid": uuid, "trigger_name": trigger_name, "message": message}
+        extra = {"evidence": evidence} if self._wants_evidence else {}
+        if self._by_keyword:
+            answer = self._resolver(**known, **extra)
+        else:
+            answer = self._resolver(*known.values(), **extra)
+        return _checked(self.name, await settled(answer))
+
+
+def asking(resolver: Resolver) -> AskedResolver:
+    """Find out, once, how ``resolver`` is to be called.
+
+    It is called by keyword where it takes ``uuid``, ``trigger_name`` and ``message`` by these names, else
+    with the three in this order. ``evidence`` is handed over where a parameter (or ``**kwargs``) asks for it.
+
+    Raises:
+        ConfigurationError: ``resolver`` is not callable, or cannot take what a resolver is given.
+    """
+    name = resolver_name(resolver)
+    function = cast("Callable[..., Any]", resolver)
+    signature = _signature(name, function)
+    wants_evidence = _takes_evidence(signature)
+    extra = {"evidence": None} if wants_evidence else {}
+    if _binds(signature, **dict.fromkeys(_NAMES), **extra):
+        return AskedResolver(name, function, _by_keyword=True, _wants_evidence=wants_evidence)
+    if _binds(signature, *_NAMES, **extra) and not _out_of_order(signature):
+        return AskedResolver(name, function, _by_keyword=False, _wants_evidence=wants_evidence)
+    raise _misfit(name, f"{signature} cannot take uuid, trigger_name and message")
+
+
+def resolver_name(resolver: object) -> str:
+    """Name a resolver for errors and logs: never by its repr, which may hold a password."""
+    named: Any = getattr(resolver, "func", resolver)  # a functools.partial is known by what it calls
+    if not hasattr(named, "__qualname__"):
+        named = cast("Any", type(named))
+    return f"{named.__module__ or 'builtins'}.{named.__qualname__}"
+
+
+_NAMES = ("uuid", "trigger_name", "message")
+
+#: How much of a wrong answer an error repeats, in characters.
+_LONGEST_ANSWER = 60
+
+
+def _signature(name: str, function: Callable[..., Any]) -> inspect.Signature:
+    if not callable(function):
+        raise ConfigurationError(
+            "resolver",
+            f"{function!r:.60} is not callable",
+            "give a function, or load_resolver(...) of a text",
+        )
+    try:
+        return inspect.signature(function)
+    except ValueError as error:
+        raise _misfit(name, "its signature cannot be read") from error
+
+
+def _misfit(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"resolver {name}",
+        problem,
+        "define it as (uuid, trigger_name, message) or with evidence as the fourth",
+    )
+
+
+def _takes_evidence(signature: inspect.Signature) -> bool:
+    named = signature.parameters.get("evidence")
+    if named is not None and named.kind in (named.POSITIONAL_OR_KEYWORD, named.KEYWORD_ONLY):
+        return True
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+
+
+def _binds(signature: inspect.Signature, *args: object, **kwargs: object) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _out_of_order(signature: inspect.Signature) -> bool:
+    """Whether a positional call would hand, say, the uuid to a parameter called ``message``."""
+    pairs = zip(signature.parameters, _NAMES, strict=False)
+    return any(name in _NAMES and name != expected for name, expected in pairs)
+
+
+def _checked(name: str, answer: object) -> Resolved:
+    # Resolved checks nothing when it is made: an exception from inside the resolver would not name it.
+    given, reason = _parts(answer) if isinstance(answer, Resolved) else (answer, None)
+    if not isinstance(given, str) or not isinstance(reason, str | None):
+        raise NonsenseAnswerError(name, answer)
+    try:
+        return Resolved(Resolution(given), reason)
+    except ValueError:
+        raise NonsenseAnswerError(name, answer) from None
+
+
+def _parts(answer: Resolved) -> tuple[object, object]:
+    return answer.resolution, answer.reason
+
+
+def _told(answer: object) -> str:
+    """Describe a wrong answer; a larger value only by its type, for it may be the message with its body."""
+    if answer is None or isinstance(answer, str | int | float):
+        return f"{answer!r:.{_LONGEST_ANSWER}}"
+    if isinstance(answer, Resolved):
+        return f"Resolved({_told(answer.resolution)}, {_told(answer.reason)})"
+    return f"a {type(answer).__qualname__}"
