@@ -63,7 +63,7 @@ class Message(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     body: bytes | str | JsonValue
-    uuid: Uuid | None = None
+    uuid: str | None = None
     message_id: str | None = None
     delivery_count: int = UNDEFINED_COUNT
     redelivered: bool = False

@@ -80,4 +80,4 @@ class Completion:
 def _settlement(run: Run) -> Settlement:
     outcome = EntryOutcome.OK if run.aftermath is None else run.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
-    return Settlement(run.message.uuid, Fence(run.fence or 0), outcome)
+    return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome)

@@ -56,3 +56,8 @@ def open_local_parking(file: Path | None = None) -> Parking:
     path = file or local_parking_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     return SqlParking.from_url(f"sqlite:///{path}")
+
+
+def local_parking_if_any() -> Parking | None:
+    """Open this machine's file, if it was ever needed."""
+    return open_local_parking() if local_parking_file().exists() else None

@@ -1,0 +1,50 @@
+# Everything a fresh machine needs is set up by the targets themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup servers demo test lint types bench soak docs clean
+
+help:  ## Say what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml .ci/setup
+	PYTHON=$(PYTHON) VENV=$(VENV) .ci/setup python
+	@touch $@
+
+setup: $(STAMP)  ## Make the virtual environment
+
+servers:  ## Install Debian's Redis and PostgreSQL where they are missing and we may
+	@.ci/setup servers
+
+demo: $(STAMP)  ## Run the main job: book orders once each, with duplicates and a crash
+	@.ci/setup redis
+	@$(BIN)/doubtless demo
+
+test: $(STAMP) servers  ## Run all tests
+	$(BIN)/pytest -n 2
+
+lint: $(STAMP)  ## Style, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP)  ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+bench: $(STAMP)  ## Measure against the budgets, as ratios in one run
+	@.ci/setup redis
+	$(BIN)/python -m benchmarks
+
+soak: $(STAMP)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
+	@.ci/setup redis
+	$(BIN)/python -m benchmarks.soak
+
+docs: $(STAMP)  ## Write the decision table into docs/ from the code
+	$(BIN)/python -m triggers.table_text docs/detection.md
+
+clean:  ## Remove what the targets made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,46 @@
+"""The demo's service: it books each order into a SQLite file, named by BOOKINGS (default bookings.sqlite3).
+
+The table has no unique key, so that an order that was booked twice would stand there twice.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+
+from pydantic import BaseModel, PositiveFloat
+
+from triggers import Delivery, trigger
+
+#: One row per booking; ``uuid`` is deliberately not unique.
+CREATE = """
+CREATE TABLE IF NOT EXISTS bookings (
+    uuid TEXT NOT NULL, order_id TEXT NOT NULL, amount REAL NOT NULL, attempt INTEGER NOT NULL
+)
+"""
+
+
+class Order(BaseModel):
+    """What the body of a message must be."""
+
+    id: str
+    customer: str
+    amount: PositiveFloat
+
+
+@trigger("orders", name="book-order", concurrency=4)
+def book(order: Order, delivery: Delivery) -> None:
+    """Book one order."""
+    with closing(connect()) as connection, connection:
+        connection.execute(
+            "INSERT INTO bookings VALUES (?, ?, ?, ?)",
+            (delivery.uuid, order.id, order.amount, delivery.attempt),
+        )
+
+
+def connect() -> sqlite3.Connection:
+    """Open the bookings; the table is created where it is missing."""
+    connection = sqlite3.connect(os.environ.get("BOOKINGS", "bookings.sqlite3"), timeout=30)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(CREATE)
+    return connection

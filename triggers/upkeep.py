@@ -1,0 +1,47 @@
+"""What a consumer does besides receiving: forget expired entries, close parked copies that are settled."""
+
+import logging
+from datetime import timedelta
+
+from history.entry import EntryOutcome
+from history.errors import UnavailableError
+from history.parking import ParkedKind, Parking
+from history.store import HistoryStore
+
+_log = logging.getLogger(__name__)
+
+#: How often expired entries are deleted, as in the reference system.
+SWEEP_INTERVAL = timedelta(minutes=10)
+
+
+async def sweep(trigger: str, store: HistoryStore, parking: Parking | None = None) -> None:
+    """Delete a trigger's expired entries and close its settled In Doubt copies; what is away waits."""
+    try:
+        deleted = await store.purge(trigger)
+        closed = await close_settled(trigger, store, parking or store.parking)
+    except UnavailableError as error:
+        _log.warning("%s: the sweep waits for its next turn", error, extra={"trigger": trigger})
+        return
+    if deleted or closed:
+        _log.info(
+            "swept %d expired entries, closed %d parked copies", deleted, closed, extra={"trigger": trigger}
+        )
+
+
+async def close_settled(trigger: str, store: HistoryStore, parking: Parking) -> int:
+    """Close In Doubt copies whose original has completed meanwhile: they are duplicates. Return how many."""
+    waiting = [
+        one
+        for one in await parking.list(trigger=trigger)
+        if one.kind is ParkedKind.IN_DOUBT and one.uuid is not None
+    ]
+    entries = await store.lookup(trigger, [one.uuid or "" for one in waiting])
+    closed = 0
+    for one, entry in zip(waiting, entries, strict=True):
+        if entry is not None and entry.outcome is EntryOutcome.OK:
+            closed += await parking.remove(one)
+            _log.info(
+                "a parked copy is closed: its original completed, so it is a duplicate",
+                extra={"trigger": trigger, "uuid": one.uuid},
+            )
+    return closed

@@ -1,0 +1,112 @@
+"""The receive loop of one worker of one trigger: the same lines in a thread and in a task."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from history.bridge import settled
+from triggers.gate import Gate
+from triggers.pipeline import Pipeline
+from triggers.providers.provider import (
+    AT_ONCE,
+    Provider,
+    ProviderUnavailableError,
+    Received,
+    Receiver,
+    Unreadable,
+)
+
+_log = logging.getLogger(__name__)
+
+#: The first and the longest pause before a provider that went away is tried again, in seconds.
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 10.0
+
+#: How often a suspended worker looks whether it may go on, in seconds.
+SUSPENDED_PAUSE = 0.2
+
+#: How long one call waits for a first message; a worker notices within it that it is to stop.
+RECEIVE_WAIT = timedelta(seconds=0.5)
+
+
+@dataclass(slots=True, kw_only=True)
+class Worker:
+    """Receives for one trigger, one delivery at a time, until ``stopping`` says so.
+
+    ``pause`` waits for so many seconds, or shorter when the consumer stops.
+    """
+
+    name: str
+    gate: Gate
+    pipeline: Pipeline
+    provider: Provider
+    stopping: Callable[[], bool]
+    pause: Callable[[float], Awaitable[None] | None]
+    receiver: Receiver | None = None
+    idle_rounds: int = 0
+    _back_off: float = field(default=FIRST_BACK_OFF)
+
+    async def run(self) -> None:
+        """Receive, deliver and answer until the consumer stops; reconnect with back-off.
+
+        Raises:
+            BaseException: what a service raised to end the process; its message is not answered.
+        """
+        while not self.stopping():
+            try:
+                await self._round()
+                self._back_off = FIRST_BACK_OFF
+            except ProviderUnavailableError as error:
+                _log.warning("%s: trying again in %.1f s", error, self._back_off, extra=self._extra)
+                await settled(self.pause(self._back_off))
+                self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
+        await self._leave()
+
+    async def open(self) -> None:
+        """Open the receiver. Raises ConfigurationError for a name in use, ProviderUnavailableError."""
+        settings = self.gate.trigger.settings
+        self.receiver = await self.provider.open_receiver(
+            settings.destination, subscription=settings.name, name=self.name
+        )
+
+    async def _round(self) -> None:
+        if self.receiver is None:
+            await self.open()
+        if self.gate.suspended is not None:
+            await settled(self.pause(SUSPENDED_PAUSE))
+            return
+        assert self.receiver is not None  # noqa: S101  (opened above)
+        received = await self.receiver.receive(self.gate.trigger.settings.prefetch, RECEIVE_WAIT)
+        self.idle_rounds = 0 if received else self.idle_rounds + 1
+        for position, one in enumerate(received):
+            if self.stopping() or self.gate.suspended is not None:
+                await self.receiver.recover(received[position:], AT_ONCE)
+                return
+            await self._deliver(self.receiver, one)
+
+    async def _deliver(self, receiver: Receiver, one: Received) -> None:
+        for outcome in await self.pipeline.deliver(receiver, [one]):
+            self.gate.note(outcome)
+        if isinstance(one, Unreadable):
+            self.gate.counts["unreadable"] += 1
+
+    async def _leave(self) -> None:
+        if self.receiver is None:
+            return
+        try:
+            await self.receiver.close()
+        except ProviderUnavailableError as error:
+            _log.warning("%s: what was not answered is delivered again later", error, extra=self._extra)
+
+    async def keep_alive(self) -> None:
+        """Tell the provider that this worker lives; a provider that is away will be told next time."""
+        if self.receiver is None:
+            return
+        try:
+            await self.receiver.keep_alive()
+        except ProviderUnavailableError as error:
+            _log.warning("%s", error, extra=self._extra)
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"trigger": self.gate.trigger.name}
