@@ -1,0 +1,24 @@
+"""Retrieval failure events as log records."""
+
+import logging
+
+from triggers.events import RetrievalFailureEvent
+
+_log = logging.getLogger("triggers.retrieval_failures")
+
+
+class LogSink:
+    """Logs each event at level ERROR to ``triggers.retrieval_failures``. The body is never logged."""
+
+    def __call__(self, event: RetrievalFailureEvent) -> None:
+        """Log one event."""
+        uuid = None if event.message is None else event.message.uuid
+        _log.error(
+            "%s gave up message %s: %s (%s: %s)",
+            event.trigger_name,
+            uuid,
+            event.cause,
+            event.exception_class,
+            event.exception_message,
+            extra={"trigger": event.trigger_name, "uuid": uuid, "status": "given up"},
+        )
