@@ -1,0 +1,99 @@
+"""Every provider of ours passes the conformance suite, blocking and through asyncio."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+
+import pytest
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.retry import Retry
+
+from history.bridge import drive
+from tests.fixtures.redis import connected
+from triggers.providers.contract import ProviderContract
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import Provider
+from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.stream_keys import dead_letters_of
+from triggers.providers.stream_settings import StreamSettings
+from triggers.testing.redis_server import RedisServer, free_port
+
+QUICK = "?claim_idle=1&reclaim_interval=0.1"
+IMPATIENT = StreamSettings(claim_idle=timedelta(seconds=1), reclaim_interval=timedelta(seconds=0.1))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One node that owns every slot: it refuses what any Cluster refuses, keys of two slots in one script."""
+    own = {"cluster-enabled": "yes", "cluster-port": str(free_port())}
+    with RedisServer(tmp_path_factory.mktemp("cluster"), appendfsync="no", **own) as server:
+        with connected(server.url) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            deadline = time.monotonic() + 10
+            while client.cluster("info")["cluster_state"] != "ok":
+                assert time.monotonic() < deadline, "the cluster of one node did not come up"
+                time.sleep(0.01)
+        yield server
+
+
+class TestMemory(ProviderContract):
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return MemoryProvider()
+
+    @pytest.fixture
+    def another(self, provider: Provider) -> Provider:
+        return provider
+
+
+class TestMemoryThroughAsyncio(ProviderContract):
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return MemoryProvider().for_asyncio()
+
+    @pytest.fixture
+    def another(self, provider: Provider) -> Provider:
+        return provider
+
+
+class TestRedisStreams(ProviderContract):
+    asyncio = False
+
+    @pytest.fixture
+    async def provider(self, redis_url: str) -> AsyncIterator[Provider]:
+        provider = RedisStreams.from_url(redis_url + QUICK, asyncio=self.asyncio)
+        yield provider
+        await provider.close()
+
+    @pytest.fixture
+    async def another(self, redis_url: str) -> AsyncIterator[Provider]:
+        provider = RedisStreams.from_url(redis_url + QUICK, asyncio=self.asyncio)
+        yield provider
+        await provider.close()
+
+    def dead_letters_of(self, destination: str) -> str:
+        return dead_letters_of(destination)
+
+
+class TestRedisStreamsOnACluster(ProviderContract):
+    @pytest.fixture
+    def provider(self, cluster: RedisServer) -> Iterator[Provider]:
+        retry = Retry(NoBackoff(), 0)
+        client = RedisCluster(host="127.0.0.1", port=cluster.port, retry=retry, socket_timeout=6)
+        provider = RedisStreams(client, IMPATIENT)
+        yield provider
+        drive(provider.close())
+
+    @pytest.fixture
+    def another(self, cluster: RedisServer) -> Iterator[Provider]:
+        provider = RedisStreams.from_url(cluster.url + QUICK)
+        yield provider
+        drive(provider.close())
+
+    def dead_letters_of(self, destination: str) -> str:
+        return dead_letters_of(destination)
+
+
+class TestRedisStreamsThroughAsyncio(TestRedisStreams):
+    asyncio = True

@@ -1,0 +1,26 @@
+"""The conformance suite of providers: what any :class:`~triggers.providers.provider.Provider` must pass.
+
+A provider's author subclasses :class:`ProviderContract` in a test module and provides two fixtures::
+
+    class TestMyProvider(ProviderContract):
+        @pytest.fixture
+        def provider(self) -> Iterator[Provider]: ...
+
+        @pytest.fixture
+        def another(self) -> Iterator[Provider]: ...   # a second connection to the same server
+
+Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); a blocking provider's
+coroutines simply never suspend. For readable failures, add
+``pytest.register_assert_rewrite("triggers.providers.contract")`` to ``conftest.py``.
+
+Every check opens its receivers before it sends, and uses a destination of its own. What is left to a provider
+stands in the attributes of :class:`~triggers.providers.contract.common.ContractTools`.
+"""
+
+from triggers.providers.contract.answering import AnsweringContract
+from triggers.providers.contract.arriving import ArrivingContract
+from triggers.providers.contract.sharing import SharingContract
+
+
+class ProviderContract(ArrivingContract, SharingContract, AnsweringContract):
+    """Everything that a provider must do; subclass it with the two fixtures."""

@@ -1,0 +1,143 @@
+"""What the checks of the providers' conformance suite share."""
+
+# ruff: noqa: S101
+
+import json
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from history.message import Message, Uuid
+from triggers.providers.provider import Arrival, Provider, Received, Receiver
+
+#: How long anything may take that should happen soon, in seconds.
+SOON = 10.0
+
+#: Long enough to see that something is not delivered.
+A_WHILE = timedelta(milliseconds=300)
+
+NO_WAIT = timedelta(0)
+
+
+class ContractTools:
+    """What a provider is like, and how its checks receive."""
+
+    #: Fields of Message that the provider sets when a message is sent, whatever the sender says.
+    assigned: ClassVar[frozenset[str]] = frozenset()
+
+    #: Whether the delivery count is kept; without it, it is -1 and only ``redelivered`` is known.
+    counts: ClassVar[bool] = True
+
+    #: The shortest delay that can be asked for, which the tests use.
+    delay: ClassVar[timedelta] = timedelta(milliseconds=400)
+
+    #: Whether two living consumers of one subscription cannot have the same name.
+    refuses_same_name: ClassVar[bool] = True
+
+    def new_destination(self) -> str:
+        """Return a destination that nothing was sent to yet."""
+        return f"contract-{uuid4().hex[:12]}"
+
+    def dead_letters_of(self, destination: str) -> str:
+        """Return where the dead letters of a destination go."""
+        return f"DLQ.{destination}"
+
+    @property
+    def destination(self) -> str:
+        """The destination of this test."""
+        if not hasattr(self, "_destination"):
+            self._destination = self.new_destination()
+        return self._destination
+
+    @asynccontextmanager
+    async def receiving(
+        self, provider: Provider, destination: str | None = None, *, subscription: str = "s", name: str = "a"
+    ) -> AsyncGenerator[Receiver, None]:
+        """Open a receiver, by default of the test's destination, and close it at the end."""
+        place = self.destination if destination is None else destination
+        receiver = await provider.open_receiver(place, subscription=subscription, name=name)
+        try:
+            yield receiver
+        finally:
+            await receiver.close()
+
+    def delivered(self, arrival: Arrival, times: int) -> bool:
+        """Whether the message says that it is delivered for the ``times``-th time."""
+        message = arrival.message
+        return message.delivery_count == (times if self.counts else -1) and message.redelivered == (times > 1)
+
+    def headers(self, message: Message) -> dict[str, Any]:
+        """Return what must arrive as it was sent, beside body and properties."""
+        left_out = {"body", "properties", "delivery_count", "redelivered", *self.assigned}
+        return message.model_dump(exclude=left_out)
+
+    def typed(self, properties: Any) -> dict[str, tuple[type, Any]]:
+        """Tell apart what Python calls equal: 1, 1.0 and True."""
+        return {name: (type(value), value) for name, value in properties.items()}
+
+
+def everything(body: Any = b"\xff\x00 body") -> Message:
+    """Return a message with every header, none at its default, and every type of property."""
+    sent = datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=UTC)
+    return Message(
+        body=body,
+        uuid=Uuid("order 17/é"),
+        message_id="ID:somebody-1",
+        persistent=False,
+        correlation_id="correlation \N{SNOWMAN}",
+        type="order.created",
+        destination="elsewhere",
+        reply_to="answers",
+        priority=9,
+        timestamp=sent,
+        expiration=sent + timedelta(days=40000),
+        group_id="customer 5",
+        group_sequence=3,
+        properties={
+            "text": "grüße \N{SNOWMAN}\n",
+            "empty": "",
+            "yes": True,
+            "no": False,
+            "zero": 0,
+            "big": 2**62,
+            "half": 0.5,
+            "whole": 3.0,
+            "nothing": None,
+            "body": "a property of that name",
+        },
+    )
+
+
+async def take(receiver: Receiver, count: int) -> list[Arrival]:
+    """Receive exactly ``count`` messages, within ten seconds."""
+    taken: list[Arrival] = []
+    deadline = time.monotonic() + SOON
+    while len(taken) < count and time.monotonic() < deadline:
+        taken += arrivals(await receiver.receive(count - len(taken), timedelta(milliseconds=200)))
+    assert len(taken) == count, f"{count} messages should have arrived, not {len(taken)}"
+    return taken
+
+
+def arrivals(received: Sequence[Received]) -> list[Arrival]:
+    """Say that all of these are messages."""
+    unreadable = [one for one in received if not isinstance(one, Arrival)]
+    assert not unreadable, unreadable
+    return [one for one in received if isinstance(one, Arrival)]
+
+
+def numbered(count: int) -> list[Message]:
+    """Return messages with the bodies 0, 1, 2 ... and uuids to match."""
+    return [Message(body=str(number), uuid=Uuid(f"u{number}")) for number in range(count)]
+
+
+def bodies(received: Sequence[Arrival]) -> list[Any]:
+    """Return the bodies, in order."""
+    return [one.message.body for one in received]
+
+
+def kind(body: Any) -> str:
+    """Spell a body out, so that bytes differ from text and 1 from 1.0 and True."""
+    return f"bytes {body.hex()}" if isinstance(body, bytes) else json.dumps(body, sort_keys=True)

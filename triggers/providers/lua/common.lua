@@ -1,0 +1,49 @@
+-- Shared by every script of the Redis Streams provider; prepended to each of them.
+--
+-- Keys, all in one slot (see stream_keys.py):
+--   KEYS[1]  <stream>                      STREAM  the destination; its consumer group is the subscription
+--   KEYS[2]  ...:consumer:<group>:<name>   STRING  token of the living consumer of this name, expires with it
+--   KEYS[3]  ...:delayed:<group>           ZSET    entry id -> when it may be delivered again (ms since 1970)
+--   KEYS[4]  ...:dlq                      STREAM  the dead letters
+-- ARGV[1..4]  group, consumer's name, its token, claim_idle (ms)
+
+local stream, group, name, token, claim_idle = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+-- The consumer that recovered entries belong to until a living one takes them. Were they left to the consumer
+-- that recovered them, its next keep_alive could count them among what is still being worked on.
+local WAITING = 'doubtless:waiting'
+
+-- An idle time beyond every claim_idle: take over at once. One year.
+local READY = 31536000000
+
+local function server_time()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local function has_name()
+  local holder = redis.call('GET', KEYS[2])
+  return not holder or holder == token
+end
+
+-- Takes or renews the name; false when another consumer has it by now.
+local function keep_name()
+  if not has_name() then return false end
+  redis.call('SET', KEYS[2], token, 'PX', claim_idle)
+  return true
+end
+
+-- Whether an entry is pending, and for this consumer.
+local function owns(consumer, id)
+  return redis.call('XPENDING', stream, group, id, id, 1, consumer)[1] ~= nil
+end
+
+-- JUSTID leaves the delivery count as it is.
+local function set_owner(owner, idle, ids)
+  if #ids > 0 then
+    local options = {'IDLE', string.format('%.0f', idle), 'JUSTID'}
+    local words = {unpack(ids)}
+    for _, word in ipairs(options) do words[#words + 1] = word end
+    redis.call('XCLAIM', stream, group, owner, 0, unpack(words))
+  end
+end

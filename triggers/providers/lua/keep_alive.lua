@@ -1,0 +1,14 @@
+-- Keep alive: what this consumer holds starts to be idle from now, and its name stays its own.
+--
+-- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- ARGV   group, name, token, claim_idle, id held ...
+-- Reply  {id that is not this consumer's any more ...}; nil when another consumer has the name
+
+if not keep_name() then return false end
+local mine, lost = {}, {}
+for i = 5, #ARGV do
+  local list = owns(name, ARGV[i]) and mine or lost
+  list[#list + 1] = ARGV[i]
+end
+set_owner(name, 0, mine)
+return lost

@@ -1,0 +1,16 @@
+-- Leave: give back what is unanswered, then take the consumer out of the group and free its name.
+--
+-- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- ARGV   group, name, token, claim_idle
+-- Reply  1 gone, 0 another consumer has the name by now, and its entries with it
+
+if not has_name() then return 0 end
+-- Before anything that fails when the stream is gone.
+redis.call('DEL', KEYS[2])
+repeat
+  local ids = {}
+  for i, row in ipairs(redis.call('XPENDING', stream, group, '-', '+', 1000, name)) do ids[i] = row[1] end
+  set_owner(WAITING, READY, ids)
+until #ids == 0
+redis.call('XGROUP', 'DELCONSUMER', stream, group, name)
+return 1

@@ -1,0 +1,84 @@
+-- Reclaim: take over what is due again: recovered entries whose delay is over, and those of dead consumers.
+--
+-- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- ARGV   group, name, token, claim_idle, limit, "all" | "known", id held ...
+--        "known" after a reply may have been lost: what is pending for this consumer but not among the ids
+--        held never reached it, and is taken over at once
+-- Reply  {{id, delivery count, {field, value ...}} ...}, {id that is pending but no longer in the stream ...};
+--        nil when another consumer has the name
+
+-- How many idle entries one call looks at.
+local SCAN = 1000
+
+if not keep_name() then return false end
+local now, limit = server_time(), tonumber(ARGV[5])
+
+local function release_unknown()
+  local held, unknown = {}, {}
+  for i = 7, #ARGV do held[ARGV[i]] = true end
+  for _, row in ipairs(redis.call('XPENDING', stream, group, '-', '+', SCAN, name)) do
+    if not held[row[1]] then unknown[#unknown + 1] = row[1] end
+  end
+  set_owner(WAITING, READY, unknown)
+end
+
+local function release_due()
+  local waiting = {}
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, limit)) do
+    if owns(WAITING, id) then waiting[#waiting + 1] = id end
+    redis.call('ZREM', KEYS[3], id)
+  end
+  set_owner(WAITING, READY, waiting)
+end
+
+-- Entries that wait for their delay grow idle too: they are made young again, not taken. (That they also stand
+-- among the pending, instead of in the sorted set alone, is what keeps them when that key is lost.)
+local function find_idle()
+  local delayed = redis.call('EXISTS', KEYS[3]) == 1
+  local found, early = {}, {}
+  for _, row in ipairs(redis.call('XPENDING', stream, group, 'IDLE', claim_idle, '-', '+', SCAN)) do
+    if delayed and row[2] == WAITING and redis.call('ZSCORE', KEYS[3], row[1]) then
+      early[#early + 1] = row[1]
+    elseif #found < limit then
+      found[#found + 1] = row
+    end
+  end
+  set_owner(WAITING, 0, early)
+  return found
+end
+
+local function take(rows)
+  local ids, taken, entries, gone = {}, {}, {}, {}
+  for i, row in ipairs(rows) do ids[i] = row[1] end
+  -- Without JUSTID the delivery count grows by one; what left the stream is dropped from the pending.
+  for _, entry in ipairs(#ids > 0 and redis.call('XCLAIM', stream, group, name, 0, unpack(ids)) or {}) do
+    if entry then taken[entry[1]] = entry[2] end
+  end
+  for _, row in ipairs(rows) do
+    if taken[row[1]] then
+      entries[#entries + 1] = {row[1], row[4] + 1, taken[row[1]]}
+    else
+      gone[#gone + 1] = row[1]
+      redis.call('XACK', stream, group, row[1])
+    end
+  end
+  return {entries, gone}
+end
+
+-- The dead would otherwise stand in the group for ever. A living one that was only slow is made again by its
+-- next read.
+local function bury(rows)
+  for _, row in ipairs(rows) do
+    local owner = row[2]
+    if owner ~= WAITING and owner ~= name and #redis.call('XPENDING', stream, group, '-', '+', 1, owner) == 0 then
+      redis.call('XGROUP', 'DELCONSUMER', stream, group, owner)
+    end
+  end
+end
+
+if ARGV[6] == 'known' then release_unknown() end
+release_due()
+local rows = find_idle()
+local reply = take(rows)
+bury(rows)
+return reply

@@ -1,0 +1,229 @@
+"""A provider in memory: for tests, the demo and first steps."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, cast
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Arrival, Received
+
+
+@dataclass(slots=True)
+class _Subscription:
+    """Where one subscription stands in the log of its destination; numbers are places in that log."""
+
+    log: list[Message]
+    consumers: set[str] = field(default_factory=set[str])
+    read: int = 0
+    counts: dict[int, int] = field(default_factory=dict[int, int])
+    due: dict[int, float] = field(default_factory=dict[int, float])
+
+    def take(self, limit: int) -> list[int]:
+        """Hand out what is due again, then what is new; counts them."""
+        now = time.monotonic()
+        again = sorted(number for number, due in self.due.items() if due <= now)[:limit]
+        new = range(self.read, min(len(self.log), self.read + limit - len(again)))
+        self.read = new.stop
+        for number in again:
+            del self.due[number]
+        taken = [*again, *new]
+        for number in taken:
+            self.counts[number] = self.counts.get(number, 0) + 1
+        return taken
+
+    def give_back(self, number: int, delay: timedelta) -> None:
+        self.due[number] = time.monotonic() + delay.total_seconds()
+
+    def next_due(self) -> float:
+        """When something will be due without anybody doing anything, on the monotonic clock."""
+        return min(self.due.values(), default=float("inf"))
+
+
+class _Broker:
+    """What all receivers share, under one lock; each change has a number, so that none is slept through."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.changes = 0
+        self.wakers: set[Callable[[], object]] = set()
+        self._logs: dict[str, list[Message]] = {}
+        self._subscriptions: dict[tuple[str, str], _Subscription] = {}
+
+    def append(self, destination: str, message: Message) -> str:
+        log = self._logs.setdefault(destination, [])
+        name = message.message_id or f"ID:{destination}:{len(log) + 1}"
+        told = {
+            "message_id": name,
+            "uuid": message.uuid or name,
+            "destination": message.destination or destination,
+            "timestamp": message.timestamp or datetime.now(UTC),
+        }
+        log.append(message.model_copy(update=told))
+        return name
+
+    def subscription(self, destination: str, name: str) -> _Subscription:
+        log = self._logs.setdefault(destination, [])
+        return self._subscriptions.setdefault((destination, name), _Subscription(log))
+
+    def announce(self) -> None:
+        self.changes += 1
+        self.changed.notify_all()
+        for wake in self.wakers:
+            wake()
+
+
+class _Wait(Protocol):
+    """Waits for a change after ``seen``, at most so many seconds."""
+
+    async def __call__(self, broker: _Broker, seen: int, seconds: float) -> None: ...
+
+
+async def _wait_in_thread(broker: _Broker, seen: int, seconds: float) -> None:
+    with broker.changed:
+        broker.changed.wait_for(lambda: broker.changes != seen, seconds)
+
+
+async def _wait_in_loop(broker: _Broker, seen: int, seconds: float) -> None:
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(event.set)
+
+    with broker.changed:
+        if broker.changes != seen:
+            return
+        broker.wakers.add(wake)
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        pass
+    finally:
+        with broker.changed:
+            broker.wakers.discard(wake)
+
+
+class MemoryProvider:
+    """Destinations that live and die with their process; safe to share between threads.
+
+    Every message sent stays in memory, and a new subscription begins with the first of them. What a consumer
+    holds stays its own until it answers or closes: nobody is presumed dead. Dead letters of ``orders`` go to
+    ``DLQ.orders``, with the reason in the property ``dead-letter-reason``. The delivery count is exact.
+
+    Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic), as long as the process
+    lives; a restart forgets what was sent.
+    """
+
+    def __init__(self, *, broker: _Broker | None = None, wait: _Wait = _wait_in_thread) -> None:
+        self._broker = broker or _Broker()
+        self._wait = wait
+
+    def for_asyncio(self) -> "MemoryProvider":
+        """Return a view of the same destinations whose receivers wait without blocking the event loop."""
+        return MemoryProvider(broker=self._broker, wait=_wait_in_loop)
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Append messages and return their JMSMessageIDs."""
+        with self._broker.changed:
+            names = [self._broker.append(destination, message) for message in messages]
+            self._broker.announce()
+        return names
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "MemoryReceiver":
+        """Open a receiver; the destination and the subscription begin to exist where they do not."""
+        with self._broker.changed:
+            place = self._broker.subscription(destination, subscription)
+            if name in place.consumers:
+                raise ConfigurationError(
+                    "name",
+                    f"{name!r} is the name of another consumer of {subscription!r} on {destination!r}",
+                    "give each consumer a name of its own",
+                )
+            place.consumers.add(name)
+        return MemoryReceiver(self._broker, place, self._wait, destination=destination, name=name)
+
+    async def close(self) -> None:
+        """Do nothing: what was sent stays until the process ends."""
+
+
+class MemoryReceiver:
+    """A consumer of a :class:`MemoryProvider`; handles are places in the destination's log."""
+
+    #: Nothing is ever taken over, so this need not be often.
+    keep_alive_interval = timedelta(seconds=10)
+
+    def __init__(
+        self, broker: _Broker, place: _Subscription, wait: _Wait, *, destination: str, name: str
+    ) -> None:
+        self._broker = broker
+        self._place = place
+        self._wait = wait
+        self._destination = destination
+        self._name = name
+        self._held: set[int] = set()
+        self._closed = False
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries: those due again first, then new ones."""
+        deadline = time.monotonic() + wait.total_seconds()
+        while True:
+            with self._broker.changed:
+                taken, seen = self._place.take(limit), self._broker.changes
+                self._held.update(taken)
+                pause = min(deadline, self._place.next_due()) - time.monotonic()
+            if taken or time.monotonic() >= deadline:
+                return [self._arrival(number) for number in taken]
+            await self._wait(self._broker, seen, max(pause, 0))
+
+    def _arrival(self, number: int) -> Arrival:
+        count = self._place.counts[number]
+        told = {"delivery_count": count, "redelivered": count > 1}
+        return Arrival(self._place.log[number].model_copy(update=told), number)
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Forget these."""
+        with self._broker.changed:
+            self._answer(received)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back."""
+        with self._broker.changed:
+            for number in self._answer(received):
+                self._place.give_back(number, delay)
+            self._broker.announce()
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to ``DLQ.<destination>``."""
+        with self._broker.changed:
+            for number in self._answer(received):
+                message = self._place.log[number]
+                properties = {**message.properties, "dead-letter-reason": reason}
+                letter = message.model_copy(update={"properties": properties})
+                self._broker.append(f"DLQ.{self._destination}", letter)
+            self._broker.announce()
+
+    async def keep_alive(self) -> None:
+        """Do nothing: what is held stays held."""
+
+    async def close(self) -> None:
+        """Give back what is not answered, and free the name."""
+        with self._broker.changed:
+            if self._closed:
+                return  # the name may be somebody else's by now
+            self._closed = True
+            for number in self._held:
+                self._place.give_back(number, AT_ONCE)
+            self._held.clear()
+            self._place.consumers.discard(self._name)
+            self._broker.announce()
+
+    def _answer(self, received: Sequence[Received]) -> list[int]:
+        """Take out of what is held, and return, those of ``received`` that still are."""
+        numbers = [cast("int", one.handle) for one in received]
+        held = [number for number in numbers if number in self._held]
+        self._held.difference_update(held)
+        return held

@@ -1,0 +1,150 @@
+"""The edge to redis-py: words out, bytes in, and driver errors translated once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, Protocol, cast
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    NoScriptError,
+    RedisError,
+)
+from redis.retry import Retry
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from triggers.providers.provider import ProviderUnavailableError
+
+#: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
+PATIENCE = 5.0
+
+#: What goes out in one write when many commands do.
+PIPELINE = 256
+
+#: What redis-py raises for an account that may not do this, whatever one waits for.
+_FORBIDDEN = (AuthenticationError, AuthorizationError, NoPermissionError)
+
+
+class SubscriptionGoneError(ProviderUnavailableError):
+    """The server no longer knows the consumer group: it was flushed, or came back empty."""
+
+
+class Client(Protocol):
+    """What is used of ``redis.Redis``, ``redis.RedisCluster`` and their asyncio twins."""
+
+    def execute_command(self, *words: Any) -> Any:
+        """Run one command."""
+        ...
+
+    def pipeline(self, transaction: bool = ...) -> Any:  # noqa: FBT001  (as redis-py has it)
+        """Collect commands."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script and the name that Redis gives it."""
+
+    name: str
+    text: str
+    sha: str
+
+
+@cache
+def script(name: str) -> Script:
+    """Read ``lua/<name>.lua``, with what all scripts share before it."""
+    folder = files("triggers.providers") / "lua"
+    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name))
+    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisLink:
+    """A redis-py client, blocking or asyncio, that must not retry by itself.
+
+    redis-py would send a command again whose reply was lost: an XADD would then stand in the stream twice,
+    and a name taken by the first try would look like somebody else's.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+
+    @staticmethod
+    def client_for(url: str, *, asyncio: bool, patience: float) -> Client:
+        """Make a client that waits ``patience`` seconds for an answer and sends nothing twice.
+
+        Raises:
+            ConfigurationError: the URL is none.
+        """
+        kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
+        retry = (AsyncRetry if asyncio else Retry)(NoBackoff(), 0)
+        timeouts = {"socket_connect_timeout": PATIENCE, "socket_timeout": patience}
+        try:
+            return cast("Client", kind.from_url(url, retry=retry, **timeouts))
+        except ValueError as error:
+            raise ConfigurationError("provider", str(error), "use redis://host:6379/0") from error
+
+    async def call(self, doing: str, *words: Any) -> Any:
+        """Run one command.
+
+        Raises:
+            ProviderUnavailableError: there was no answer, or none but that it cannot be done now.
+            ConfigurationError: the server says that it can never be done.
+        """
+        try:
+            return await settled(self._client.execute_command(*words))
+        except RedisError as error:
+            raise _translated(error, doing) from error
+
+    async def run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run a script by its digest; load it where the server does not have it."""
+        wanted = script(name)
+        words = (len(keys), *keys, *arguments)
+        doing = f"running {name}.lua"
+        try:
+            return await settled(self._client.execute_command("EVALSHA", wanted.sha, *words))
+        except NoScriptError:
+            return await self.call(doing, "EVAL", wanted.text, *words)
+        except RedisError as error:
+            raise _translated(error, doing) from error
+
+    async def call_many(self, doing: str, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run many commands in order, a few hundred in a round trip."""
+        answers: list[Any] = []
+        for first in range(0, len(commands), PIPELINE):
+            pipeline = self._client.pipeline(transaction=False)
+            for words in commands[first : first + PIPELINE]:
+                pipeline.execute_command(*words)
+            try:
+                answers += await settled(pipeline.execute())
+            except RedisError as error:
+                raise _translated(error, doing) from error
+        return answers
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client = cast("Any", self._client)
+        await settled(client.aclose() if self.is_asyncio else client.close())
+
+
+def _translated(error: RedisError, doing: str) -> Exception:
+    if isinstance(error, _FORBIDDEN):
+        return ConfigurationError("redis", f"{error} (while {doing})", "give the URL a user who may do this")
+    # Errors raised inside a script carry these words further back, depending on the server's age.
+    if "WRONGTYPE" in str(error):
+        return ConfigurationError(
+            "destination", f"its key holds something else than a stream (while {doing})", "use another key"
+        )
+    if "NOGROUP" in str(error):
+        return SubscriptionGoneError("the subscription", doing)
+    # Whatever else a server answers (LOADING, READONLY, MASTERDOWN, OOM, MISCONF, BUSY ...) may pass.
+    return ProviderUnavailableError("the Redis server", doing)
