@@ -13,17 +13,20 @@ join the two worlds:
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar, cast
 
+from history.errors import ConfigurationError
+
 T = TypeVar("T")
 
 
-class SuspendedError(RuntimeError):
+class SuspendedError(ConfigurationError, RuntimeError):
     """A coroutine that was driven without an event loop wanted to wait for one."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, object]) -> None:
         name = getattr(coroutine, "__qualname__", repr(coroutine))
         super().__init__(
-            f"{name} waits for an event loop, but was called from blocking code: "
-            "use the asyncio form (ahandle, AsyncConsumer), or give it a blocking store"
+            str(name),
+            "waits for an event loop, but was called from blocking code",
+            "use the asyncio form (ahandle, AsyncConsumer), or give it a blocking store",
         )
 
 
@@ -31,7 +34,7 @@ async def settled(value: Awaitable[T] | T) -> T:
     """Return ``value``, awaited first if it can be awaited."""
     if hasattr(value, "__await__"):
         return await cast("Awaitable[T]", value)
-    return cast("T", value)
+    return value  # pyright: ignore[reportReturnType]  (mypy narrows by hasattr, pyright does not)
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import NewType
+from typing import NamedTuple, NewType
 
 from history.message import Uuid
 
@@ -71,8 +71,8 @@ class Entry:
         return self.read_at - self.started_at
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+# What follows is made for every message, and a named tuple four times faster than a frozen dataclass.
+class Claim(NamedTuple):
     """The answer to one claimed uuid.
 
     ``found`` is None when the uuid is now STARTED by the claiming owner under ``fence``; otherwise it is the
@@ -83,8 +83,7 @@ class Claim:
     fence: Fence
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """How one claimed uuid ended: OK or FAILED complete it, None releases it (as if never claimed)."""
 
     uuid: Uuid

@@ -232,7 +232,10 @@ class MemoryHistory(SingleVerbs):
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""
         with self._lock:
-            return self._namespace(trigger).entries.pop(digest(uuid), None) is not None
+            space, key = self._namespace(trigger), digest(uuid)
+            there = space.read(key, self._clock()) is not None
+            space.write(key, None)
+            return there
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state."""

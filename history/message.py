@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar, NewType, Self, cast
+from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError, to_json
@@ -24,6 +25,9 @@ PropertyValue = bool | int | float | str | None
 UNDEFINED_COUNT = -1
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+
+#: The digits of a 64-bit number and its sign; a longer text is no number of JMS.
+_MOST_DIGITS = 20
 
 #: JMS header or provider-set property -> field of :class:`Message`.
 HEADER_FIELDS: Mapping[str, str] = MappingProxyType(
@@ -44,6 +48,9 @@ HEADER_FIELDS: Mapping[str, str] = MappingProxyType(
         "uuid": "uuid",
     }
 )
+
+#: The names that are no property.
+_PURE_HEADERS = HEADER_FIELDS.keys() - {"uuid"}
 
 
 class Message(BaseModel):
@@ -87,13 +94,13 @@ class Message(BaseModel):
             return data
         fields = cast("dict[str, Any]", data)
         given, message_id, properties = fields.get("uuid"), fields.get("message_id"), fields.get("properties")
-        held: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+        held: Mapping[str, Any] = cast("Any", properties) if isinstance(properties, Mapping) else {}
         told = held.get("uuid")
         if given is not None and told is not None and str(given) != str(told):
             raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
         sent = told if given is None else given
         if sent is not None:
-            sent = str(sent)
+            sent = _identity(sent)
             return {**fields, "uuid": sent, "properties": {**held, "uuid": sent}}
         return {**fields, "uuid": message_id} if message_id is not None else fields
 
@@ -140,7 +147,8 @@ class Message(BaseModel):
 
     def headers(self) -> dict[str, PropertyValue]:
         """Give the JMS names and values that :meth:`from_headers` reads back; absent ones are left out."""
-        found: dict[str, PropertyValue] = dict(self.properties)
+        # A property under a header's name would be read back as that header.
+        found = {name: held for name, held in self.properties.items() if name not in _PURE_HEADERS}
         for header, field in HEADER_FIELDS.items():
             value = getattr(self, field)
             if field == "uuid" or value is None or (field == "delivery_count" and value == UNDEFINED_COUNT):
@@ -151,7 +159,8 @@ class Message(BaseModel):
     def to_json(self) -> bytes:
         """Encode the whole message, body included, as a JSON object."""
         kind, body = _encode_body(self.body)
-        return to_json({"headers": self.headers(), "body-kind": kind, "body": body})
+        # Not pydantic's to_json: it refuses the lone surrogates that a JSON text may well hold.
+        return json.dumps({"headers": self.headers(), "body-kind": kind, "body": body}).encode("ascii")
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:
@@ -170,7 +179,24 @@ class Message(BaseModel):
             case str():
                 return len(self.body.encode("utf-8", "surrogatepass"))
             case _:
-                return len(to_json(self.body))
+                return len(_compact(self.body))
+
+
+def _identity(sent: Any) -> str:
+    if isinstance(sent, str | int | float | UUID) and not isinstance(sent, bool):
+        return str(sent)
+    raise PydanticCustomError(
+        "identity",
+        "a uuid of type {type} is no identity; give text",
+        {"type": type(sent).__qualname__},
+    )
+
+
+def _compact(value: JsonValue) -> bytes:
+    try:
+        return to_json(value)
+    except ValueError:  # a lone surrogate
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _encode_body(body: bytes | str | JsonValue) -> tuple[str, JsonValue]:
@@ -192,15 +218,20 @@ def _read_header(name: str, value: Any) -> Any:
 
 
 def _is_integer(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdigit()
+    return text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
 
 
 def _read_instant(name: str, value: Any) -> Any:
     if isinstance(value, str) and _is_integer(value):
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return None if name == "JMSExpiration" and value == 0 else _EPOCH + timedelta(milliseconds=value)
-    return value
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if name == "JMSExpiration" and value == 0:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=value)
+    except OverflowError:
+        return value  # which the field refuses, by its name
 
 
 def _read_delivery_mode(value: Any) -> Any:

@@ -53,6 +53,11 @@ class Parked(BaseModel):
     error_message: str | None = None
     parked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
+    @field_validator("reason", "uuid", "destination", "error_class", "error_message")
+    @classmethod
+    def _make_encodable(cls, text: str | None) -> str | None:
+        return None if text is None else encodable(text)
+
     @field_serializer("message")
     def _write_message(self, message: Message | None) -> str | None:
         return None if message is None else message.to_json().decode()
@@ -71,6 +76,11 @@ def parked_id(trigger: str, message: Message) -> str:
     identity = [message.uuid or "", message.message_id or ""]
     told = "\0".join([trigger, *identity]).encode("utf-8", "surrogatepass")
     return blake2b(told if any(identity) else told + message.to_json(), digest_size=12).hexdigest()
+
+
+def encodable(text: str) -> str:
+    """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def raw_fields(fields: dict[bytes, bytes]) -> dict[str, str]:

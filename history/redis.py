@@ -7,27 +7,19 @@ bytes an entry and expire by themselves.
 
 import logging
 import struct
-import uuid as uuids_of_python
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Self, cast
 
 import redis
 
-from history.entry import (
-    DEFAULT_TIME_TO_LIVE,
-    Claim,
-    Entry,
-    EntryOutcome,
-    Fence,
-    Settlement,
-    State,
-    digest,
-)
+from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, digest
 from history.errors import ConfigurationError
 from history.parking import Parking
-from history.redis_client import TRIGGERS_KEY, RedisClient, keys_of
+from history.redis_client import TRIGGERS_KEY, RedisClient
 from history.redis_parking import RedisParking
+from history.redis_replies import CODES, in_one_round, read_claim, read_entry, rounds
+from history.redis_scripts import Scripts
 from history.store import (
     CLAIM_BATCH,
     BatchOwner,
@@ -37,17 +29,16 @@ from history.store import (
     Page,
     ScannedEntry,
     SingleVerbs,
-    instant,
     milliseconds,
 )
 
 _log = logging.getLogger(__name__)
 
-_CODES = {EntryOutcome.OK: "O", EntryOutcome.FAILED: "F", None: "R"}
-_OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
+#: Lease and time to live in milliseconds, as the scripts unpack them; the owner's token follows.
+_TERMS = struct.Struct(">qq")
 
-#: Fence, started, lease, expires: what common.lua packs as RECORD.
-_RECORD = struct.Struct(">QQQQ")
+#: What is asked of an entry, and its fence.
+_ASKED = struct.Struct(">cQ")
 
 
 class RedisHistory(SingleVerbs):
@@ -66,8 +57,8 @@ class RedisHistory(SingleVerbs):
         self._redis = client if isinstance(client, RedisClient) else RedisClient(client)
         self._parking = RedisParking(self._redis)
         self._checked = False
-        self._keys: dict[str, list[str]] = {}
-        self._epochs: dict[str, bytes] = {}
+        self._prepared: dict[str, Scripts] = {}
+        self._epochs: dict[str, int] = {}
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -112,16 +103,16 @@ class RedisHistory(SingleVerbs):
             return True
         return bool(cast("dict[str, str]", found).get("save"))
 
-    async def _prepare(self, trigger: str) -> list[str]:
-        """Return the trigger's keys; before the first use check the server and note the trigger's name."""
+    async def _prepare(self, trigger: str) -> Scripts:
+        """Return the trigger's scripts; before the first claim, check the server and note the name."""
         if not self._checked:
             for warning in await self.check():
                 _log.warning("%s", warning)
             self._checked = True
         client = self._redis.client
         await self._redis.call("naming the trigger", lambda: client.sadd(TRIGGERS_KEY, trigger))
-        self._keys[trigger] = keys_of(trigger, "meta", "started", "batches", "done")
-        return self._keys[trigger]
+        self._prepared[trigger] = Scripts(self._redis, trigger)
+        return self._prepared[trigger]
 
     async def claim(
         self,
@@ -133,28 +124,42 @@ class RedisHistory(SingleVerbs):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
-        keys = self._keys.get(trigger) or await self._prepare(trigger)
-        script, token = ("claim_batch", owner.token) if isinstance(owner, BatchOwner) else ("claim", owner)
-        epoch = self._epochs.get(trigger) or uuids_of_python.uuid4().hex
-        head = [epoch, token, _lease(lease), milliseconds(time_to_live)]
-        claims: list[Claim] = []
-        for digests in _chunks([digest(uuid) for uuid in uuids]):
-            reply = await self._redis.script(script, keys, [*head, *digests])
-            self._compare_epoch(trigger, reply[1])
-            claims += [_read_claim(text, reply[0]) for text in reply[2:]]
-        return claims
+        terms = _terms(owner, lease, time_to_live)
+        digests = [digest(uuid) for uuid in uuids]
+        if in_one_round(digests):
+            return await self._claim(trigger, owner, terms, digests)
+        claims: dict[int, Claim] = {}
+        for first, places in rounds(digests):
+            some = [digests[place] for place in places]
+            answers = await self._claim(trigger, owner, terms, some, first=first)
+            claims.update(zip(places, answers, strict=True))
+        return [claims[place] for place in range(len(digests))]
 
-    def _compare_epoch(self, trigger: str, epoch: bytes) -> None:
+    async def _claim(
+        self, trigger: str, owner: Owner, terms: bytes, digests: Sequence[bytes], *, first: bool = True
+    ) -> Sequence[Claim]:
+        """Claim in one round trip. Only a digest's ``first`` place may meet its own claim and succeed."""
+        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
+        name = "claim_batch" if isinstance(owner, BatchOwner) else "claim"
+        reply = await scripts.run(name, [terms, *digests])
+        if reply[1] != self._epochs.get(trigger):
+            self._note_epoch(trigger, reply[1])
+        now, mine = reply[0], owner if first else None
+        return [read_claim(shown, now, mine) for shown in reply[2:]]
+
+    def _note_epoch(self, trigger: str, epoch: int) -> None:
         known = self._epochs.get(trigger)
-        if known == epoch:
-            return
         self._epochs[trigger] = epoch
-        if known is not None:
-            _log.critical(
-                "the document history of %s was flushed or replaced: messages processed before are NEW again",
-                trigger,
-                extra={"trigger": trigger},
-            )
+        if known is None:
+            return
+        # What was noted beside the history is gone too.
+        self._checked = False
+        self._prepared.pop(trigger, None)
+        _log.critical(
+            "the document history of %s was flushed or replaced: messages processed before are NEW again",
+            trigger,
+            extra={"trigger": trigger},
+        )
 
     async def take_over(
         self,
@@ -167,57 +172,71 @@ class RedisHistory(SingleVerbs):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
-        terms = [_lease(lease), milliseconds(time_to_live)]
-        fence = await self._script("take_over", trigger, [digest(uuid), owner, *terms, expected_fence])
+        words = [_terms(owner, lease, time_to_live), b"%d" % expected_fence]
+        fence = await self._run("take_over", trigger, [*words, digest(uuid)])
         return None if fence < 0 else Claim(None, Fence(fence))
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
-        done: list[bool] = []
-        for some in _chunks(settlements):
-            words = [word for one in some for word in (digest(one.uuid), one.fence, _CODES[one.outcome])]
-            done += [answer == 1 for answer in await self._script("settle", trigger, words)]
-        return done
+        digests = [digest(one.uuid) for one in settlements]
+        asked = [_ASKED.pack(CODES[one.outcome], one.fence) for one in settlements]
+        if in_one_round(digests):
+            return await self._settle(trigger, asked, digests)
+        done: dict[int, bool] = {}
+        for _, places in rounds(digests):
+            some = [asked[place] for place in places], [digests[place] for place in places]
+            done.update(zip(places, await self._settle(trigger, *some), strict=True))
+        return [done[place] for place in range(len(digests))]
+
+    async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
+        """Settle in one round trip, and one more for what is not in flight."""
+        answers: list[int] = await self._run("settle", trigger, asked + digests)
+        if rest := [place for place, answer in enumerate(answers) if answer < 0]:
+            words = [words[place] for words in (asked, digests) for place in rest]
+            for place, answer in zip(rest, await self._run("settle_rest", trigger, words), strict=True):
+                answers[place] = answer
+        return [answer == 1 for answer in answers]
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
         """Prolong a lease whose fence still stands."""
-        return bool(await self._script("renew", trigger, [digest(uuid), fence, milliseconds(lease)]))
+        words = [b"%d" % fence, b"%d" % milliseconds(lease)]
+        return bool(await self._run("renew", trigger, [*words, digest(uuid)]))
 
     async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
         """Settle the batch's one ledger record."""
-        return bool(await self._script("settle_batch", trigger, [owner.token, _CODES[outcome]]))
+        return bool(await self._run("settle_batch", trigger, [owner.token.encode(), CODES[outcome]]))
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""
+        digests = [digest(uuid) for uuid in uuids]
         found: list[Entry | None] = []
-        for digests in _chunks([digest(uuid) for uuid in uuids]):
-            reply = await self._script("lookup", trigger, digests)
-            found += [_read_entry(text, reply[0]) if text else None for text in reply[1:]]
+        for start in range(0, len(digests), CLAIM_BATCH):
+            reply = await self._run("lookup", trigger, digests[start : start + CLAIM_BATCH])
+            found += [read_entry(shown, reply[0]) if shown else None for shown in reply[1:]]
         return found
 
     async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
         """Read a part; an entry may be seen twice when others write meanwhile."""
-        reply = await self._script("scan", trigger, [cursor or "", limit])
+        reply = await self._run("scan", trigger, [(cursor or "").encode(), b"%d" % limit])
         pairs = zip(reply[2::2], reply[3::2], strict=True)
-        entries = [ScannedEntry(key, _read_entry(text, reply[0])) for key, text in pairs]
+        entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
         return Page(entries, reply[1].decode() or None)
 
     async def purge(self, trigger: str) -> int:
-        """Delete runs in flight whose time to live is over; completed entries expire by themselves."""
-        cursor, deleted = b"0", 0
-        while True:
-            cursor, some = await self._script("purge", trigger, [cursor])
+        """Delete what has expired now; without it, completed entries vanish some time later by themselves."""
+        cursor, deleted = await self._run("purge", trigger, [b""])
+        while cursor:
+            cursor, some = await self._run("purge", trigger, [cursor])
             deleted += some
-            if cursor == b"0":
-                return deleted
+        return int(deleted)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""
-        return bool(await self._script("forget", trigger, [digest(uuid)]))
+        return bool(await self._run("forget", trigger, [digest(uuid)]))
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count from the counters, without reading entries."""
-        started, completed = await self._script("stats", trigger, [])
+        started, completed = await self._run("stats", trigger, [])
         return HistoryStats(trigger=trigger, started=started, completed=completed)
 
     async def triggers(self) -> Sequence[str]:
@@ -230,39 +249,12 @@ class RedisHistory(SingleVerbs):
         """Close the connections."""
         await self._redis.close()
 
-    async def _script(self, name: str, trigger: str, arguments: list[Any]) -> Any:
-        keys = self._keys.get(trigger) or keys_of(trigger, "meta", "started", "batches", "done")
-        return await self._redis.script(name, keys, arguments)
+    async def _run(self, name: str, trigger: str, words: Sequence[bytes]) -> Any:
+        scripts = self._prepared.get(trigger) or Scripts(self._redis, trigger)
+        return await scripts.run(name, words)
 
 
-def _chunks(items: Sequence[Any]) -> Iterator[list[Any]]:
-    for first in range(0, len(items), CLAIM_BATCH):
-        yield list(items[first : first + CLAIM_BATCH])
-
-
-def _lease(lease: timedelta | None) -> int:
-    return -1 if lease is None else milliseconds(lease)
-
-
-def _read_claim(shown: int | bytes, now: int) -> Claim:
-    if isinstance(shown, int):
-        return Claim(None, Fence(shown))
-    entry = _read_entry(shown, now)
-    return Claim(entry, entry.fence)
-
-
-def _read_entry(shown: bytes, now: int) -> Entry:
-    """Read an entry as common.lua shows it: state, "B" or "-", a record of 32 bytes, owner."""
-    code = shown[:1]
-    fence, begun, lease, expires = _RECORD.unpack_from(shown, 2)
-    return Entry(
-        state=State.STARTED if code == b"S" else State.COMPLETED,
-        outcome=_OUTCOMES[code],
-        fence=Fence(fence),
-        started_at=instant(begun),
-        expires_at=instant(expires),
-        read_at=instant(now),
-        owner=shown[2 + _RECORD.size :].decode() or None,
-        lease_until=instant(lease) if lease else None,
-        batch=shown[1:2] == b"B",
-    )
+def _terms(owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
+    token = owner.token if isinstance(owner, BatchOwner) else owner
+    held = -1 if lease is None else milliseconds(lease)
+    return _TERMS.pack(held, milliseconds(time_to_live)) + token.encode()

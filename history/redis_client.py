@@ -1,24 +1,27 @@
-"""One Redis connection for the blocking and the asyncio form of everything that lives in Redis."""
+"""One Redis client for the blocking and the asyncio form of everything that lives in Redis."""
 
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import redis
 import redis.asyncio
+import redis.asyncio.retry
+import redis.retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
-    ClusterDownError,
+    ClusterError,
     MasterDownError,
-    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
+    TryAgainError,
 )
 
 from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
+from history.redis_wires import Wires
 
 T = TypeVar("T")
 
@@ -28,18 +31,16 @@ TIMEOUT = 5.0
 #: The names of all triggers with something in this Redis.
 TRIGGERS_KEY = "doubtless:triggers"
 
-#: The scripts that write to the buckets of completed entries, and so need ``buckets.lua``.
-WRITES_BUCKETS = {"claim_batch", "settle", "take_over", "settle_batch", "forget"}
-
 #: What redis-py raises when the server cannot answer now but may answer later.
 AWAY = (
     redis.ConnectionError,
     redis.TimeoutError,
-    BusyLoadingError,
-    ClusterDownError,
+    ClusterError,
     MasterDownError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
+    TryAgainError,
 )
 
 
@@ -55,29 +56,27 @@ class RedisClient:
     redis-py's own retries are switched off: it would send a command again whose reply was lost, and take its
     own first write for somebody else's. Here a lost connection is opened again once, and only for calls that
     may be sent twice; everything the history writes may.
+
+    Raises:
+        ConfigurationError: the client decodes replies, but what is stored is bytes that are no text.
     """
 
     def __init__(self, client: Any, url: str | None = None) -> None:
+        if client.get_encoder().decode_responses:
+            raise ConfigurationError(
+                "history", "its Redis client is one with decode_responses=True", "leave that out"
+            )
         self.client = client
         self.url = url
-        self._scripts: dict[str, tuple[str, str]] = {}
+        self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+        pool = getattr(client, "connection_pool", None)
+        #: None for a cluster, whose client knows a pool for each node, and the node by the key.
+        self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False) -> "RedisClient":
         """Make a client for ``url``; nothing is connected yet."""
-        kind = redis.asyncio.Redis if asyncio else redis.Redis
-        try:
-            # A Retry of redis.asyncio and a blocking one are two classes, but both take these arguments.
-            retry_class: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
-            client = kind.from_url(
-                url,
-                socket_timeout=TIMEOUT,
-                socket_connect_timeout=TIMEOUT,
-                retry=retry_class(NoBackoff(), 0),
-            )
-        except ValueError as error:
-            raise ConfigurationError("history", str(error), "use redis://host:6379/0") from error
-        return cls(client, url)
+        return cls(_connect(url, asyncio=asyncio), url)
 
     def for_asyncio(self) -> "RedisClient":
         """Return a client of the same server for asyncio."""
@@ -89,11 +88,6 @@ class RedisClient:
             )
         return RedisClient.from_url(self.url, asyncio=True)
 
-    @property
-    def is_asyncio(self) -> bool:
-        """Whether calls must be awaited."""
-        return isinstance(self.client, redis.asyncio.Redis)
-
     async def call(self, doing: str, command: Callable[[], Awaitable[T] | T]) -> T:
         """Run one command that may be sent twice; open a lost connection once.
 
@@ -102,46 +96,38 @@ class RedisClient:
         """
         try:
             return await settled(command())
-        except (BusyLoadingError, redis.TimeoutError) as error:
-            raise HistoryUnavailableError(doing) from error
-        except redis.ConnectionError:
-            return await self._call_again(doing, command)
         except AWAY as error:
-            raise HistoryUnavailableError(doing) from error
+            return await self.call_again(doing, command, error)
 
-    async def _call_again(self, doing: str, command: Callable[[], Awaitable[T] | T]) -> T:
+    async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
+        """Run a command once more, if ``error`` says that only its connection was lost.
+
+        Raises:
+            HistoryUnavailableError: the server is away.
+        """
+        if isinstance(error, BusyLoadingError) or not isinstance(error, redis.ConnectionError):
+            raise HistoryUnavailableError(doing) from error
         try:
             return await settled(command())
-        except AWAY as error:
-            raise HistoryUnavailableError(doing) from error
-
-    async def script(self, name: str, keys: list[str], arguments: list[Any]) -> Any:
-        """Run a script of ``history/lua`` by its digest; load it where the server does not have it."""
-        sha, text = self._script(name)
-        return await self.call(name, lambda: self._evaluate(sha, text, keys, arguments))
-
-    async def _evaluate(self, sha: str, text: str, keys: list[str], arguments: list[Any]) -> Any:
-        try:
-            return await settled(self.client.evalsha(sha, len(keys), *keys, *arguments))
-        except NoScriptError:
-            return await settled(self.client.eval(text, len(keys), *keys, *arguments))
-
-    def _script(self, name: str) -> tuple[str, str]:
-        if name not in self._scripts:
-            folder = files("history") / "lua"
-            parts = ["common", "buckets", name] if name in WRITES_BUCKETS else ["common", name]
-            text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
-            self._scripts[name] = (sha1(text), text)
-        return self._scripts[name]
+        except AWAY as again:
+            raise HistoryUnavailableError(doing) from again
 
     async def close(self) -> None:
         """Close the connections."""
-        close = getattr(self.client, "aclose", None) if self.is_asyncio else self.client.close
+        if self.wires is not None:
+            await self.wires.close()
+        close = self.client.aclose if self.is_asyncio else self.client.close
         await settled(cast("Callable[[], Awaitable[None] | None]", close)())
 
 
-def sha1(text: str) -> str:
-    """Return the name that Redis gives a script."""
-    from hashlib import sha1 as digest  # noqa: PLC0415  (only the name Redis uses, not a safeguard)
-
-    return digest(text.encode(), usedforsecurity=False).hexdigest()
+def _connect(url: str, *, asyncio: bool) -> Any:
+    # As Any, because redis-py leaves the keywords of from_url untyped.
+    blocking_kind, asyncio_kind = cast("Any", redis.Redis), cast("Any", redis.asyncio.Redis)
+    timeouts: dict[str, Any] = {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT}
+    try:
+        if asyncio:
+            once = redis.asyncio.retry.Retry(NoBackoff(), 0)
+            return asyncio_kind.from_url(url, retry=once, **timeouts)
+        return blocking_kind.from_url(url, retry=redis.retry.Retry(NoBackoff(), 0), **timeouts)
+    except ValueError as error:
+        raise ConfigurationError("history", str(error), "use redis://host:6379/0") from error

@@ -1,7 +1,8 @@
 """The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from history.bridge import settled
 from history.parking import Parked
@@ -17,15 +18,15 @@ class RedisParking:
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages, all or none of them for each trigger."""
         for one in parked:
-            await self._redis.call("parking", lambda one=one: self._park(one))
+            await self._redis.call("parking", partial(self._park, one))
 
-    async def _park(self, one: Parked) -> None:
+    async def _park(self, one: Parked) -> int:
         messages, order = keys_of(one.trigger_name, "parked", "parked:order")
         await settled(self._redis.client.sadd(TRIGGERS_KEY, one.trigger_name))
         pipeline = self._redis.client.pipeline(transaction=True)
         pipeline.hset(messages, one.id, one.model_dump_json())
         pipeline.zadd(order, {one.id: one.parked_at.timestamp()})
-        await settled(pipeline.execute())
+        return len(await settled(pipeline.execute()))
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
@@ -66,8 +67,10 @@ class RedisParking:
         return sorted(name.decode() for name in await self._call(self._redis.client.smembers, TRIGGERS_KEY))
 
     async def _read(self, messages: str, ids: Sequence[bytes]) -> Sequence[Parked]:
-        texts = await self._call(self._redis.client.hmget, messages, ids) if ids else []
+        if not ids:
+            return []
+        texts = await self._call(self._redis.client.hmget, messages, ids)
         return [Parked.model_validate_json(text) for text in texts if text is not None]
 
     async def _call(self, command: Any, *arguments: Any) -> Any:
-        return await self._redis.call("reading the parking lot", lambda: cast("Any", command(*arguments)))
+        return await self._redis.call("reading the parking lot", lambda: command(*arguments))

@@ -1,8 +1,9 @@
 """The tables of a SQL history, and how they come to be.
 
 ==================  =================================================================================
-doubtless_history   one row per remembered uuid. A row of a batch has no state of its own: its
-                    ``batch`` (which is its fence, too) names the row of the ledger that holds it
+doubtless_history   one row per remembered uuid; one whose time to live is over is as good as none. A row
+                    of a batch has no state of its own: its ``batch`` (which is its fence, too) names the
+                    row of the ledger that holds it
 doubtless_batches   the ledger: one row per opened batch. Of the rows of one token at most one is not
                     retired; it is the batch, the others only speak for what they completed
 doubtless_parked    messages kept aside, each a JSON document
@@ -13,19 +14,43 @@ doubtless_meta      ``schema``: the version of these tables; ``fence``: the last
 Instants are milliseconds since 1970 by the server's clock (``parked_at``: microseconds, by the worker's).
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData, Table, Text, text
-from sqlalchemy.schema import CreateIndex, CreateTable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    schema,
+    text,
+)
+from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable
 
 from history.bridge import settled
-from history.errors import ConfigurationError
-from history.sql_engine import AnyConnection, fetch, run
-from history.sql_statements import Dialect, statement
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.sql_dialects import Dialect, statement
+from history.sql_engine import AnyConnection, JoinedLine, Line, Work, execute, fetch
+
+T = TypeVar("T")
+
+#: How often the switch to the write-ahead log is tried while others are in the way.
+ATTEMPTS = 5
 
 #: The version of the tables that this code reads and writes.
 SCHEMA = 1
 
 #: Compared byte by byte: quicker, and no upgrade of the system's collations can corrupt the unique index.
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
+
+#: SQLite's tables are clustered by an INTEGER, and by no other type.
+NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 METADATA = MetaData()
 
@@ -42,16 +67,13 @@ HISTORY = Table(
     Column("lease_until", BigInteger),
     Column("expires_at", BigInteger, nullable=False),
     Column("batch", BigInteger),
-    Index("doubtless_history_expiry", "trigger_name", "expires_at"),
-    sqlite_with_rowid=False,
-    # Room on each page for the second version of a row, so that completing it touches no index.
-    postgresql_with={"fillfactor": 70},
+    Index("doubtless_history_expiry", "expires_at"),
 )
 
 BATCHES = Table(
     "doubtless_batches",
     METADATA,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
     Column("trigger_name", NAME, nullable=False),
     Column("token", NAME, nullable=False),
     Column("state", Text, nullable=False),
@@ -87,7 +109,7 @@ META = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-FENCES = Sequence("doubtless_fences")
+FENCES = schema.Sequence("doubtless_fences")
 
 # Whether somebody has created the tables.
 EXISTS = statement(
@@ -98,28 +120,78 @@ EXISTS = statement(
 # One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.
 ONE_CREATOR = statement(
     sqlite="SELECT 1",
-    postgresql="SELECT pg_advisory_xact_lock(7237124705131128179)",
+    postgresql="SELECT pg_advisory_xact_lock(7237132191928182131)",
 )
 
+# Room on each page for the second version of a row, so that completing it touches no index.
+LEAVE_ROOM = statement(sqlite="SELECT 1", postgresql="ALTER TABLE doubtless_history SET (fillfactor = 70)")
+
 # Readers and the one writer do not wait for each other; it stays with the file. No effect in memory.
-WRITE_AHEAD = text("PRAGMA journal_mode = WAL")
+WRITE_AHEAD = statement(sqlite="PRAGMA journal_mode = WAL", postgresql="SELECT 1")
 
 # Write the version down once.
-MARK_SCHEMA = text(
+MARK_SCHEMA = statement(
     "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0) ON CONFLICT DO NOTHING"
 )
 
 # The version somebody wrote down.
-READ_SCHEMA = text("SELECT value FROM doubtless_meta WHERE name = 'schema'")
+READ_SCHEMA = statement("SELECT value FROM doubtless_meta WHERE name = 'schema'")
 
 
-async def exist(connection: AnyConnection, dialect: Dialect) -> bool:
-    """Whether the tables are there.
+@dataclass(slots=True)
+class PreparedLine:
+    """A line that sees to the tables before its first step."""
 
-    Raises:
-        ConfigurationError: they are, but a newer version wrote them.
-    """
-    ((there,),) = await fetch(connection, EXISTS[dialect])
+    line: Line
+    ready: bool = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        return self.line.dialect
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer, or refused.
+            ConfigurationError: a newer version wrote the tables.
+        """
+        if not self.ready:
+            await self._prepare()
+        return await self.line.run(doing, work, atomic=atomic)
+
+    async def _prepare(self) -> None:
+        # Threads and processes may do this at once: the second one finds everything there.
+        if not await self.line.run("looking for its tables", _exist):
+            if not isinstance(self.line, JoinedLine):  # no file changes its journal inside a transaction
+                await self._write_ahead()
+            await self.line.run("creating its tables", _create, atomic=True)
+        self.ready = True
+
+    async def _write_ahead(self) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                await self.line.run("creating its tables", _write_ahead)
+            except HistoryUnavailableError:
+                # Of two that do this at once SQLite refuses one immediately, whatever its timeout. An empty
+                # transaction waits for the other one.
+                await self.line.run("creating its tables", _nothing, atomic=True)
+            else:
+                return
+        await self.line.run("creating its tables", _write_ahead)
+
+    def joined(self, connection: AnyConnection) -> "PreparedLine":
+        """Return the same line inside somebody's transaction."""
+        return PreparedLine(JoinedLine(connection), ready=self.ready)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self.line.close()
+
+
+async def _exist(connection: AnyConnection) -> bool:
+    ((there,),) = await fetch(connection, EXISTS)
     if not there:
         return False
     ((version,),) = await fetch(connection, READ_SCHEMA)
@@ -132,13 +204,21 @@ async def exist(connection: AnyConnection, dialect: Dialect) -> bool:
     return True
 
 
-async def create(connection: AnyConnection, dialect: Dialect) -> None:
-    """Create the tables where they are absent; call it in a transaction, which other creators then wait for."""
-    await fetch(connection, ONE_CREATOR[dialect])
-    if dialect is Dialect.POSTGRESQL:
-        await settled(connection.execute(FENCES.create_if_absent))
+async def _nothing(_: AnyConnection) -> None:
+    pass
+
+
+async def _write_ahead(connection: AnyConnection) -> Sequence[object]:
+    return await fetch(connection, WRITE_AHEAD)
+
+
+async def _create(connection: AnyConnection) -> None:
+    await fetch(connection, ONE_CREATOR)
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        await settled(connection.execute(CreateSequence(FENCES, if_not_exists=True)))
     for table in METADATA.sorted_tables:
         await settled(connection.execute(CreateTable(table, if_not_exists=True)))
         for index in table.indexes:
             await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
-    await run(connection, MARK_SCHEMA, schema=SCHEMA)
+    await execute(connection, LEAVE_ROOM)
+    await execute(connection, MARK_SCHEMA, schema=SCHEMA)

@@ -1,3 +1,12 @@
 """The fixtures of all tests; each file of ``fixtures/`` is one kind of part."""
 
-pytest_plugins = ["tests.fixtures.redis"]
+import pytest
+
+pytest.register_assert_rewrite("history.contract", "triggers.providers.contract")
+
+pytest_plugins = [
+    "tests.fixtures.redis",
+    "tests.fixtures.postgres",
+    "tests.fixtures.network",
+    "tests.fixtures.histories",
+]

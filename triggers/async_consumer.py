@@ -1,22 +1,17 @@
 """The asyncio consumer: the blocking one's workers and chores, as tasks of the running event loop."""
 
 import asyncio
-import os
-import signal
-import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext, suppress
+from typing import Any
 
+from history.bridge import settled
 from history.opening import open_history
 from history.store import HistoryStore
-from triggers.consumer import (
-    HOUSEKEEPING_PAUSE,
-    AnyTrigger,
-    Chores,
-    check_triggers,
-    default_consumer_name,
-)
+from triggers.chores import Chores, keep_alive
+from triggers.consumer import CHORES_PATIENCE, AnyTrigger, check_triggers, default_consumer_name
+from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.gate import Gate
 from triggers.pipeline import Observer
 from triggers.providers.opening import open_provider
@@ -28,7 +23,10 @@ class AsyncConsumer:
     """Runs triggers as tasks until it is stopped; arguments and behaviour as of ``Consumer``.
 
     Services that are plain functions run on the event loop's own thread, so that they and the completion can
-    share a transaction; keep them short, or use the blocking consumer.
+    share a transaction; keep them short, or use the blocking consumer. Monitors run in threads.
+
+    Cancelling :meth:`run` cancels the services that run, and leaves their messages In Doubt; :meth:`stop`
+    lets them end.
     """
 
     def __init__(
@@ -39,14 +37,19 @@ class AsyncConsumer:
         history: str | HistoryStore | None = None,
         name: str | None = None,
         observe: Observer | None = None,
+        parent: int | None = None,
     ) -> None:
         check_triggers(triggers, history)
         self.name = name or default_consumer_name()
         opened = open_provider(provider) if isinstance(provider, str) else provider
         self.provider = opened.for_asyncio()
+        self._owns_provider = self.provider is not provider
         self.gates = [Gate(trigger) for trigger in triggers]
         self._stop = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None
         self._observe = observe
+        self._parent = parent
         store = open_history(history) if isinstance(history, str) else history
         for trigger in triggers:
             if store is not None:
@@ -59,22 +62,16 @@ class AsyncConsumer:
             ConfigurationError: a history or consumer name cannot be used.
             BaseException: what a service raised to end the process.
         """
-        workers = [worker for gate in self.gates for worker in self._workers(gate)]
-        if signals:
-            self._listen()
-        tasks = [asyncio.create_task(self._guard(worker), name=worker.name) for worker in workers]
-        house = [Chores(gate, [worker for worker in workers if worker.gate is gate]) for gate in self.gates]
-        keeper = asyncio.create_task(self._keep_house(workers, house, until_idle))
+        drain = DrainSignals()
         try:
-            results = await asyncio.gather(*tasks, return_exceptions=True)
+            chores, workers = self._hire()
+            with drain if signals else nullcontext():
+                watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
+                await self._work(chores, workers, watch)
         finally:
-            keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeper
             await self._close()
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Drain and end :meth:`run`; call it on the event loop's thread."""
@@ -85,55 +82,78 @@ class AsyncConsumer:
         """What became of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
 
-    def _workers(self, gate: Gate) -> list[Worker]:
-        pipeline = gate.trigger.async_pipeline(self._observe)
-        return [
-            Worker(
-                name=f"{self.name}-{gate.trigger.name}-{number}",
-                gate=gate,
-                pipeline=pipeline,
-                provider=self.provider,
-                stopping=self._stop.is_set,
-                pause=self._pause,
-            )
-            for number in range(gate.trigger.settings.concurrency)
-        ]
+    def _hire(self) -> tuple[list[Chores], list[Worker]]:
+        chores: list[Chores] = []
+        workers: list[Worker] = []
+        for gate in self.gates:
+            pipeline = gate.trigger.async_pipeline(self._observe)
+            chores.append(Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread))
+            workers += [
+                Worker(
+                    name=f"{self.name}-{gate.trigger.name}-{number}",
+                    gate=gate,
+                    pipeline=pipeline,
+                    provider=self.provider,
+                    stopping=self._stop.is_set,
+                    pause=self._pause,
+                )
+                for number in range(gate.trigger.settings.concurrency)
+            ]
+        return chores, workers
 
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
-
-    async def _guard(self, worker: Worker) -> None:
+    async def _work(self, chores: Sequence[Chores], workers: Sequence[Worker], watch: Watch) -> None:
+        """Run all tasks until the consumer stops and the last worker has ended."""
+        crew = [self._start(worker.name, worker.run()) for worker in workers]
+        alive = keep_alive(workers, over=self._ended.is_set, pause=self._pause_to_the_end)
+        tidying = [one.run(stopping=self._stop.is_set, pause=self._pause) for one in chores]
+        house = [self._start(f"{self.name}-house", work) for work in (alive, *tidying)]
         try:
-            await worker.run()
+            while not self._stop.is_set():
+                await self._pause(WATCH_PAUSE)
+                if watch.is_over():
+                    self.stop()
+            await asyncio.gather(*crew)
         finally:
             self._stop.set()
+            for task in crew:
+                task.cancel()  # where it has not ended: run() was cancelled
+            await asyncio.gather(*crew, return_exceptions=True)
+            self._ended.set()
+            _, hanging = await asyncio.wait(house, timeout=CHORES_PATIENCE)
+            for task in hanging:
+                task.cancel()
 
-    async def _keep_house(
-        self, workers: Sequence[Worker], house: Sequence[Chores], until_idle: float | None
-    ) -> None:
-        """Do the chores while anything runs; the receivers are kept alive to the end of the drain."""
-        quiet_since = time.monotonic()
-        while True:
-            await asyncio.sleep(HOUSEKEEPING_PAUSE)
-            for chores in house:
-                await (chores.keep_alive if self._stop.is_set() else chores.do)(time.monotonic())
-            if not all(worker.idle_rounds for worker in workers):
-                quiet_since = time.monotonic()
-            if until_idle is not None and time.monotonic() - quiet_since > until_idle:
-                self.stop()
+    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        async def run() -> None:
+            try:
+                await work
+            except BaseException as failure:  # noqa: BLE001  (raised again by run())
+                # Not from here: a SystemExit that leaves a task ends the event loop under all the others.
+                self._failure = self._failure or failure
+                self._stop.set()
+
+        return asyncio.create_task(run(), name=name)
 
     async def _close(self) -> None:
+        """Give back what this consumer opened itself."""
         for gate in self.gates:
             await gate.trigger.aclose()
-        await self.provider.close()
+        if self._owns_provider:
+            await self.provider.close()
 
-    def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
+    async def _pause(self, seconds: float) -> None:
+        await _wait(self._stop, seconds)
 
-    def _on_signal(self, number: int) -> None:
-        if self._stop.is_set():
-            os._exit(128 + number)
-        self._stop.set()
+    async def _pause_to_the_end(self, seconds: float) -> None:
+        await _wait(self._ended, seconds)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+async def _ask_in_thread(monitor: Callable[[], bool]) -> bool:
+    """Ask a monitor without holding up the event loop; one that is a coroutine function is awaited."""
+    return bool(await settled(await asyncio.to_thread(monitor)))

@@ -13,6 +13,7 @@ none                                    by name: ``message``, ``delivery``, else
 A parameter with a default that is none of the first two keeps its default once the body has found its place.
 """
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -50,7 +51,7 @@ class Binding:
 
     def __init__(self, service: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> None:
         self.name = getattr(service, "__qualname__", repr(service))
-        self.is_async = inspect.iscoroutinefunction(service)
+        self.is_async = _is_async(service)
         self._positional: list[Fill] = []
         self._named: dict[str, Fill] = {}
         self._body: str | None = None
@@ -62,21 +63,20 @@ class Binding:
         if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
             return
         fill = self._filler(parameter, hint)
-        if fill is None:
-            return
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             self._named[parameter.name] = fill
         else:
             self._positional.append(fill)
 
-    def _filler(self, parameter: inspect.Parameter, hint: Any) -> Fill | None:
+    def _filler(self, parameter: inspect.Parameter, hint: Any) -> Fill:
         if hint is Message or (hint is parameter.empty and parameter.name == "message"):
             return lambda message, _delivery: message
         if hint is Delivery or (hint is parameter.empty and parameter.name == "delivery"):
             return lambda _message, delivery: delivery
         if self._body is not None:
             if parameter.default is not parameter.empty:
-                return None
+                # Handed over, not left out: a parameter after it may be filled by its place.
+                return lambda _message, _delivery: parameter.default
             raise ConfigurationError(
                 f"service {self.name}",
                 f"parameters {self._body!r} and {parameter.name!r} both ask for the body",
@@ -108,10 +108,32 @@ class Binding:
         return positional, {name: fill(message, delivery) for name, fill in self._named.items()}
 
 
+def _is_async(service: Callable[..., Any]) -> bool:
+    """Whether calling the service makes a coroutine.
+
+    Raises:
+        ConfigurationError: it would make a generator, and nothing would run.
+    """
+    called = _called(service)
+    for function in (service, called):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigurationError(
+                f"service {getattr(service, '__qualname__', service)!s}",
+                "it is a generator function: calling it runs nothing",
+                "take the yield out of it",
+            )
+    return inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(called)
+
+
+def _called(service: Callable[..., Any]) -> Callable[..., Any]:
+    return service if inspect.isroutine(service) else type(service).__call__
+
+
 def _hints(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
-    target = service if inspect.isroutine(service) else type(service).__call__
+    while isinstance(service, functools.partial):
+        service = service.func
     try:
-        return typing.get_type_hints(target, localns=dict(local_names or {}), include_extras=True)
+        return typing.get_type_hints(_called(service), localns=dict(local_names or {}), include_extras=True)
     except NameError as error:
         raise ConfigurationError(
             f"service {getattr(service, '__qualname__', service)!s}",
@@ -130,8 +152,8 @@ def _read_body(adapter: TypeAdapter[Any], hint: Any, name: str, message: Message
         return adapter.validate_python(body)
     except ValidationError as error:
         raise BodyInvalidError(name, _problems(error)) from error
-    except UnicodeDecodeError as error:
-        raise BodyInvalidError(name, f"not UTF-8 at byte {error.start}") from error
+    except UnicodeError as error:
+        raise BodyInvalidError(name, f"not UTF-8: {error}") from error
 
 
 def _as_plain(body: bytes | str, hint: type[bytes] | type[str]) -> bytes | str:

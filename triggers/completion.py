@@ -27,21 +27,19 @@ class Completion:
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Write down how the claimed runs ended; return those whose end the history could not be told.
 
-        These stay STARTED, so that nobody runs them again.
+        These stay STARTED, so that nobody runs them again, or were forgotten by a history that is away now.
         """
         if not runs or self.store is None:
             return []
         settlements = [_settlement(run) for run in runs]
         try:
             settled = await self._write(self.store, settlements)
-        except HistoryUnavailableError as error:
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
             for run in runs:
                 run.notes.append(f"its end could not be written: {error}")
             return runs
-        for run, done in zip(runs, settled, strict=True):
-            if not done:
-                await self._lost_fence(self.store, run)
-        return []
+        lost = [run for run, done in zip(runs, settled, strict=True) if not done]
+        return [run for run in lost if not await self._lost_fence(self.store, run)]
 
     async def _write(self, store: HistoryStore, settlements: Sequence[Settlement]) -> Sequence[bool]:
         try:
@@ -49,8 +47,11 @@ class Completion:
         except HistoryUnavailableError:
             return await persist(lambda: store.settle(self.settings.name, settlements), self.sleep)
 
-    async def _lost_fence(self, store: HistoryStore, run: Run) -> None:
-        """Leave the entry to its new owner; record the end anew where the history has forgotten it."""
+    async def _lost_fence(self, store: HistoryStore, run: Run) -> bool:
+        """Leave the entry to its new owner; record the end anew where the history has forgotten it.
+
+        False when the history went away meanwhile: giving the message back could run it again.
+        """
         uuid = _settlement(run).uuid
         try:
             entry = (await store.lookup(self.settings.name, [uuid]))[0]
@@ -58,13 +59,16 @@ class Completion:
                 run.notes.append("the history had forgotten its claim; its end was recorded anew")
                 run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
             else:
-                run.notes.append(f"the fence was lost to {entry.owner}: this completion is not recorded")
+                run.notes.append(
+                    f"the fence was lost to {entry.owner or 'another'}: this completion is not recorded"
+                )
                 run.acknowledge = entry.state is State.COMPLETED
-        except HistoryUnavailableError as error:
-            run.notes.append(f"the fence was lost, and then {error}")
-            run.acknowledge = False
+        except Exception as error:  # noqa: BLE001  (as above)
+            run.notes.append(f"the fence was lost, and then: {error}")
+            return False
         extra = {"trigger": self.settings.name, "uuid": uuid, "fence": run.fence}
         _log.error("%s", run.notes[-1], extra=extra)
+        return True
 
     async def _record_anew(self, store: HistoryStore, run: Run, uuid: Uuid) -> bool:
         """Claim once more, only to complete; False when somebody else was faster."""

@@ -1,34 +1,35 @@
-"""The blocking consumer: threads that receive, one that keeps house, and signals that end it gracefully."""
+"""The blocking consumer: threads that receive, threads that keep house, signals that end it gracefully."""
 
-import logging
 import os
-import signal
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore
+from triggers.chores import Chores, keep_alive
+from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.gate import Gate
 from triggers.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 from triggers.trigger import Trigger
-from triggers.upkeep import SWEEP_INTERVAL, sweep
 from triggers.worker import Worker
 
-_log = logging.getLogger(__name__)
-
-#: How often the housekeeper looks around, in seconds.
-HOUSEKEEPING_PAUSE = 0.1
+#: How long a monitor or a sweep may keep a consumer that has ended otherwise, in seconds.
+CHORES_PATIENCE = 5.0
 
 AnyTrigger = Trigger[..., Any]
+
+#: What a thread runs.
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Consumer:
@@ -66,6 +67,7 @@ class Consumer:
         self._owns_provider = isinstance(provider, str)
         self.gates = [Gate(trigger) for trigger in triggers]
         self._stop = threading.Event()
+        self._ended = threading.Event()
         self._failure: BaseException | None = None
         self._observe = observe
         self._parent = parent
@@ -78,28 +80,25 @@ class Consumer:
     def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 
+        Without ``signals``, a KeyboardInterrupt drains, too, and is raised then.
+
         Raises:
             ConfigurationError: a history or consumer name cannot be used.
             BaseException: what a service raised to end the process.
         """
-        workers = [worker for gate in self.gates for worker in self._workers(gate)]
-        threads = [self._thread(worker.name, self._guard(worker)) for worker in workers]
-        restore = _on_signals(self._on_signal) if signals else []
+        drain = DrainSignals()
         try:
-            for thread in threads:
-                thread.start()
-            self._keep_house(workers, threads, until_idle)
-            for thread in threads:
-                thread.join()
+            chores, workers = self._hire()
+            with drain if signals else nullcontext():
+                watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
+                self._work(chores, workers, watch)
         finally:
-            for number, handler in restore:
-                signal.signal(number, handler)
             self._close()
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
-        """Drain and end :meth:`run`; may be called from anywhere."""
+        """Drain and end :meth:`run`; may be called from any thread, but not from a signal handler."""
         self._stop.set()
 
     @property
@@ -107,23 +106,63 @@ class Consumer:
         """What became of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
 
-    def _workers(self, gate: Gate) -> list[Worker]:
-        if gate.trigger.is_async:
-            raise ConfigurationError(
-                f"trigger {gate.trigger.name}", "its service is a coroutine function", "use AsyncConsumer"
-            )
-        pipeline = gate.trigger.pipeline(self._observe)
-        return [
-            Worker(
-                name=f"{self.name}-{gate.trigger.name}-{number}",
-                gate=gate,
-                pipeline=pipeline,
-                provider=self.provider,
-                stopping=self._stop.is_set,
-                pause=self._pause,
-            )
-            for number in range(gate.trigger.settings.concurrency)
-        ]
+    def _hire(self) -> tuple[list[Chores], list[Worker]]:
+        chores: list[Chores] = []
+        workers: list[Worker] = []
+        for gate in self.gates:
+            if gate.trigger.is_async:
+                raise ConfigurationError(
+                    f"trigger {gate.trigger.name}", "its service is a coroutine function", "use AsyncConsumer"
+                )
+            pipeline = gate.trigger.pipeline(self._observe)
+            chores.append(Chores(gate=gate, pipeline=pipeline, ask=lambda monitor: monitor()))
+            workers += [
+                Worker(
+                    name=f"{self.name}-{gate.trigger.name}-{number}",
+                    gate=gate,
+                    pipeline=pipeline,
+                    provider=self.provider,
+                    stopping=self._stop.is_set,
+                    pause=self._pause,
+                )
+                for number in range(gate.trigger.settings.concurrency)
+            ]
+        return chores, workers
+
+    def _work(self, chores: Sequence[Chores], workers: Sequence[Worker], watch: Watch) -> None:
+        """Run all threads until the consumer stops and the last worker has ended."""
+        crew: list[threading.Thread] = []
+        house: list[threading.Thread] = []
+        try:
+            crew.extend(self._start(worker.name, worker.run) for worker in workers)
+            alive = partial(keep_alive, workers, over=self._ended.is_set, pause=self._pause_to_the_end)
+            house.append(self._start(f"{self.name}-keep-alive", alive))
+            for one in chores:
+                tidy = partial(one.run, stopping=self._stop.is_set, pause=self._pause)
+                house.append(self._start(f"{self.name}-chores", tidy))
+            while not self._stop.wait(WATCH_PAUSE):
+                if watch.is_over():
+                    self.stop()
+        finally:
+            self._stop.set()
+            for thread in crew:
+                thread.join()
+            self._ended.set()
+            for thread in house:
+                thread.join(CHORES_PATIENCE)
+
+    def _start(self, name: str, work: Work) -> threading.Thread:
+        def run() -> None:
+            try:
+                drive(work())
+            except BaseException as failure:  # noqa: BLE001  (raised again by run())
+                self._failure = self._failure or failure
+                self._stop.set()
+
+        # A daemon, so that a second KeyboardInterrupt ends the process although a service hangs.
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def _close(self) -> None:
         """Give back what this consumer opened itself."""
@@ -137,92 +176,8 @@ class Consumer:
     def _pause(self, seconds: float) -> None:
         self._stop.wait(seconds)
 
-    def _thread(self, name: str, target: Callable[[], None]) -> threading.Thread:
-        return threading.Thread(target=target, name=name, daemon=True)
-
-    def _guard(self, worker: Worker) -> Callable[[], None]:
-        def run() -> None:
-            try:
-                drive(worker.run())
-            except BaseException as failure:  # noqa: BLE001  (raised again by run())
-                self._failure = self._failure or failure
-                self._stop.set()
-
-        return run
-
-    def _keep_house(
-        self, workers: Sequence[Worker], threads: Sequence[threading.Thread], until_idle: float | None
-    ) -> None:
-        """Renew receivers, probe suspended triggers and sweep, until the consumer stops."""
-        house = [Chores(gate, [worker for worker in workers if worker.gate is gate]) for gate in self.gates]
-        quiet_since = time.monotonic()
-        while not self._stop.wait(HOUSEKEEPING_PAUSE):
-            for chores in house:
-                drive(chores.do(time.monotonic()))
-            if not all(worker.idle_rounds for worker in workers):
-                quiet_since = time.monotonic()
-            orphaned = self._parent is not None and os.getppid() != self._parent
-            if orphaned or (until_idle is not None and time.monotonic() - quiet_since > until_idle):
-                self.stop()
-        while any(thread.is_alive() for thread in threads):
-            for chores in house:
-                drive(chores.keep_alive(time.monotonic()))
-            for thread in threads:
-                thread.join(HOUSEKEEPING_PAUSE)
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self._stop.is_set():
-            os._exit(128 + number)
-        _log.warning("%s: draining; once more to end at once", signal.Signals(number).name)
-        self._stop.set()
-
-
-class Chores:
-    """What is due from time to time for one trigger of one consumer; instants are monotonic seconds."""
-
-    def __init__(self, gate: Gate, workers: Sequence[Worker]) -> None:
-        self._gate = gate
-        self._workers = workers
-        self._alive_due = 0.0
-        self._sweep_due = 0.0
-        self._probe_due: float | None = None
-
-    async def do(self, now: float) -> None:
-        """Do what is due."""
-        await self.keep_alive(now)
-        await self._probe(now)
-        await self._sweep(now)
-
-    async def keep_alive(self, now: float) -> None:
-        """Renew the receivers, if it is time."""
-        if now < self._alive_due:
-            return
-        intervals = [w.receiver.keep_alive_interval.total_seconds() for w in self._workers if w.receiver]
-        self._alive_due = now + min(intervals, default=HOUSEKEEPING_PAUSE)
-        for worker in self._workers:
-            await worker.keep_alive()
-
-    async def _probe(self, now: float) -> None:
-        gate = self._gate
-        if gate.suspended is None:
-            self._probe_due = None
-            return
-        if self._probe_due is None:
-            # A monitor is asked at once; without one there is nothing new to learn yet.
-            asks = gate.trigger.settings.monitor is not None
-            self._probe_due = now if asks else now + gate.probe_interval.total_seconds()
-        if now >= self._probe_due:
-            self._probe_due = now + gate.probe_interval.total_seconds()
-            await gate.probe(self._workers[0].pipeline.judge.store)
-
-    async def _sweep(self, now: float) -> None:
-        store = self._workers[0].pipeline.judge.store
-        if store is None or now < self._sweep_due or self._gate.suspended is not None:
-            return
-        first = self._sweep_due == 0.0
-        self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
-        if not first:
-            await sweep(self._gate.trigger.name, store)
+    def _pause_to_the_end(self, seconds: float) -> None:
+        self._ended.wait(seconds)
 
 
 def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:
@@ -242,7 +197,3 @@ def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:
 def default_consumer_name() -> str:
     """Return a name that no other living consumer has: host, process and start time."""
     return f"{socket.gethostname()}-{os.getpid()}-{time.time_ns() // 1_000_000 % 100_000_000:x}"
-
-
-def _on_signals(handler: Callable[[int, FrameType | None], None]) -> list[tuple[int, Any]]:
-    return [(number, signal.signal(number, handler)) for number in (signal.SIGTERM, signal.SIGINT)]

@@ -24,7 +24,13 @@ class Status(StrEnum):
     IN_DOUBT = "IN_DOUBT"
 
 
-class Count(Enum):
+class Known(Enum):
+    """What is known of a delivery. Looked up for every message, so its members hash as plain objects do."""
+
+    __hash__ = object.__hash__
+
+
+class Count(Known):
     """What a delivery count can tell."""
 
     OVER = "> max_delivery_count"
@@ -33,7 +39,7 @@ class Count(Enum):
     UNDEFINED = "-1"
 
 
-class HistoryUse(Enum):
+class HistoryUse(Known):
     """Whether the document history took part."""
 
     OFF = "off"
@@ -41,7 +47,7 @@ class HistoryUse(Enum):
     UNREACHABLE = "unreachable"
 
 
-class Found(Enum):
+class Found(Known):
     """What the document history holds of the uuid."""
 
     NOTHING = "absent"
@@ -51,7 +57,7 @@ class Found(Enum):
     IN_PROGRESS = "STARTED, lease alive"
 
 
-class Word(Enum):
+class Word(Known):
     """What the resolver said."""
 
     NONE = "none"
@@ -90,9 +96,13 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of one delivery. ``ask`` means: ask the resolver, then decide again."""
+    """What becomes of one delivery. ``ask`` means: ask the resolver, then decide again.
+
+    ``place`` is the index in :data:`ROWS` of the row that says so; ``row`` is that row's number.
+    """
 
     row: int
+    place: int
     status: Status | None
     runs: bool = False
     answer: Answer = Answer.ACKNOWLEDGE
@@ -163,6 +173,7 @@ _ASKED = frozenset({Word.NOT_ASKED, Word.NEW, Word.DUPLICATE, Word.IN_DOUBT})
 _TRANSIENT = frozenset({Word.TRANSIENT})
 _BROKEN = frozenset({Word.BROKEN})
 _STARTED = frozenset({Found.STARTED})
+_RESOLVE = (("on_history_error", "resolve"),)
 
 #: The table, in the order in which its rows are tried. Row 0 is detection switched off.
 ROWS: tuple[Row, ...] = (
@@ -186,7 +197,13 @@ ROWS: tuple[Row, ...] = (
         event=True,
     ),
     # A plain trigger's failed message was acknowledged and parked with its event already.
-    Row(number=8, history=_ON, found=frozenset({Found.COMPLETED_FAILED}), status=Status.DUPLICATE),
+    Row(
+        number=8,
+        history=_ON,
+        found=frozenset({Found.COMPLETED_FAILED}),
+        policy=(("transacted", False),),
+        status=Status.DUPLICATE,
+    ),
     Row(number=10, history=_ON, found=_STARTED, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
     Row(number=11, history=_ON, found=_STARTED, words=_ASKED, as_resolver=True),
     Row(number=12, history=_ON, found=frozenset({Found.IN_PROGRESS}), answer=Answer.RECOVER_LATER),
@@ -197,8 +214,16 @@ ROWS: tuple[Row, ...] = (
         answer=Answer.RECOVER,
         suspend=True,
     ),
-    Row(number=14, history=_UNREACHABLE, words=_NO_WORD, status=Status.IN_DOUBT, park=True, event=True),
-    Row(number=15, history=_UNREACHABLE, words=_ASKED, as_resolver=True),
+    Row(
+        number=14,
+        history=_UNREACHABLE,
+        words=_NO_WORD,
+        policy=_RESOLVE,
+        status=Status.IN_DOUBT,
+        park=True,
+        event=True,
+    ),
+    Row(number=15, history=_UNREACHABLE, words=_ASKED, policy=_RESOLVE, as_resolver=True),
     Row(
         number=16,
         words=_TRANSIENT,
@@ -206,7 +231,14 @@ ROWS: tuple[Row, ...] = (
         answer=Answer.RECOVER,
         suspend=True,
     ),
-    Row(number=17, words=_TRANSIENT, status=Status.IN_DOUBT, park=True, event=True),
+    Row(
+        number=17,
+        words=_TRANSIENT,
+        policy=(("on_retry_failure", "throw"),),
+        status=Status.IN_DOUBT,
+        park=True,
+        event=True,
+    ),
     Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, event=True),
 )
 
@@ -236,13 +268,14 @@ def classify_count(delivery_count: int, max_delivery_count: int) -> Count:
 @cache
 def decide(facts: Facts, policy: Policy) -> Decision:
     """Return what becomes of a delivery: the first row of :data:`ROWS` that fits, under ``in_doubt``."""
-    row = next(row for row in ROWS if row.fits(facts, policy))
+    place, row = next((place, row) for place, row in enumerate(ROWS) if row.fits(facts, policy))
     if row.as_resolver and facts.word is Word.NOT_ASKED:
-        return Decision(row=row.number, status=None, ask=True)
+        return Decision(row=row.number, place=place, status=None, ask=True)
     status = _WORD_STATUS[facts.word] if row.as_resolver else row.status
     in_doubt = status is Status.IN_DOUBT
     return Decision(
         row=row.number,
+        place=place,
         status=status,
         runs=row.runs
         or (row.as_resolver and status is Status.NEW)
@@ -255,18 +288,20 @@ def decide(facts: Facts, policy: Policy) -> Decision:
     )
 
 
-class Ending(Enum):
-    """How a service ended."""
+class Ending(Known):
+    """How a service ended. Where the process died it did not: the entry stays STARTED, no answer is given."""
 
     SUCCESS = "success"
     FATAL = "fatal"
-    TRANSIENT = "transient, or retries used up"
-    DIED = "the process dies"
+    TRANSIENT = "transient"  # or, for a plain trigger, retries used up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Aftermath:
-    """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict."""
+    """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict.
+
+    Each is one of :data:`AFTERMATHS` and equal only to itself.
+    """
 
     endings: frozenset[Ending]
     transacted: bool | None
@@ -280,49 +315,67 @@ class Aftermath:
     next: str
 
 
-_FAILURES = frozenset({Ending.FATAL, Ending.TRANSIENT})
+_SUCCESS = frozenset({Ending.SUCCESS})
+_FATAL = frozenset({Ending.FATAL})
+_TRANSIENTLY = frozenset({Ending.TRANSIENT})
+_FAILURES = _FATAL | _TRANSIENTLY
+_AGAIN_AND_AGAIN = "runs again, until max_delivery_count is passed: then the event"
 
-#: In the order in which they are tried. A process that dies leaves the entry STARTED and gives no answer.
+#: In the order in which they are tried.
 AFTERMATHS: tuple[Aftermath, ...] = (
-    Aftermath(endings=frozenset({Ending.SUCCESS}), transacted=None, entry=EntryOutcome.OK, next="DUPLICATE"),
+    Aftermath(endings=_SUCCESS, transacted=None, entry=EntryOutcome.OK, next="DUPLICATE"),
     Aftermath(
-        endings=_FAILURES,
-        transacted=True,
-        history=False,
-        answer=Answer.RECOVER,
-        next="runs again, until max_delivery_count is passed: then the event",
-    ),
-    Aftermath(
-        endings=frozenset({Ending.FATAL}),
-        transacted=True,
-        entry=EntryOutcome.FAILED,
-        answer=Answer.RECOVER,
-        next="rejected, with the event",
-    ),
-    Aftermath(
-        endings=frozenset({Ending.TRANSIENT}),
-        transacted=True,
-        on_retry_failure="suspend",
-        answer=Answer.RECOVER,
-        suspend=True,
-        next="NEW",
-    ),
-    Aftermath(endings=frozenset({Ending.TRANSIENT}), transacted=True, answer=Answer.RECOVER, next="NEW"),
-    Aftermath(
-        endings=frozenset({Ending.TRANSIENT}),
-        transacted=False,
-        on_retry_failure="suspend",
-        answer=Answer.RECOVER,
-        suspend=True,
-        next="NEW",
-    ),
-    Aftermath(
-        endings=_FAILURES,
+        endings=_FATAL,
         transacted=False,
         entry=EntryOutcome.FAILED,
         park=True,
         event=True,
         next="DUPLICATE",
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=False,
+        on_retry_failure="throw",
+        entry=EntryOutcome.FAILED,
+        park=True,
+        event=True,
+        next="DUPLICATE",
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=False,
+        on_retry_failure="suspend",
+        answer=Answer.RECOVER,
+        suspend=True,
+        next="NEW",
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=True,
+        history=False,
+        on_retry_failure="suspend",
+        answer=Answer.RECOVER,
+        suspend=True,
+        next=_AGAIN_AND_AGAIN,
+    ),
+    Aftermath(
+        endings=_FAILURES, transacted=True, history=False, answer=Answer.RECOVER, next=_AGAIN_AND_AGAIN
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=True,
+        on_retry_failure="suspend",
+        answer=Answer.RECOVER,
+        suspend=True,
+        next="NEW",
+    ),
+    Aftermath(endings=_TRANSIENTLY, transacted=True, answer=Answer.RECOVER, next="NEW"),
+    Aftermath(
+        endings=_FATAL,
+        transacted=True,
+        entry=EntryOutcome.FAILED,
+        answer=Answer.RECOVER,
+        next="rejected, with the event",
     ),
 )
 

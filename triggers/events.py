@@ -7,17 +7,20 @@ reference system's event manager; it names triggers by a pattern in which ``*`` 
 import asyncio
 import inspect
 import logging
+import re
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from hashlib import blake2b
 from typing import Any, ClassVar
-from uuid import uuid4
+from urllib.parse import quote
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
 
+from history.errors import ConfigurationError
 from history.message import Message
+from history.parking import encodable
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +61,11 @@ class RetrievalFailureEvent(BaseModel):
     cause: Cause
     message: Message | None = None
 
+    @field_validator("exception_class", "exception_message")
+    @classmethod
+    def _make_encodable(cls, text: str | None) -> str | None:
+        return None if text is None else encodable(text)
+
     @field_serializer("message")
     def _write_message(self, message: Message | None) -> str | None:
         return None if message is None else message.to_json().decode()
@@ -68,11 +76,14 @@ class RetrievalFailureEvent(BaseModel):
         return Message.from_json(value) if isinstance(value, str) else value
 
     def to_cloudevent(self) -> dict[str, Any]:
-        """Return the event as a CloudEvents 1.0 object, ready for JSON."""
+        """Return the event as a CloudEvents 1.0 object, ready for JSON.
+
+        The same event has the same id each time, so that who receives it twice can tell.
+        """
         return {
             "specversion": "1.0",
-            "id": str(uuid4()),
-            "source": f"/doubtless/triggers/{self.trigger_name}",
+            "id": blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest(),
+            "source": f"/doubtless/triggers/{quote(self.trigger_name, safe='')}",
             "type": EVENT_TYPE,
             "time": self.time.isoformat(),
             "datacontenttype": "application/json",
@@ -90,6 +101,12 @@ class Subscription:
     def __init__(self, handler: Handler, pattern: str) -> None:
         self.handler = handler
         self.pattern = pattern
+        # Not fnmatch: a trigger's name may hold brackets and question marks of its own.
+        self._name = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+    def hears(self, trigger_name: str) -> bool:
+        """Whether events of this trigger are for it."""
+        return self._name.fullmatch(trigger_name) is not None
 
     def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
         """Call the handler itself."""
@@ -111,7 +128,14 @@ def on_retrieval_failure(trigger: str = "*") -> Callable[[Handler], Subscription
 
     A handler that fails is logged and changes nothing else. A coroutine function is awaited under asyncio; in
     blocking code it runs to its end on an event loop of its own.
+
+    Raises:
+        ConfigurationError: it was used without its parentheses.
     """
+    if not isinstance(trigger, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError(
+            "on_retrieval_failure", "it was given a function", "write @on_retrieval_failure()"
+        )
 
     def subscribe(handler: Handler) -> Subscription:
         subscription = Subscription(handler, trigger)
@@ -125,7 +149,7 @@ def on_retrieval_failure(trigger: str = "*") -> Callable[[Handler], Subscription
 async def publish(event: RetrievalFailureEvent, *, blocking: bool) -> None:
     """Tell every subscriber whose pattern matches; never raise what they raise."""
     with _lock:
-        hearing = [one for one in _subscriptions if fnmatchcase(event.trigger_name, one.pattern)]
+        hearing = [one for one in _subscriptions if one.hears(event.trigger_name)]
     for subscription in hearing:
         try:
             told = subscription.handler(event)

@@ -6,6 +6,7 @@ here it is :class:`TransientError`, the project's own UnavailableError, and what
 ``transient``.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -46,6 +47,18 @@ class BodyInvalidError(FatalError):
         super().__init__(f"body: cannot fill parameter {parameter!r}: {problem}")
 
 
+class UnawaitedError(FatalError):
+    """A service that is no coroutine function returned something to await, where nobody can."""
+
+    def __init__(self, service: str, result: object) -> None:
+        super().__init__(
+            f"service {service} returned a {type(result).__qualname__} to await: it has not ended; "
+            "make it a coroutine function, and use ahandle or an asyncio consumer"
+        )
+        if inspect.iscoroutine(result):
+            result.close()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """In-process re-runs after a transient failure, on the held message and without detecting it again.
@@ -66,14 +79,24 @@ class Retry:
             )
         if self.interval < timedelta(0):
             raise ConfigurationError("retry.interval", f"{self.interval} is negative", "use 0 or more")
-        if self.backoff < 1:
+        if self.max_interval < timedelta(0):
+            raise ConfigurationError(
+                "retry.max_interval", f"{self.max_interval} is negative", "use 0 or more"
+            )
+        if not self.backoff >= 1:
             raise ConfigurationError(
                 "retry.backoff", f"{self.backoff} would shorten the pause", "use 1 or more"
             )
 
     def pause(self, rerun: int) -> float:
         """Return the seconds to wait before the re-run of this number, counted from 1."""
-        return min(self.interval * self.backoff ** (rerun - 1), self.max_interval).total_seconds()
+        if not self.interval:
+            return 0.0
+        longest = self.max_interval.total_seconds()
+        try:
+            return min(self.interval.total_seconds() * self.backoff ** (rerun - 1), longest)
+        except OverflowError:
+            return longest
 
 
 def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:
@@ -123,6 +146,10 @@ async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
     async def pause(seconds: float) -> None:
         await settled(sleep(seconds))
 
+    # tenacity awaits only what is declared as a coroutine function, which a lambda is not.
+    async def attempt() -> T:
+        return await write()
+
     retrying = AsyncRetrying(
         stop=stop_after_attempt(5),
         wait=wait_exponential(multiplier=0.05, max=0.5),
@@ -130,4 +157,4 @@ async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
         sleep=pause,
         reraise=True,
     )
-    return await retrying(write)
+    return await retrying(attempt)

@@ -1,25 +1,21 @@
-"""Whether a trigger may receive: running, suspended, or stopping; shared by all workers of one trigger."""
+"""Whether a trigger may receive: running or suspended; shared by all workers of one trigger."""
 
 import logging
 import threading
 from collections import Counter
-from datetime import timedelta
+from typing import Any
 
-from history.errors import UnavailableError
-from history.store import HistoryStore
+from history.errors import HistoryUnavailableError
 from triggers.outcome import Outcome
 from triggers.trigger import Trigger
 
 _log = logging.getLogger(__name__)
 
-#: How often an unreachable history is asked whether it is back.
-HISTORY_PROBE = timedelta(seconds=1)
-
 
 class Gate:
     """Suspends and resumes one trigger and counts what became of its messages; safe between threads."""
 
-    def __init__(self, trigger: Trigger[..., object]) -> None:
+    def __init__(self, trigger: Trigger[..., Any]) -> None:
         self.trigger = trigger
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -31,15 +27,27 @@ class Gate:
         """Why the trigger is suspended; None when it is not."""
         return self._suspended
 
+    @property
+    def by_history(self) -> bool:
+        """Whether it was the history, and not the service or the resolver, that suspended the trigger."""
+        return self._by_history
+
     def note(self, outcome: Outcome) -> None:
         """Count an outcome, and suspend the trigger if it says so."""
         with self._lock:
             self.counts[kind_of(outcome)] += 1
         if outcome.suspend:
-            self.suspend(outcome.reason, by_history=isinstance(outcome.error, UnavailableError))
+            # A service may itself fail for want of some history; what it waits for is its monitor's business.
+            by_history = not outcome.executed and isinstance(outcome.error, HistoryUnavailableError)
+            self.suspend(outcome.reason, by_history=by_history)
+
+    def note_unreadable(self) -> None:
+        """Count a delivery that was no message."""
+        with self._lock:
+            self.counts["unreadable"] += 1
 
     def suspend(self, reason: str, *, by_history: bool = False) -> None:
-        """Stop receiving until :meth:`probe` finds that the trigger may go on."""
+        """Stop receiving until :meth:`resume`."""
         with self._lock:
             if self._suspended is not None:
                 return
@@ -53,32 +61,6 @@ class Gate:
                 return
             self._suspended = None
         _log.warning("trigger %s is resumed", self.trigger.name, extra=self._extra)
-
-    @property
-    def probe_interval(self) -> timedelta:
-        """How long to wait before the trigger is looked at again."""
-        if self._by_history and self.trigger.settings.monitor is None:
-            return HISTORY_PROBE
-        return self.trigger.settings.monitor_interval
-
-    async def probe(self, store: HistoryStore | None) -> None:
-        """Resume when the monitor says so; without one, when the history answers.
-
-        A monitor that fails counts as "not available", as in the reference system.
-        """
-        monitor = self.trigger.settings.monitor
-        try:
-            if monitor is not None:
-                available = bool(monitor())
-            else:
-                if store is not None:
-                    await store.lookup(self.trigger.name, ["doubtless-probe"])
-                available = True
-        except Exception as error:  # noqa: BLE001  (the monitor is user code)
-            _log.warning("not available yet: %s", error, extra=self._extra)
-            available = False
-        if available:
-            self.resume()
 
     @property
     def _extra(self) -> dict[str, object]:

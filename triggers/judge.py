@@ -1,19 +1,21 @@
 """From message to decision: claim the uuid, read the table, ask the resolver, take an entry over."""
 
 import itertools
+import logging
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from history.errors import HistoryUnavailableError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.store import HistoryStore
 from resolvers.resolution import AskedResolver
 from triggers.detection import (
     RESOLUTION_WORDS,
     Count,
     Decision,
+    Found,
     HistoryUse,
     Word,
     classify_count,
@@ -22,6 +24,8 @@ from triggers.detection import (
 from triggers.failures import is_transient
 from triggers.run import Run
 from triggers.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 #: How often a claim is made again when the entry in its way keeps changing hands.
 CLAIM_ROUNDS = 5
@@ -41,46 +45,58 @@ class Judge:
         if self.store is None or not policy.detect_duplicates:
             return
         limit = policy.max_delivery_count
-        asked = [
-            (run, run.message.uuid)
-            for run in runs
-            if run.message.uuid is not None and run.message.delivery_count <= limit
-        ]
+        asked: list[Run] = []
+        uuids: list[str] = []
+        for run in runs:
+            message = run.message
+            if message.uuid is not None and message.delivery_count <= limit:
+                asked.append(run)
+                uuids.append(message.uuid)
         if not asked:
             return
         try:
             claims = await self.store.claim(
                 self.settings.name,
-                [uuid for _, uuid in asked],
+                uuids,
                 owner_token(),
                 self.settings.lease,
                 time_to_live=self.settings.history_time_to_live,
             )
-        except HistoryUnavailableError as error:
-            for run, _ in asked:
-                run.became_unreachable(error)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: without a history nothing runs)
+            self._note_absence(error, asked)
             return
-        for (run, _), claim in zip(asked, claims, strict=True):
+        for run, claim in zip(asked, claims, strict=True):
             run.found, run.fence = claim.found, claim.fence
 
     async def judge(self, run: Run) -> Decision:
         """Decide, ask the resolver where the table says so, and take over what is to run again."""
+        unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
         for _ in range(CLAIM_ROUNDS):
-            run.decision = decision = await self._decide(run)
+            decision = self._read_table(run, unasked)
+            if decision.ask:
+                decision = self._read_table(run, await self._ask(run))
+            run.decision = decision
             if not decision.runs or run.found is None or await self._take_over(run):
                 return decision
             if run.history is HistoryUse.ON:
                 await self.claim([run])
         run.notes.append("its entry kept changing hands")
-        run.decision = decide(run.facts(self._count(run), Word.BROKEN), self.settings.policy)
+        facts = run.facts(self._count(run), Word.BROKEN)
+        if facts.found is Found.STARTED:  # by somebody who is alive: not ours, and not to be given up
+            facts = replace(facts, found=Found.IN_PROGRESS)
+        run.decision = decide(facts, self.settings.policy)
         return run.decision
 
-    async def _decide(self, run: Run) -> Decision:
-        count, unasked = self._count(run), Word.NONE if self.resolver is None else Word.NOT_ASKED
-        decision = decide(run.facts(count, unasked), self.settings.policy)
-        if not decision.ask:
-            return decision
-        return decide(run.facts(count, await self._ask(run)), self.settings.policy)
+    def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:
+        if not isinstance(error, HistoryUnavailableError):
+            _log.error("the document history failed", exc_info=error, extra={"trigger": self.settings.name})
+        for run in runs:
+            run.became_unreachable(error)
+
+    def _read_table(self, run: Run, word: Word) -> Decision:
+        return decide(run.facts(self._count(run), word), self.settings.policy)
 
     def _count(self, run: Run) -> Count:
         return classify_count(run.message.delivery_count, self.settings.policy.max_delivery_count)
@@ -112,8 +128,8 @@ class Judge:
                 run.found.fence,
                 time_to_live=self.settings.history_time_to_live,
             )
-        except HistoryUnavailableError as error:
-            run.became_unreachable(error)
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._note_absence(error, [run])
             return False
         if taken is not None:
             run.fence = taken.fence

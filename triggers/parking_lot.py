@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from history.bridge import drive
-from history.errors import UnavailableError
-from history.opening import local_parking_file
+from history.opening import local_parking_file, open_history
 from history.parking import Parked, Parking
+from history.store import HistoryStore
 
 _log = logging.getLogger(__name__)
 
@@ -16,20 +16,29 @@ class ParkingLot:
     """Parks in ``primary``, or, when that is away or None, in a SQLite file of this machine.
 
     The file is the last resort of a message that must be acknowledged while its history is away; it is as
-    durable as the disk it is on. ``doubtless parked list --local`` shows it.
+    durable as the disk it is on. ``doubtless parked list --local`` shows it. ``owned`` is a history that was
+    opened for its lot alone; :meth:`close` closes it.
     """
 
-    def __init__(self, primary: Parking | None, local_file: Path | None = None) -> None:
+    def __init__(
+        self, primary: Parking | None, local_file: Path | None = None, *, owned: HistoryStore | None = None
+    ) -> None:
         self._primary = primary
         self._local_file = local_file
-        self._local: Parking | None = None
+        self._local: HistoryStore | None = None
+        self._owned = owned
+
+    @property
+    def primary(self) -> Parking | None:
+        """The lot beside the history, or the one that the trigger names."""
+        return self._primary
 
     async def park(self, parked: Sequence[Parked]) -> bool:
         """Keep messages; False when nothing could take them, so that they must not be acknowledged."""
         if self._primary is not None:
             try:
                 await self._primary.park(parked)
-            except UnavailableError as error:
+            except Exception as error:  # noqa: BLE001  (whatever a lot raises: the message must go somewhere)
                 _log.warning("%s: parking %d messages in a local file", error, len(parked))
             else:
                 return True
@@ -37,25 +46,34 @@ class ParkingLot:
 
     def _park_locally(self, parked: Sequence[Parked]) -> bool:
         try:
-            drive(self._local_parking().park(parked))
-        except (OSError, UnavailableError) as error:
+            drive(self._open_local().parking.park(parked))
+        except Exception as error:  # noqa: BLE001  (as above)
             _log.critical("cannot park %d messages, not even locally: %s", len(parked), error)
             return False
         return True
 
-    def _local_parking(self) -> Parking:
+    def _open_local(self) -> HistoryStore:
         if self._local is None:
-            self._local = open_local_parking(self._local_file)
+            self._local = _open_local(self._local_file)
         return self._local
+
+    async def close(self) -> None:
+        """Give back the connections that were opened for parking alone."""
+        opened, self._local = (self._owned, self._local), None
+        for store in opened:
+            if store is not None:
+                await store.close()
 
 
 def open_local_parking(file: Path | None = None) -> Parking:
     """Open the parking lot in this machine's file, by default in the user's state directory."""
-    from history.sql_parking import SqlParking  # noqa: PLC0415  (SQLAlchemy loads when it is needed)
+    return _open_local(file).parking
 
+
+def _open_local(file: Path | None) -> HistoryStore:
     path = file or local_parking_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    return SqlParking.from_url(f"sqlite:///{path}")
+    return open_history(f"sqlite:///{path}")
 
 
 def local_parking_if_any() -> Parking | None:

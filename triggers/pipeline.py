@@ -2,14 +2,14 @@
 
 Each step is numbered (:class:`Step`), because a process may die right after any of them:
 
-===========  ======================================  =====================================
-died after   what stands                             the next delivery
-===========  ======================================  =====================================
-1            nothing                                 is NEW
-2, 3, 4, 5   STARTED; after 5 maybe a parked copy    is IN_DOUBT: resolver, or parked
-6, 7         COMPLETED, not acknowledged             is a DUPLICATE, acknowledged
-8            everything                              does not come
-===========  ======================================  =====================================
+=============  ========================================  ===================================
+died after     what stands                               the next delivery
+=============  ========================================  ===================================
+1              nothing                                   is NEW
+2, 3, 4, 5, 6  STARTED; after 5 a parked copy, if asked  is IN_DOUBT: resolver, or parked
+7              COMPLETED, not acknowledged               is a DUPLICATE, acknowledged
+8              everything                                does not come
+=============  ========================================  ===================================
 
 A failed message is parked before its entry is completed, and its event is published in between: dying between
 the two repeats them at the next delivery, the other way round would lose them. There is no policy here: what
@@ -29,7 +29,7 @@ from triggers.binding import Binding, Delivery
 from triggers.completion import Completion
 from triggers.detection import Answer, Ending, HistoryUse, Status, afterwards
 from triggers.events import Cause, RetrievalFailureEvent, publish
-from triggers.failures import BodyTooLargeError, Sleep, is_transient, rerun
+from triggers.failures import BodyTooLargeError, Sleep, UnawaitedError, is_transient, rerun
 from triggers.judge import Judge
 from triggers.outcome import Outcome
 from triggers.parking_lot import ParkingLot
@@ -41,15 +41,18 @@ _log = logging.getLogger(__name__)
 
 
 class Step(IntEnum):
-    """The points between which a process may die; reached in this order."""
+    """The points between which a process may die; reached in this order.
+
+    Only what is given up is PARKED and PUBLISHED; of a batch, the successes are COMPLETED before that.
+    """
 
     RECEIVED = 1
     CLAIMED = 2
     DECIDED = 3
     RUN = 4
     PARKED = 5
-    COMPLETED = 6
-    PUBLISHED = 7
+    PUBLISHED = 6
+    COMPLETED = 7
     ANSWERED = 8
 
 
@@ -94,25 +97,34 @@ class Pipeline:
 
     async def handle(self, message: Message) -> Outcome:
         """Handle one message: a batch of one."""
-        return (await self.handle_batch([message]))[0]
+        run = Run(message, self._history_use())
+        await self._handle_wave([run])
+        return run.outcome()
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Detect all with one claim, run the NEW ones in order, and complete them with one write.
 
         A uuid that stands twice is decided in order: its second message waits for the first to be completed.
         """
-        use = HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
+        use = self._history_use()
         runs = [Run(message, use) for message in messages]
         for wave in _waves(runs):
-            await self.judge.claim(wave)
-            self._reach(Step.CLAIMED)
-            for run in wave:
-                decision = await self.judge.judge(run)
-                self._reach(Step.DECIDED)
-                if decision.runs:
-                    await self._execute(run)
-            await self._conclude(wave)
+            await self._handle_wave(wave)
         return [run.outcome() for run in runs]
+
+    def _history_use(self) -> HistoryUse:
+        return HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
+
+    async def _handle_wave(self, runs: Sequence[Run]) -> None:
+        """Claim, judge, execute and conclude; no uuid stands twice."""
+        await self.judge.claim(runs)
+        self._reach(Step.CLAIMED)
+        for run in runs:
+            decision = await self.judge.judge(run)
+            self._reach(Step.DECIDED)
+            if decision.runs:
+                await self._execute(run)
+        await self._conclude(runs)
 
     async def _execute(self, run: Run) -> None:
         """Run the service, again where the failure is transient and the settings say so."""
@@ -153,25 +165,44 @@ class Pipeline:
         )
         positional, named = self.binding.arguments(message, delivery)
         result = self.service(*positional, **named)
-        return await result if self.binding.is_async else result
+        if not hasattr(result, "__await__"):
+            return result
+        if self.blocking:
+            raise UnawaitedError(self.binding.name, result)
+        return await result
 
     async def _conclude(self, runs: Sequence[Run]) -> None:
         """Complete the successes first, so that nothing a failure needs can keep them in doubt."""
-        await self._settle([run for run in runs if run.claimed and run.error is None])
-        others = [run for run in runs if not run.claimed or run.error is not None]
-        for run in others:
-            self._answer(run)
-        await self._park([run for run in others if run.parks])
-        for run in others:
+        done: list[Run] = []
+        others: list[Run] = []
+        for run in runs:
+            if run.claimed and run.error is None:
+                done.append(run)
+            else:
+                self._answer(run)
+                if run.executed or run.parks or run.raises_event:
+                    others.append(run)
+        if done:
+            await self._settle(done)
+        if others:
+            await self._conclude_others(others)
+
+    async def _conclude_others(self, runs: Sequence[Run]) -> None:
+        """Keep aside, tell of and complete what failed, and what the table says of what did not run."""
+        if kept := [run for run in runs if run.parks]:
+            await self._park(kept)
+        for run in runs:
             if run.raises_event:
                 await self._publish(run)
-        await self._settle([run for run in others if run.claimed and (run.parked or not run.parks)])
+        if ended := [run for run in runs if run.claimed and (run.parked or not run.parks)]:
+            await self._settle(ended)
 
     async def _settle(self, runs: Sequence[Run]) -> None:
         unsettled = await self.completion.settle(runs)
-        await self._park([run for run in unsettled if run.error is None])
-        if runs and not unsettled:
+        if not unsettled:
             self._reach(Step.COMPLETED)
+        elif kept := [run for run in unsettled if run.error is None]:
+            await self._park(kept)
 
     def _answer(self, run: Run) -> None:
         """Note what the table tells the provider."""
@@ -185,8 +216,6 @@ class Pipeline:
             )
 
     async def _park(self, runs: Sequence[Run]) -> None:
-        if not runs:
-            return
         parked = await self.lot.park([run.copy(self.settings.name) for run in runs])
         for run in runs:
             run.parked = parked

@@ -1,6 +1,7 @@
 """Run a parked message after all: a person's NEW, with everything that a resolver's NEW has to respect."""
 
 from dataclasses import replace
+from typing import Any
 
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
@@ -11,19 +12,20 @@ from triggers.outcome import Outcome
 from triggers.trigger import Trigger
 
 
-async def run_parked(trigger: Trigger[..., object], parked: Parked, lot: Parking) -> Outcome:
-    """Take a parked message through the trigger's blocking pipeline, with a resolver that answers NEW.
+async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -> Outcome:
+    """Take a parked message through the trigger's pipeline, with a resolver that answers NEW.
 
     A STARTED entry is taken over under a new fence, but only the one that the message was parked with: when
     it was started again since, it is In Doubt again. A failed entry is forgotten first, for the decision is
-    to run it again. The parked copy is removed once the message has run or proved a duplicate.
+    to run it again. The parked copy is removed once the message has run or proved a duplicate. A coroutine
+    function runs on the event loop that awaits this; ``lot`` may be blocking all the same.
 
     Raises:
         ConfigurationError: the delivery was unreadable: there is no message to run.
     """
     if parked.message is None:
         raise ConfigurationError("PARKED_ID", f"{parked.id} was no message", "send it mended, or discard it")
-    pipeline = trigger.pipeline()
+    pipeline = trigger.async_pipeline() if trigger.is_async else trigger.pipeline()
     store = pipeline.judge.store
     if store is not None and parked.uuid is not None:
         entry = (await store.lookup(trigger.name, [parked.uuid]))[0]

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from history.entry import Entry, Fence, State
-from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.detection import Aftermath, Answer, Count, Decision, Facts, Found, HistoryUse, Word
@@ -67,13 +67,7 @@ class Run:
 
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
-        return Facts(
-            count=count,
-            identified=self.message.uuid is not None,
-            history=self.history,
-            found=_found(self.found),
-            word=word,
-        )
+        return _facts(count, self.message.uuid is not None, self.history, _found(self.found), word)
 
     def evidence(self) -> Evidence:
         """Return what is known of an earlier run."""
@@ -88,9 +82,8 @@ class Run:
     @property
     def reason(self) -> str:
         """The row of the table, what the resolver said, and what the service's end meant, in words."""
-        parts = [] if self.decision is None else [explain(self.decision)]
-        parts += [] if self.aftermath is None else [explain_aftermath(self.aftermath)]
-        return "; ".join(parts + self.notes)
+        told = _told(self.decision, self.aftermath, self.claimed)
+        return "; ".join([told, *self.notes]) if self.notes else told
 
     def copy(self, trigger: str) -> Parked:
         """Return the copy to park."""
@@ -158,9 +151,21 @@ class Run:
         left = timedelta(0) if found.lease_until is None else found.lease_until - found.read_at
         return min(max(left, timedelta(milliseconds=100)), LONGEST_RECOVER_DELAY)
 
-    def became_unreachable(self, error: HistoryUnavailableError) -> None:
+    def became_unreachable(self, error: Exception) -> None:
         """Note that the history did not answer."""
         self.history, self.error, self.found, self.fence = HistoryUse.UNREACHABLE, error, None, None
+
+
+@cache
+def _told(decision: Decision | None, after: Aftermath | None, recorded: bool) -> str:  # noqa: FBT001
+    parts = [] if decision is None else [explain(decision)]
+    parts += [] if after is None else [explain_aftermath(after, recorded=recorded)]
+    return "; ".join(parts)
+
+
+@cache
+def _facts(count: Count, identified: bool, history: HistoryUse, found: Found, word: Word) -> Facts:  # noqa: FBT001
+    return Facts(count=count, identified=identified, history=history, found=found, word=word)
 
 
 def _found(entry: Entry | None) -> Found:

@@ -63,33 +63,42 @@ class Settings:
                 "a transacted trigger is tried again by redelivery, not in process",
                 "leave retry out, or transacted",
             )
-        for kind in self.transient:
-            if not issubclass(kind, Exception):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-                raise ConfigurationError(
-                    "transient", f"{kind!r} is no exception class", "give subclasses of Exception"
-                )
+        _check_transient(self.transient)
 
 
-def _check_name(setting: str, value: str) -> None:
-    if not value or len(value) > _LONGEST_NAME:
+# What follows is typed Any: these values are a user's, and not every user runs a type checker.
+
+
+def _check_transient(kinds: tuple[Any, ...]) -> None:
+    if not isinstance(kinds, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError("transient", f"{kinds!r} is no tuple", "write (ConnectionError,)")
+    for kind in kinds:
+        if not isinstance(kind, type) or not issubclass(kind, Exception):
+            raise ConfigurationError(
+                "transient", f"{kind!r} is no exception class", "give subclasses of Exception"
+            )
+
+
+def _check_name(setting: str, value: Any) -> None:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
         raise ConfigurationError(
-            setting, f"{value!r} is empty or too long", f"use 1 to {_LONGEST_NAME} characters"
+            setting, f"{value!r:.60} is empty, too long or no text", f"use 1 to {_LONGEST_NAME} characters"
         )
 
 
-def _check_least(setting: str, value: int, least: int) -> None:
-    if value < least:
-        raise ConfigurationError(setting, f"{value} is too small", f"use {least} or more")
+def _check_least(setting: str, value: Any, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigurationError(setting, f"{value!r} is no number from {least}", f"use {least} or more")
 
 
-def _check_choice(setting: str, value: str, choices: Any) -> None:
+def _check_choice(setting: str, value: Any, choices: Any) -> None:
     if value not in get_args(choices):
         known = " or ".join(repr(choice) for choice in get_args(choices))
         raise ConfigurationError(setting, f"{value!r} is unknown", f"use {known}")
 
 
-def _check_duration(setting: str, value: timedelta) -> None:
-    if value < timedelta(milliseconds=1):
+def _check_duration(setting: str, value: Any) -> None:
+    if not isinstance(value, timedelta) or value < timedelta(milliseconds=1):
         raise ConfigurationError(
             setting, f"{value!r} is no duration", "use a timedelta of a millisecond or more"
         )

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -14,19 +15,32 @@ _log = logging.getLogger(__name__)
 #: A child that lived at least so long, in seconds, is started again at once; a shorter life waits longer.
 HEALTHY_LIFE = 10.0
 
-#: The longest pause before a crashed child is started again, in seconds.
-LONGEST_PAUSE = 10.0
+#: The first and the longest pause before a crashed child is started again, in seconds.
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 
 #: Exit codes after which starting again would not help: done, and wrong usage or configuration.
 FINAL_CODES = frozenset({0, 2})
 
+#: How often the children are looked after, in seconds.
+LOOK_INTERVAL = 0.05
+
 
 @dataclass(slots=True)
 class _Child:
+    """One place for a process; ``process`` is None while it waits to be started."""
+
     number: int
-    process: subprocess.Popen[bytes]
-    started: float = field(default_factory=time.monotonic)
-    pause: float = 0.1
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+    started: float = 0.0
+    due: float = 0.0
+    pause: float = FIRST_PAUSE
+
+    def note_crash(self, now: float) -> None:
+        """Have the process started again, later with each crash that comes soon after its start."""
+        healthy = now - self.started >= HEALTHY_LIFE
+        self.pause = FIRST_PAUSE if healthy or self.starts == 1 else min(self.pause * 2, LONGEST_PAUSE)
+        self.process, self.due = None, now + self.pause
 
 
 def supervise(processes: int, name: str | None) -> int:
@@ -35,54 +49,67 @@ def supervise(processes: int, name: str | None) -> int:
     Signals are handed on. A child that crashes is started again, with back-off when it crashes at once. A
     child whose parent is gone drains and ends.
     """
-    children = [_start(number, name) for number in range(processes)]
-    state = _Signals(children)
-    code = 0
-    while children:
-        for child in list(children):
-            ended = child.process.poll()
-            if ended is None:
-                continue
-            children.remove(child)
-            if state.stopping or ended in FINAL_CODES:
-                code = max(code, ended)
-            else:
-                children.append(_start_again(child, name, ended))
-        time.sleep(0.05)
-    return code
+    return _Supervisor(processes, name).run()
 
 
-class _Signals:
-    """Hands SIGTERM and SIGINT on to the children."""
+@dataclass(slots=True)
+class _Supervisor:
+    processes: int
+    name: str | None
+    code: int = 0
+    _stopping: bool = False
+    _children: list[_Child] = field(default_factory=list[_Child])
+    _signals: deque[int] = field(default_factory=deque[int])
 
-    def __init__(self, children: list[_Child]) -> None:
-        self._children = children
-        self.stopping = False
+    def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hand_on)
+            signal.signal(number, self._note)
+        self._children = [_Child(number) for number in range(self.processes)]
+        while self._children:
+            self._hand_on()
+            self._children = [child for child in self._children if self._look_after(child)]
+            time.sleep(LOOK_INTERVAL)
+        return self.code
 
-    def _hand_on(self, number: int, _frame: FrameType | None) -> None:
-        self.stopping = True
-        for child in self._children:
-            child.process.send_signal(number)
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        # Handed on by the loop: a child may be half started at this moment.
+        self._signals.append(number)
 
+    def _hand_on(self) -> None:
+        while self._signals:
+            number = self._signals.popleft()
+            self._stopping = True
+            for child in self._children:
+                if child.process is not None:
+                    child.process.send_signal(number)
 
-def _start(number: int, name: str | None) -> _Child:
-    words = _without(sys.argv[1:], "--processes", "--name")
-    own = [] if name is None else ["--name", f"{name}-{number}"]
-    command = [sys.executable, "-m", "triggers.cli", *words, *own, "--parent", str(os.getpid())]
-    # A session of its own, so that Ctrl-C reaches the child once: from us.
-    return _Child(number, subprocess.Popen(command, start_new_session=True))
+    def _look_after(self, child: _Child) -> bool:
+        """Start a child that is due, note one that has ended; False when its place is given up."""
+        if child.process is None:
+            if not self._stopping and time.monotonic() >= child.due:
+                self._start(child)
+            return not self._stopping
+        ended = child.process.poll()
+        if ended is None:
+            return True
+        if self._stopping or ended in FINAL_CODES:
+            self.code = max(self.code, ended if ended >= 0 else 128 - ended)
+            return False
+        child.note_crash(time.monotonic())
+        _log.warning("process %d ended with %d: starting again in %.1f s", child.number, ended, child.pause)
+        return True
 
-
-def _start_again(child: _Child, name: str | None, code: int) -> _Child:
-    healthy = time.monotonic() - child.started >= HEALTHY_LIFE
-    pause = 0.1 if healthy else min(child.pause * 2, LONGEST_PAUSE)
-    _log.warning("process %d ended with %d: starting again in %.1f s", child.number, code, pause)
-    time.sleep(pause)
-    again = _start(child.number, name)
-    again.pause = pause
-    return again
+    def _start(self, child: _Child) -> None:
+        words = _without(sys.argv[1:], "--processes", "--name")
+        command = [sys.executable, "-m", "triggers.cli", *words, "--parent", str(os.getpid())]
+        if self.name is not None:
+            # Never a name again: the provider may hold a dead consumer's for a while.
+            again = f".{child.starts}" if child.starts else ""
+            command += ["--name", f"{self.name}-{child.number}{again}"]
+        # A session of its own, so that Ctrl-C reaches the child once: from us.
+        child.process = subprocess.Popen(command, start_new_session=True)
+        child.started = time.monotonic()
+        child.starts += 1
 
 
 def _without(words: list[str], *options: str) -> list[str]:

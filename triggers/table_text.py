@@ -1,4 +1,7 @@
-"""The decision table in words: for ``Outcome.reason``, ``doubtless why`` and the documentation."""
+"""The decision table in words: for ``Outcome.reason``, ``doubtless why`` and the documentation.
+
+:func:`render` makes what stands between the markers of ``docs/detection.md``; a test compares the two.
+"""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -8,37 +11,37 @@ from triggers.detection import (
     AFTERMATHS,
     ROWS,
     Aftermath,
+    Answer,
     Count,
     Decision,
+    Ending,
     Found,
     HistoryUse,
     Row,
     Word,
 )
 
-_IN_PROGRESS_ROW = 12
 _NO_RESOLVER = frozenset({Word.NONE})
-_ORDER = [str(value.value) for kind in (Count, HistoryUse, Found, Word) for value in kind]
+_ORDER: list[Enum] = [value for kind in (Count, HistoryUse, Found, Word, Ending) for value in kind]
+_DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
 
 
 @cache
 def explain(decision: Decision) -> str:
-    """Say a decision in the table's own words, such as "row 8: COMPLETED ok, DUPLICATE, acknowledge"."""
-    row = next(row for row in ROWS if row.number == decision.row)
-    conditions = [text for text in _conditions(row) if text != "any"]
-    verdict = "rejected" if decision.rejected else (decision.status or "undecided")
-    if decision.row == _IN_PROGRESS_ROW:
-        verdict = "in progress"
-    return f"row {decision.row}: {', '.join(conditions)}: {verdict}, {_answers(decision)}"
+    """Say a decision in the table's own words, such as "row 8: COMPLETED ok: DUPLICATE, acknowledge"."""
+    row = ROWS[decision.place]
+    told = f"row {decision.row}: {', '.join(_conditions(row))}: "
+    if decision.ask:
+        return told + "as the resolver says"
+    verdict = _verdict(row) if decision.status is None else decision.status
+    return f"{told}{verdict}, {_answers(decision)}"
 
 
 @cache
-def explain_aftermath(one: Aftermath) -> str:
-    """Say what a service's end meant, such as "success: COMPLETED ok"."""
-    endings = " or ".join(sorted(ending.value for ending in one.endings))
-    entry = "released" if one.entry is None else f"COMPLETED {one.entry}"
-    parts = [str(one.answer)] + ["park"] * one.park + ["event"] * one.event + ["suspend"] * one.suspend
-    return f"{endings}: {entry if one.history is not False else 'no entry'}, {', '.join(parts)}"
+def explain_aftermath(one: Aftermath, *, recorded: bool) -> str:
+    """Say what a service's end meant, such as "success: COMPLETED ok, acknowledge"."""
+    entry = _entry(one) if recorded else "no entry"
+    return f"{_ending(one)}: {entry}, {_answers(one)}"
 
 
 def _conditions(row: Row) -> Iterable[str]:
@@ -51,20 +54,37 @@ def _conditions(row: Row) -> Iterable[str]:
     if row.found is not None:
         yield _told(row.found)
     if row.words is not None:
-        words = row.words - {Word.NOT_ASKED}
-        yield "no resolver" if words == _NO_RESOLVER else f"resolver {_told(words)}"
+        yield "no resolver" if row.words == _NO_RESOLVER else f"resolver {_words(row)}"
     for name, value in row.policy:
-        yield f"{name}={value}"
+        yield _setting(name, value)
+
+
+def _verdict(row: Row) -> str:
+    if row.rejected:
+        return "rejected"
+    if row.as_resolver:
+        return "as resolver"
+    in_progress = row.answer is Answer.RECOVER_LATER
+    return str(row.status or ("in progress" if in_progress else "undecided"))
+
+
+def _answers(one: Row | Decision | Aftermath) -> str:
+    parts = [str(one.answer)] + ["park"] * one.park
+    # An aftermath has no column of its own for the event.
+    parts += ["event"] * (one.event and not isinstance(one, Row)) + ["suspend"] * one.suspend
+    return ", ".join(parts)
 
 
 def _told(values: Iterable[Enum]) -> str:
-    return " / ".join(sorted((str(value.value) for value in values), key=_ORDER.index))
+    return " / ".join(str(value.value) for value in sorted(values, key=_ORDER.index))
 
 
-def _answers(decision: Decision) -> str:
-    parts = [str(decision.answer)]
-    parts += ["park"] * decision.park + ["event"] * decision.event + ["suspend"] * decision.suspend
-    return ", ".join(parts)
+def _words(row: Row) -> str:
+    return "not called" if row.words is None else _told(row.words - {Word.NOT_ASKED})
+
+
+def _setting(name: str, value: object) -> str:
+    return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
 
 
 def render() -> str:
@@ -76,37 +96,51 @@ def render() -> str:
     lines += [_render_row(row) for row in sorted(ROWS, key=lambda row: row.number)]
     lines += ["", "| trigger | outcome | entry | answer | next delivery |", "|" + " --- |" * 5]
     lines += [_render_aftermath(one) for one in AFTERMATHS]
-    lines.append(
-        "| any | the process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
-    )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _DIED]) + "\n"
 
 
 def _render_row(row: Row) -> str:
-    counts = "any" if row.counts is None else _told(row.counts)
-    history = "any" if row.history is None else _told(row.history)
-    history += "".join(f", `{name}={value}`" for name, value in row.policy)
-    found = "any" if row.found is None else _told(row.found)
-    if row.identified is False:
-        found = "message has neither uuid nor JMSMessageID"
-    words = "any" if row.words is None else _told(row.words - {Word.NOT_ASKED})
-    status = "rejected" if row.rejected else "as resolver" if row.as_resolver else row.status or "undecided"
-    if row.number == _IN_PROGRESS_ROW:
-        status = "in progress"
     runs = "only NEW" if row.as_resolver else "yes" if row.runs else "no"
-    parts = [str(row.answer)] + ["park"] * row.park + ["park if In Doubt"] * row.as_resolver
-    answer = ", ".join(parts + ["suspend"] * row.suspend)
-    event = "yes" if row.event else "no"
-    cells = [str(row.number), counts, history, found, words, status, runs, answer, event]
-    return "| " + " | ".join(cells) + " |"
+    # Once the service has run, the second table knows about events.
+    event = "-" if row.runs else "yes" if row.event else "no"
+    answer = _answers(row) + " (park if In Doubt)" * row.as_resolver
+    return _line(str(row.number), *_situation(row), _verdict(row), runs, answer, event)
+
+
+def _situation(row: Row) -> tuple[str, str, str, str]:
+    """Return the cells for delivery count, history, entry found and resolver."""
+    settings = "".join(f", `{_setting(*one)}`" for one in row.policy)
+    counts = "any" if row.counts is None else _told(row.counts)
+    if row.words is not None and row.history is None:
+        return "resolver needed", "", "", _words(row) + settings
+    if row.history is None:
+        return counts, "any" + settings, "not consulted", _words(row)
+    if HistoryUse.OFF in row.history:
+        return counts, "off", "-", _words(row)
+    if row.identified is False:
+        return counts, "on", "message has neither uuid nor JMSMessageID", _words(row)
+    found = _told(row.history if row.found is None else row.found)
+    return counts, "on", found + settings, _words(row)
 
 
 def _render_aftermath(one: Aftermath) -> str:
     trigger = {True: "transacted", False: "plain", None: "any"}[one.transacted]
-    trigger += ", no history" if one.history is False else ""
-    endings = " or ".join(sorted(ending.value for ending in one.endings))
-    endings += f', `on_retry_failure="{one.on_retry_failure}"`' if one.on_retry_failure else ""
-    entry = "released" if one.entry is None else f"COMPLETED {one.entry}"
-    entry = "-" if one.history is False else entry
-    parts = [str(one.answer)] + ["park"] * one.park + ["event"] * one.event + ["suspend"] * one.suspend
-    return f"| {trigger} | {endings} | {entry} | {', '.join(parts)} | {one.next} |"
+    if one.history is False:
+        return _line(f"{trigger}, no history", _ending(one, code="`"), "-", _answers(one), one.next)
+    return _line(trigger, _ending(one, code="`"), _entry(one), _answers(one), one.next)
+
+
+def _ending(one: Aftermath, *, code: str = "") -> str:
+    endings = " or ".join(str(ending.value) for ending in sorted(one.endings, key=_ORDER.index))
+    if one.transacted is False and Ending.TRANSIENT in one.endings:
+        endings = "retries used up"
+    policy = "" if one.on_retry_failure is None else _setting("on_retry_failure", one.on_retry_failure)
+    return endings + (policy and f", {code}{policy}{code}")
+
+
+def _entry(one: Aftermath) -> str:
+    return "released" if one.entry is None else f"COMPLETED {one.entry}"
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -189,7 +189,7 @@ class Trigger(Generic[P, R]):
             binding=self.binding,
             judge=Judge(settings=settings, store=store, resolver=self.resolver),
             completion=Completion(settings=settings, store=store, sleep=sleep),
-            lot=ParkingLot(_parking(settings.parking, store), settings.local_parking_file),
+            lot=_open_lot(settings, store, blocking=blocking),
             sleep=sleep,
             blocking=blocking,
             observe=observe,
@@ -199,27 +199,35 @@ class Trigger(Generic[P, R]):
         """Give back the blocking pipeline's connections; the next use opens them again."""
         with self._lock:
             pipeline, self._blocking = self._blocking, None
-        if pipeline is not None and pipeline.judge.store is not None and isinstance(self._opened_from, str):
+        if pipeline is None:
+            return
+        drive(pipeline.lot.close())
+        if pipeline.judge.store is not None and isinstance(self._opened_from, str):
             drive(pipeline.judge.store.close())
 
     async def aclose(self) -> None:
         """Give back the connections of the running event loop's pipeline."""
         with self._lock:
             pipeline = self._asyncio.pop(asyncio.get_running_loop(), None)
-        if pipeline is not None and pipeline.judge.store is not None:
-            await pipeline.judge.store.close()
+        if pipeline is None:
+            return
+        await pipeline.lot.close()
+        store = pipeline.judge.store
+        if store is not None and store is not self._opened_from:  # a store that was given is its giver's
+            await store.close()
 
     @property
     def _opened_from(self) -> HistorySource:
         return self._default if isinstance(self._source, ConsumersDefault) else self._source
 
 
-def _parking(given: str | Parking | None, store: HistoryStore | None) -> Parking | None:
+def _open_lot(settings: Settings, store: HistoryStore | None, *, blocking: bool) -> ParkingLot:
+    given, file = settings.parking, settings.local_parking_file
     if isinstance(given, str):
-        return open_history(given).parking
-    if given is not None:
-        return given
-    return None if store is None else store.parking
+        opened = open_history(given) if blocking else open_history(given).for_asyncio()
+        return ParkingLot(opened.parking, file, owned=opened)
+    beside = None if store is None else store.parking
+    return ParkingLot(beside if given is None else given, file)
 
 
 def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with a default)
@@ -281,6 +289,8 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
     """
+    if not isinstance(destination, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError("destination", f"{destination!r:.60} is no text", 'write @trigger("orders")')
     frame = inspect.currentframe()
     # Annotations may name what is local to the caller, such as a model defined in a test function.
     caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}

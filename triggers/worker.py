@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from history.bridge import settled
@@ -33,7 +33,8 @@ RECEIVE_WAIT = timedelta(seconds=0.5)
 class Worker:
     """Receives for one trigger, one delivery at a time, until ``stopping`` says so.
 
-    ``pause`` waits for so many seconds, or shorter when the consumer stops.
+    ``pause`` waits for so many seconds, or shorter when the consumer stops. ``idle`` says that the provider
+    was asked for messages and had none since.
     """
 
     name: str
@@ -43,67 +44,82 @@ class Worker:
     stopping: Callable[[], bool]
     pause: Callable[[float], Awaitable[None] | None]
     receiver: Receiver | None = None
-    idle_rounds: int = 0
-    _back_off: float = field(default=FIRST_BACK_OFF)
+    idle: bool = False
+    _alive_due: float = 0.0
+    _back_off: float = FIRST_BACK_OFF
 
     async def run(self) -> None:
         """Receive, deliver and answer until the consumer stops; reconnect with back-off.
 
         Raises:
-            BaseException: what a service raised to end the process; its message is not answered.
+            BaseException: what a service raised to end the process; its message is not acknowledged, and
+                delivered again.
         """
-        while not self.stopping():
-            try:
-                await self._round()
-                self._back_off = FIRST_BACK_OFF
-            except ProviderUnavailableError as error:
-                _log.warning("%s: trying again in %.1f s", error, self._back_off, extra=self._extra)
-                await settled(self.pause(self._back_off))
-                self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
-        await self._leave()
+        try:
+            while not self.stopping():
+                try:
+                    await self._round()
+                    self._back_off = FIRST_BACK_OFF
+                except ProviderUnavailableError as error:
+                    await self._wait_for_provider(error)
+        finally:
+            await self._leave()
 
-    async def open(self) -> None:
-        """Open the receiver. Raises ConfigurationError for a name in use, ProviderUnavailableError."""
+    async def _round(self) -> None:
+        receiver = self.receiver or await self._open()
+        if self.gate.suspended is not None:
+            self.idle = False
+            await settled(self.pause(SUSPENDED_PAUSE))
+            return
+        received = await receiver.receive(self.gate.trigger.settings.prefetch, RECEIVE_WAIT)
+        self.idle = not received
+        for position, one in enumerate(received):
+            if self.stopping() or self.gate.suspended is not None:
+                await receiver.recover(received[position:], AT_ONCE)
+                break
+            # A provider that goes away in between delivers all of them again that it has no answer to.
+            await self._deliver(receiver, one)
+
+    async def _open(self) -> Receiver:
         settings = self.gate.trigger.settings
         self.receiver = await self.provider.open_receiver(
             settings.destination, subscription=settings.name, name=self.name
         )
-
-    async def _round(self) -> None:
-        if self.receiver is None:
-            await self.open()
-        if self.gate.suspended is not None:
-            await settled(self.pause(SUSPENDED_PAUSE))
-            return
-        assert self.receiver is not None  # noqa: S101  (opened above)
-        received = await self.receiver.receive(self.gate.trigger.settings.prefetch, RECEIVE_WAIT)
-        self.idle_rounds = 0 if received else self.idle_rounds + 1
-        for position, one in enumerate(received):
-            if self.stopping() or self.gate.suspended is not None:
-                await self.receiver.recover(received[position:], AT_ONCE)
-                return
-            await self._deliver(self.receiver, one)
+        self._alive_due = 0.0
+        return self.receiver
 
     async def _deliver(self, receiver: Receiver, one: Received) -> None:
         for outcome in await self.pipeline.deliver(receiver, [one]):
             self.gate.note(outcome)
         if isinstance(one, Unreadable):
-            self.gate.counts["unreadable"] += 1
+            self.gate.note_unreadable()
+
+    async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
+        _log.warning("%s: trying again in %.1f s", error, self._back_off, extra=self._extra)
+        self.idle = False
+        await settled(self.pause(self._back_off))
+        self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
 
     async def _leave(self) -> None:
-        if self.receiver is None:
+        receiver, self.receiver = self.receiver, None
+        if receiver is None:
             return
         try:
-            await self.receiver.close()
+            await receiver.close()
         except ProviderUnavailableError as error:
             _log.warning("%s: what was not answered is delivered again later", error, extra=self._extra)
 
-    async def keep_alive(self) -> None:
-        """Tell the provider that this worker lives; a provider that is away will be told next time."""
-        if self.receiver is None:
+    async def keep_alive(self, now: float) -> None:
+        """Tell the provider that this worker lives, if it is time; one that is away will be told next time.
+
+        Called beside :meth:`run`, from another thread or task.
+        """
+        receiver = self.receiver
+        if receiver is None or now < self._alive_due:
             return
+        self._alive_due = now + receiver.keep_alive_interval.total_seconds()
         try:
-            await self.receiver.keep_alive()
+            await receiver.keep_alive()
         except ProviderUnavailableError as error:
             _log.warning("%s", error, extra=self._extra)
 

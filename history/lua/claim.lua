@@ -1,40 +1,33 @@
 -- Claim for an attempt: for each digest, write STARTED where it is absent, and answer what stood there.
 --
--- KEYS   meta, started, batches, done (see common.lua)
--- ARGV   epoch to set on an empty data set, owner token, lease (ms, -1 none), time to live (ms), digest ...
--- Reply  now, epoch, then one per digest: the fence, if claimed (or claimed before by this token), else the entry
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   lease (ms, -1 none), time to live (ms), owner token, packed; digest ...
+-- Reply  now, epoch, then one per digest: the fence, where it was absent and is claimed now, else the entry
 
-local owner, lease, time_to_live = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local meta = read_meta()
-if not meta.epoch then
-  meta.epoch = ARGV[1]
-  redis.call('HSET', KEYS[1], 'epoch', meta.epoch)
-end
-local reply, seen, writes, fence = {now, meta.epoch}, {}, {}, meta.fence
+--include head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include meta
+local reply, writes, terms = {now, epoch}, nil, nil
 
-local digests = {unpack(ARGV, 5)}
-local records = redis.call('HMGET', KEYS[2], unpack(digests))
-local tail = struct.pack('>I8I8I8', now, lease_until(lease), now + time_to_live) .. owner
-
-for i, digest in ipairs(digests) do
-  local entry = seen[digest] or find(meta, digest, records[i])
-  if not entry then
-    fence = fence + 1
-    local record = struct.pack('>I8', fence) .. tail
-    writes[#writes + 1], writes[#writes + 2] = digest, record
-    seen[digest] = parse(record, 'S')
-    reply[#reply + 1] = fence
-  elseif not seen[digest] and entry.owner == owner and entry.state == 'S' and not entry.batch then
-    seen[digest] = entry
-    reply[#reply + 1] = entry.fence
-  else
-    seen[digest] = entry
-    reply[#reply + 1] = show(entry)
+for i = 2, #ARGV do
+  local digest = ARGV[i]
+  --include look
+  if not shown then
+    if not writes then
+      local lease, time_to_live, after = struct.unpack('>i8i8', ARGV[1])
+      terms = struct.pack('>I8I8I8', now, lease < 0 and 0 or now + lease, now + time_to_live)
+              .. string.sub(ARGV[1], after)
+      writes = {'meta', ''}
+    end
+    last_fence = last_fence + 1
+    shown = last_fence
+    writes[#writes + 1], writes[#writes + 2] = digest, struct.pack('>I8', last_fence) .. terms
   end
+  reply[i + 1] = shown
 end
 
-if #writes > 0 then
-  redis.call('HSET', KEYS[2], unpack(writes))
-  redis.call('HSET', KEYS[1], 'fence', string.format('%.0f', fence))
+if writes then
+  writes[2] = struct.pack('>I8', last_fence) .. string.sub(meta, 9)
+  redis.call('HSET', KEYS[1], unpack(writes))
 end
 return reply

@@ -1,50 +1,40 @@
 -- Claim for a batch: as claim.lua, but the entries hold the batch's number, and its ledger record their state.
 --
--- KEYS   meta, started, batches, done (see common.lua)
--- ARGV   epoch to set on an empty data set, batch token, lease (ms, -1 none), time to live (ms), digest ...
--- Reply  now, epoch, then one per digest: the batch's fence, if this batch holds it, else the entry
+-- KEYS   the trigger's history (see common.lua)
+-- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; digest ...
+-- Reply  now, epoch, then one per digest: the batch's fence, where it was absent and is claimed now, else the entry
 
-local owner, lease, time_to_live = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local meta = read_meta()
-if not meta.epoch then
-  meta.epoch = ARGV[1]
-  redis.call('HSET', KEYS[1], 'epoch', meta.epoch)
-end
+local lease, time_to_live, at = struct.unpack('>i8i8', ARGV[1])
+local token, ledger = string.sub(ARGV[1], at), KEYS[1] .. ':batches'
 
 local function open_batch()
-  local number = tonumber(redis.call('HGET', KEYS[3], 'o ' .. owner) or 0)
-  local known = number > 0 and read_batch(number)
-  if known then return known end
-  number = redis.call('HINCRBY', KEYS[1], 'fence', 1)
-  meta.fence = number
-  local batch = {state = 'S', fence = number, started = now, lease = lease_until(lease),
-                 expires = now + time_to_live, owner = owner, batch = true}
-  redis.call('HSET', KEYS[3], 'o ' .. owner, string.format('%.0f', number),
-             string.format('b %.0f', number), 'S' .. record_of(batch))
-  batches[number] = batch
+  last_fence = last_fence + 1
+  local batch = {state = 'S', fence = last_fence, started = now, lease = lease_until(lease),
+                 expires = now + time_to_live, owner = token}
+  redis.call('HSET', ledger, 'o ' .. token, string.format('%.0f', batch.fence),
+             field('b', batch.fence), 'S' .. record_of(batch))
   return batch
 end
 
-local reply, seen, held, batch = {now, meta.epoch}, {}, 0, open_batch()
-local digests = {unpack(ARGV, 5)}
-local records = redis.call('HMGET', KEYS[2], unpack(digests))
+local number = tonumber(redis.call('HGET', ledger, 'o ' .. token))
+local batch = number and parse(show_batch(number)) or open_batch()
+local reply, held = {now, epoch}, 0
 
-for i, digest in ipairs(digests) do
-  local entry = seen[digest] or find(meta, digest, records[i])
-  if not entry then
-    insert(meta, batch.started, batch.expires - batch.started, digest, BATCH, batch.fence)
+-- All are looked up before the first is written: a write may split a bucket, and look() would not know.
+for i = 2, #ARGV do reply[i + 1] = look(ARGV[i]) or false end
+
+for i = 2, #ARGV do
+  local shown = reply[i + 1]
+  if not shown then
+    -- Under the number of a completed batch the new claim would be COMPLETED before its service ran.
+    if batch.state ~= 'S' then batch = open_batch() end
+    insert(batch.started, batch.expires - batch.started, ARGV[i], BATCH, batch.fence)
     held = held + 1
-    seen[digest] = batch
-    reply[#reply + 1] = batch.fence
-  elseif not seen[digest] and entry.batch and entry.fence == batch.fence and entry.state == 'S' then
-    seen[digest] = entry
-    reply[#reply + 1] = batch.fence
-  else
-    seen[digest] = entry
-    reply[#reply + 1] = show(entry)
+    shown = batch.fence
   end
+  reply[i + 1] = shown
 end
 
-if held > 0 then redis.call('HINCRBY', KEYS[3], string.format('c %.0f', batch.fence), held) end
-write_meta(meta)
+if held > 0 then redis.call('HINCRBY', ledger, field('c', batch.fence), held) end
+save()
 return reply

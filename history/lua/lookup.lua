@@ -1,13 +1,17 @@
 -- Look up: read entries without claiming.
 --
--- KEYS   meta, started, batches, done (see common.lua)
+-- KEYS   the trigger's history (see head.lua)
 -- ARGV   digest ...
 -- Reply  now, then one per digest: the entry, or "" when absent
 
-local meta, reply = read_meta(), {now}
-local records = redis.call('HMGET', KEYS[2], unpack(ARGV))
-for i, digest in ipairs(ARGV) do
-  local entry = find(meta, digest, records[i])
-  reply[#reply + 1] = entry and show(entry) or ''
+--include head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include meta
+local reply = {now}
+
+for i = 1, #ARGV do
+  local digest = ARGV[i]
+  --include look
+  reply[i + 1] = shown or ''
 end
 return reply

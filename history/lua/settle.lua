@@ -1,35 +1,41 @@
--- Settle: complete or release the claims whose fence still stands.
+-- Settle: complete or release the runs in flight whose fence still stands.
 --
--- KEYS   meta, started, batches, done (see common.lua)
--- ARGV   digest, fence, "O" completed ok | "F" completed failed | "R" released, and so on
--- Reply  one per triple: 1 it is now as asked (also when it was before), 0 the fence is stale
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   what is asked: "O" completed ok | "F" completed failed | "R" released, and the fence, packed ...;
+--        as many digests
+-- Reply  one per digest: 1 it is now as asked, 0 the fence is stale, -1 no run in flight: settle_rest.lua knows more
 
-local meta, digests, reply, gone = read_meta(), {}, {}, {}
-for i = 1, #ARGV, 3 do digests[#digests + 1] = ARGV[i] end
-local records = redis.call('HMGET', KEYS[2], unpack(digests))
+--include head
+local asked_for = #ARGV / 2
+local records = redis.call('HMGET', KEYS[1], 'meta', unpack(ARGV, asked_for + 1))
+local meta = records[1]
+--include meta
+--include slices
+local reply, gone = {}, {}
 
-local function settle(digest, record, fence, asked)
-  local entry = find(meta, digest, record)
-  if not entry then return asked == 'R' and 1 or 0 end
-  if entry.fence ~= fence or entry.batch then return 0 end
-  if entry.state ~= 'S' then return entry.state == asked and 1 or 0 end
-  gone[#gone + 1] = digest
-  if asked ~= 'R' then
-    insert(meta, entry.started, entry.expires - entry.started, digest, asked == 'O' and OK or FAILED, fence)
-  end
-  return 1
-end
-
-local settled = {}
-for i, digest in ipairs(digests) do
-  local asked = ARGV[3 * i]
-  if settled[digest] then
-    reply[i] = settled[digest] == asked and 1 or 0
+for i = 1, asked_for do
+  local asked, fence = struct.unpack('>c1I8', ARGV[i])
+  local digest, record, held, started, expires = ARGV[asked_for + i], records[i + 1], nil, nil, 0
+  if record then held, started, _, expires = struct.unpack('>I8I8I8I8', record) end
+  if expires <= now then
+    reply[i] = -1
+  elseif held ~= fence then
+    reply[i] = 0
   else
-    reply[i] = settle(digest, records[i], tonumber(ARGV[3 * i - 1]), asked)
-    if reply[i] == 1 then settled[digest] = asked end
+    reply[i] = 1
+    gone[#gone + 1] = digest
+    if asked ~= 'R' then
+      open_slice(started, expires - started)
+      insert(digest, started, asked == 'O' and OK or FAILED, fence)
+    end
   end
 end
-if #gone > 0 then redis.call('HDEL', KEYS[2], unpack(gone)) end
-write_meta(meta)
+
+if #gone > 0 then
+  redis.call('HDEL', KEYS[1], unpack(gone))
+  if name then
+    pack_meta()
+    redis.call('HSET', KEYS[1], 'meta', meta)
+  end
+end
 return reply

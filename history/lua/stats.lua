@@ -1,16 +1,16 @@
 -- Stats: count what is remembered, without reading the entries.
 --
--- KEYS   meta, started, batches, done (see common.lua)
+-- KEYS   the trigger's history (see common.lua)
 -- Reply  started, completed
 
-local meta = read_meta()
-local started, completed = redis.call('HLEN', KEYS[2]), 0
-for _, slice in ipairs(meta.slices) do completed = completed + slice.count - slice.removed end
-local fields = redis.call('HGETALL', KEYS[3])
+local started, completed = redis.call('HLEN', KEYS[1]), 0
+if started > 0 then started = started - 1 end  -- the field "meta"
+for _, slice in ipairs(order) do completed = completed + slice.count - slice.removed end
+local fields = redis.call('HGETALL', KEYS[1] .. ':batches')
 for i = 1, #fields, 2 do
   local number = string.match(fields[i], '^c (%d+)$')
-  local batch = number and read_batch(tonumber(number))
-  if batch and batch.state == 'S' then
+  local shown = number and show_batch(tonumber(number))
+  if shown and string.sub(shown, 1, 1) == 'S' then
     started, completed = started + fields[i + 1], completed - fields[i + 1]
   end
 end

@@ -157,7 +157,7 @@ def test_a_resolver_that_waits_is_refused_in_blocking_code() -> None:
         await Suspends()
         return Resolution.NEW
 
-    with pytest.raises(SuspendedError, match="ask waits for an event loop"):
+    with pytest.raises(SuspendedError, match="ask: waits for an event loop"):
         ask(waits)
 
 

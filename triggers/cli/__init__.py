@@ -4,14 +4,20 @@ Exit codes: 0 done; 1 done, but not what was hoped for (nothing found, a check f
 configuration; 3 a server is unavailable; 128 and more, ended by a signal.
 """
 
+import os
 import sys
+import traceback
+from importlib.metadata import version
+from typing import TextIO
 
 import typer
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from triggers.cli import history, parked
 from triggers.cli.demo import demo
-from triggers.cli.output import State, complain
+from triggers.cli.logs import log_to_stderr
+from triggers.cli.options import shared
+from triggers.cli.output import State, first_line
 from triggers.cli.run import run
 from triggers.cli.send import send
 from triggers.cli.why import why
@@ -23,38 +29,88 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Exactly-once triggers: a function runs once for each message.\n\n"
     "Exit codes: 0 done; 1 done, but not as hoped (nothing found, a check failed); 2 wrong usage or "
-    "configuration; 3 a server is unavailable.",
+    "configuration; 3 a server is unavailable; 128 and more, ended by a signal.",
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"doubtless {version('doubtless')}")
+        raise typer.Exit
+
+
 @app.callback()
+@shared
 def options(
     context: typer.Context,
-    json: bool = typer.Option(False, "--json", help="Print data as JSON, one document."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log more."),
+    show_version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_tell_version, help="Show the version and exit."
+    ),
 ) -> None:
     """Read the options that every command shares."""
-    context.obj = State.started(as_json=json, verbose=verbose)
 
 
-app.command("demo")(demo)
-app.command("run")(run)
-app.command("send")(send)
-app.command("why")(why)
+app.command("demo")(shared(demo))
+app.command("run")(shared(run))
+app.command("send")(shared(send))
+app.command("why")(shared(why))
 app.add_typer(history.app, name="history")
 app.add_typer(parked.app, name="parked")
 
 
 def main() -> None:
-    """Run the command line; turn the project's errors into one line and an exit code."""
+    """Run the command line; turn every error into one line and an exit code."""
+    _survive_strange_encodings(sys.stdout, sys.stderr)
+    log_to_stderr()
+    state = State()
+    code = 0
     try:
-        app()
-    except ConfigurationError as error:
-        complain(str(error))
-        sys.exit(2)
-    except UnavailableError as error:
-        complain(f"{error}: {error.__cause__ or 'no answer'}")
-        sys.exit(3)
-    except DoubtlessError as error:
-        complain(str(error))
-        sys.exit(1)
+        code = app(standalone_mode=False, prog_name="doubtless", obj=state) or 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read this has seen enough; the interpreter must not try to flush once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:  # noqa: BLE001  (a traceback is no answer; --verbose shows it)
+        code = _report(error, state)
+    sys.exit(code)
+
+
+def _report(error: Exception, state: State) -> int:
+    """Say what went wrong, in one line, and return the exit code."""
+    if state.verbose:
+        state.errors.print("".join(traceback.format_exception(error)), soft_wrap=True)
+    match error:
+        case ConfigurationError():
+            state.complain(str(error))
+            return 2
+        case UnavailableError():
+            state.complain(f"{error}: {first_line(error.__cause__ or TimeoutError('no answer'))}")
+            return 3
+        case DoubtlessError():
+            state.complain(str(error))
+            return 1
+        case typer.Abort():
+            state.complain("aborted")
+            return 1
+        case _:
+            return _report_others(error, state)
+
+
+def _report_others(error: Exception, state: State) -> int:
+    told = getattr(error, "format_message", None)
+    if told is not None:  # typer's own, for wrong usage
+        context, problem = getattr(error, "ctx", None), str(told()).rstrip(".")
+        if problem:  # none when there were no arguments at all: that was answered by the help
+            state.complain(f"{problem}; see {context.command_path if context else 'doubtless'} --help")
+        return int(getattr(error, "exit_code", 2))
+    hint = "" if state.verbose else "; --verbose shows where"
+    state.complain(f"{type(error).__name__}: {first_line(error)}{hint}")
+    return 1
+
+
+def _survive_strange_encodings(*streams: TextIO) -> None:
+    for stream in streams:
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

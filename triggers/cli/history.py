@@ -7,14 +7,29 @@ from typing import Any
 import typer
 
 from history.bridge import drive
-from history.entry import Entry
+from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
-from triggers.cli.output import HISTORY_OPTION, TRIGGER_OPTION, State, opened, trigger_names
+from triggers.cli.options import (
+    HISTORY_OPTION,
+    TRIGGER_OPTION,
+    YES_OPTION,
+    confirm,
+    note_unknown_trigger,
+    opened,
+    shared,
+    trigger_names,
+)
+from triggers.cli.output import State, moment
 
 app = typer.Typer(no_args_is_help=True, help="What the document history remembers.")
 
+_COLUMNS = ["trigger", "digest", "state", "owner", "fence", "started", "expires"]
+_EMPTY = "the history is empty"
+_UUID = typer.Argument(help="The uuid, or the JMSMessageID of a message without one.")
+
 
 @app.command()
+@shared
 def show(
     context: typer.Context,
     uuid: str | None = typer.Argument(None, help="Only this uuid."),
@@ -23,78 +38,86 @@ def show(
     limit: int = typer.Option(20, min=1, help="At most so many entries."),
 ) -> None:
     """Show entries: of one uuid, or the first ones in no particular order. Uuids are stored as digests."""
-    store = opened(history)
-    if uuid is None:
-        found = list(islice(_walk(store, trigger), limit))
-    else:
-        found = list(_of_uuid(store, trigger, uuid))
-    rows = [entry_row(name, key, entry) for name, key, entry in found]
-    State.of(context).show(
-        "entries", ["trigger", "digest", "state", "owner", "fence", "started", "expires"], rows
-    )
-    drive(store.close())
+    state = State.of(context)
+    with opened(history) as store:
+        found = _walk(store, trigger) if uuid is None else _of_uuid(store, trigger, uuid)
+        rows = [entry_row(name, key, entry) for name, key, entry in islice(found, limit)]
+        if not rows:
+            note_unknown_trigger(state, store, trigger)
+    none = "there is no entry" if uuid is None else f"there is no entry of {uuid}"
+    state.show("entries", _COLUMNS, rows, none=none)
     if not rows:
         raise typer.Exit(1)
 
 
 @app.command()
+@shared
 def stats(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
     """Count what each trigger remembers."""
-    store = opened(history)
+    state = State.of(context)
     rows: list[dict[str, Any]] = []
-    for name in trigger_names(store, trigger):
-        counted = drive(store.stats(name))
-        parked = drive(store.parking.count(trigger=name))
-        rows.append(
-            {"trigger": name, "started": counted.started, "completed": counted.completed, "parked": parked}
-        )
-    State.of(context).show("document history", ["trigger", "started", "completed", "parked"], rows)
-    drive(store.close())
+    with opened(history) as store:
+        for name in trigger_names(store, trigger):
+            counted = drive(store.stats(name))
+            rows.append(
+                {
+                    "trigger": name,
+                    "started": counted.started,
+                    "completed": counted.completed,
+                    "parked": drive(store.parking.count(trigger=name)),
+                }
+            )
+        note_unknown_trigger(state, store, trigger)
+    state.show("document history", ["trigger", "started", "completed", "parked"], rows, none=_EMPTY)
 
 
 @app.command()
+@shared
 def purge(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
     """Delete entries whose time to live is over; consumers do it every ten minutes."""
-    store = opened(history)
-    rows = [{"trigger": name, "deleted": drive(store.purge(name))} for name in trigger_names(store, trigger)]
-    State.of(context).show("expired entries", ["trigger", "deleted"], rows)
-    drive(store.close())
+    with opened(history) as store:
+        names = trigger_names(store, trigger)
+        rows = [{"trigger": name, "deleted": drive(store.purge(name))} for name in names]
+    State.of(context).show("expired entries", ["trigger", "deleted"], rows, none=_EMPTY)
 
 
 @app.command()
+@shared
 def forget(
     context: typer.Context,
-    uuid: str = typer.Argument(help="The uuid, or the JMSMessageID of a message without one."),
+    uuid: str = _UUID,
     trigger: str = typer.Option(..., "--trigger", "-t", help="The trigger's name."),
     history: str | None = HISTORY_OPTION,
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES_OPTION,
 ) -> None:
     """Delete one entry whatever its state: the next message of this uuid is NEW, and runs the service."""
-    store = opened(history)
-    if not yes:
-        typer.confirm(f"The next message {uuid} will run {trigger} again. Forget it?", abort=True)
-    gone = drive(store.forget(trigger, uuid))
-    drive(store.close())
     state = State.of(context)
+    with opened(history) as store:
+        entry = drive(store.lookup(trigger, [uuid]))[0]
+        if entry is not None and not yes:
+            since = f"{state_of(entry)} since {moment(entry.started_at)}"
+            confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?")
+        gone = entry is not None and drive(store.forget(trigger, uuid))
+        if not gone:
+            note_unknown_trigger(state, store, trigger)
     if state.as_json:
         state.document({"trigger": trigger, "uuid": uuid, "forgotten": gone})
     else:
-        state.say("forgotten" if gone else "there was no such entry")
+        state.say("forgotten" if gone else f"there is no entry of {uuid}")
     if not gone:
         raise typer.Exit(1)
 
 
-def entry_row(trigger: str, key: str, entry: Entry) -> dict[str, Any]:
+def entry_row(trigger: str, key: bytes, entry: Entry) -> dict[str, Any]:
     """Return what is printed of an entry."""
-    state = entry.state.value.upper() + (f" {entry.outcome}" if entry.outcome else "")
     return {
         "trigger": trigger,
-        "digest": key,
-        "state": state,
+        "digest": key.hex(),
+        "state": state_of(entry),
         "owner": entry.owner,
         "fence": entry.fence,
         "started": entry.started_at,
@@ -104,17 +127,22 @@ def entry_row(trigger: str, key: str, entry: Entry) -> dict[str, Any]:
     }
 
 
-def _of_uuid(store: HistoryStore, trigger: str | None, uuid: str) -> Iterator[tuple[str, str, Entry]]:
+def state_of(entry: Entry) -> str:
+    """Return state and outcome in the decision table's words: "COMPLETED ok"."""
+    return entry.state.value.upper() + (f" {entry.outcome}" if entry.outcome else "")
+
+
+def _of_uuid(store: HistoryStore, trigger: str | None, uuid: str) -> Iterator[tuple[str, bytes, Entry]]:
     for name in trigger_names(store, trigger):
         entry = drive(store.lookup(name, [uuid]))[0]
         if entry is not None:
-            yield name, uuid, entry
+            yield name, digest(uuid), entry
 
 
-def _walk(store: HistoryStore, trigger: str | None) -> Iterator[tuple[str, str, Entry]]:
+def _walk(store: HistoryStore, trigger: str | None) -> Iterator[tuple[str, bytes, Entry]]:
     for name in trigger_names(store, trigger):
         for scanned in _scan(store, name):
-            yield name, scanned.digest.hex(), scanned.entry
+            yield name, scanned.digest, scanned.entry
 
 
 def _scan(store: HistoryStore, trigger: str) -> Iterator[ScannedEntry]:

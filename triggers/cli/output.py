@@ -1,45 +1,34 @@
-"""What the commands print: tables for people, JSON for programs, complaints on standard error."""
+"""What the commands print: tables for people, JSON for programs, complaints on standard error.
+
+Uuids, names and error texts come from strangers: nothing in them is taken for markup, and what a terminal
+would act on is shown as an escape. Standard output that is no terminal gets one line a row, however long.
+"""
 
 import json
-import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.table import Table
-
-from history.bridge import drive
-from history.errors import ConfigurationError
-from history.opening import HISTORY_URLS, open_history
-from history.store import HistoryStore
-
-_errors = Console(stderr=True)
+from rich.text import Text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class State:
-    """The options that every command shares."""
+    """The options that every command shares, and what they print on."""
 
-    as_json: bool
-    console: Console
+    as_json: bool = False
+    verbose: bool = False
+    console: Console = field(default_factory=lambda: _console(sys.stdout))
+    errors: Console = field(default_factory=lambda: _console(sys.stderr))
 
-    @classmethod
-    def started(cls, *, as_json: bool, verbose: bool) -> "State":
-        """Set logging up, on standard error, and return the state."""
-        logging.basicConfig(
-            level=logging.INFO if verbose else logging.WARNING,
-            format="%(message)s",
-            datefmt="%H:%M:%S",
-            handlers=[RichHandler(console=_errors, show_path=False, rich_tracebacks=False)],
-        )
-        return cls(as_json, Console())
-
-    @classmethod
-    def of(cls, context: typer.Context) -> "State":
+    @staticmethod
+    def of(context: typer.Context) -> "State":
         """Return the state of a running command."""
         state: State = context.obj
         return state
@@ -51,65 +40,97 @@ class State:
         rows: Iterable[Mapping[str, Any]],
         *,
         total: int | None = None,
+        none: str = "there is none",
     ) -> None:
         """Print rows as a table, or as a JSON array of objects with all their fields."""
         rows = list(rows)
         if self.as_json:
             self.document(rows)
             return
-        table = Table(title=title, title_justify="left")
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*(_cell(row.get(column)) for column in columns))
-        self.console.print(table)
+        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        if not cells:
+            self.note(none)
+        elif self.console.is_terminal:
+            self.console.print(_table(title, columns, cells))
+        else:
+            for line in _plain_table([list(columns), *cells]):
+                self.console.print(line, soft_wrap=True)
         if total is not None and total > len(rows):
-            self.console.print(f"{len(rows)} of {total}; --limit shows more")
+            self.note(f"{len(rows)} of {total}; --limit shows more")
 
     def document(self, value: Any) -> None:
         """Print one JSON document."""
-        typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+        text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
+        if not _fits(text, sys.stdout.encoding):
+            text = json.dumps(value, default=_plain, indent=2)
+        typer.echo(text)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, style: str | None = None) -> None:
         """Print a line for people; programs that asked for JSON do not see it."""
         if not self.as_json:
-            self.console.print(text, highlight=False)
+            self.console.print(printable(text), style=style, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print a line on standard error: not the answer, but good to know."""
+        self.errors.print(printable(text), soft_wrap=True)
+
+    def complain(self, text: str) -> None:
+        """Print an error, in one line, on standard error."""
+        self.errors.print(Text.assemble(("error:", "bold red"), " ", printable(text)), soft_wrap=True)
 
 
-def complain(text: str) -> None:
-    """Print an error on standard error."""
-    _errors.print(f"[bold red]error:[/] {text}", highlight=False, markup=True)
+def printable(text: str) -> str:
+    """Return a text in one line, with what cannot be printed, or moves the cursor, as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
-def opened(history: str | None) -> HistoryStore:
-    """Open the history that a command was given.
-
-    Raises:
-        ConfigurationError: none was.
-    """
-    if history is None:
-        raise ConfigurationError("--history", "is missing", f"give {HISTORY_URLS}, or set DOUBTLESS_HISTORY")
-    return open_history(history)
+def first_line(error: BaseException) -> str:
+    """Return what an exception says, without the further lines of drivers; its class, if it is silent."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
 
 
-def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:
-    """Return the one trigger that was named, or all that the history knows."""
-    return [trigger] if trigger is not None else drive(store.triggers())
+def _fits(text: str, encoding: str) -> bool:
+    """Whether a text can be printed as it is: no half a character, nothing that a terminal would act on."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return text.replace("\n", "").isprintable()
 
 
-#: The option by which every command is told of the history.
-HISTORY_OPTION: Any = typer.Option(None, "--history", envvar="DOUBTLESS_HISTORY", help=HISTORY_URLS)
+def _console(file: Any) -> Console:
+    return Console(file=file, markup=False, emoji=False, highlight=False)
 
-#: The option that narrows a command down to one trigger.
-TRIGGER_OPTION: Any = typer.Option(
-    None, "--trigger", "-t", help="The trigger's name; all of them by default."
-)
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _plain_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Align columns with spaces; no row is folded, and none ends with spaces."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return value.astimezone().isoformat(" ", "seconds") if isinstance(value, datetime) else str(value)
+    return printable(moment(value) if isinstance(value, datetime) else str(value))
+
+
+def moment(instant: datetime) -> str:
+    """Return an instant as people here read it: local time, with the offset."""
+    return instant.astimezone().isoformat(" ", "seconds")
 
 
 def _plain(value: Any) -> Any:

@@ -1,17 +1,30 @@
 """``doubtless parked``: decide what was kept aside."""
 
-from collections.abc import Sequence
+import asyncio
+import base64
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 from history.bridge import drive
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, DoubtlessError
+from history.message import Message
 from history.parking import Parked, Parking
-from triggers.cli.output import HISTORY_OPTION, TRIGGER_OPTION, State, opened
-from triggers.cli.run import collect
+from triggers.cli.loading import collect
+from triggers.cli.options import (
+    HISTORY_OPTION,
+    TRIGGER_OPTION,
+    YES_OPTION,
+    confirm,
+    opened,
+    opened_local,
+    shared,
+)
+from triggers.cli.output import State
 from triggers.consumer import AnyTrigger
-from triggers.parking_lot import local_parking_if_any
+from triggers.outcome import Outcome
 from triggers.rerun import run_parked
 from triggers.upkeep import close_settled
 
@@ -20,10 +33,20 @@ app = typer.Typer(
 )
 
 _LOCAL_OPTION: Any = typer.Option(False, "--local", help="In this machine's file, not beside the history.")
-_LIST_COLUMNS = ["id", "trigger", "kind", "uuid", "parked_at", "reason"]
+_ID: Any = typer.Argument(help="The id, or a beginning of it that is unique.")
+_IDS: Any = typer.Argument(help="Ids, or beginnings of them that are unique.")
+_COLUMNS = ["id", "trigger", "kind", "uuid", "parked_at", "reason"]
+
+
+class NotParkedError(DoubtlessError):
+    """There is no such parked message."""
+
+    def __init__(self, parked_id: str) -> None:
+        super().__init__(f"PARKED_ID: {parked_id} is not parked; see: doubtless parked list")
 
 
 @app.command("list")
+@shared
 def list_(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,
@@ -32,105 +55,152 @@ def list_(
     local: bool = _LOCAL_OPTION,
 ) -> None:
     """List parked messages, oldest first; In Doubt ones whose original has completed are closed first."""
-    lot = _lot(history, local=local)
-    if history is not None and not local:
-        store = opened(history)
-        for name in drive(store.triggers()) if trigger is None else [trigger]:
-            drive(close_settled(name, store, lot))
-        drive(store.close())
-    parked = drive(lot.list(trigger=trigger, limit=limit))
-    total = drive(lot.count(trigger=trigger))
-    State.of(context).show("parked", _LIST_COLUMNS, [_row(one) for one in parked], total=total)
+    with _lot(history, local=local) as lot:
+        if not local:
+            with opened(history) as store:
+                for name in drive(store.triggers()) if trigger is None else [trigger]:
+                    drive(close_settled(name, store, lot))
+        parked = drive(lot.list(trigger=trigger, limit=limit))
+        total = drive(lot.count(trigger=trigger))
+    rows = [_row(one) for one in parked]
+    State.of(context).show("parked", _COLUMNS, rows, total=total, none="nothing is parked")
 
 
 @app.command()
+@shared
 def show(
     context: typer.Context,
-    parked_id: str = typer.Argument(help="The id, or a beginning of it that is unique."),
+    parked_id: str = _ID,
     history: str | None = HISTORY_OPTION,
     local: bool = _LOCAL_OPTION,
 ) -> None:
-    """Show one parked message whole: headers, body, evidence and error."""
-    one = _get(_lot(history, local=local), parked_id)
-    state = State.of(context)
-    data = one.model_dump(mode="json") | {"message": None if one.message is None else _whole(one)}
-    if state.as_json:
-        state.document(data)
-    else:
-        state.console.print_json(data=data)
+    """Show one parked message whole, as JSON: headers, body, evidence and error.
+
+    A body of bytes is shown as text where it is UTF-8, else in base64; "body-kind" says which.
+    """
+    with _lot(history, local=local) as lot:
+        one = _get(lot, parked_id)
+    shown = one.model_dump(mode="json")
+    State.of(context).document(shown | {"message": None if one.message is None else _whole(one.message)})
 
 
 @app.command()
+@shared
 def run(
     context: typer.Context,
     module: str = typer.Argument(help="The module of the trigger."),
-    parked_id: str = typer.Argument(help="The id, or a beginning of it that is unique."),
+    parked_ids: list[str] = _IDS,
     history: str | None = HISTORY_OPTION,
     local: bool = _LOCAL_OPTION,
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES_OPTION,
 ) -> None:
-    """Run the service on a parked message after all: somebody has decided that it is NEW.
+    """Run the service on parked messages after all: somebody has decided that they are NEW.
 
-    Its entry is taken over, so a run that is still alive somewhere cannot complete it as well; a message that
-    has completed meanwhile is a DUPLICATE and is closed.
+    The entry is taken over, so a run that is still alive somewhere cannot complete it as well; a message that
+    has completed meanwhile is a DUPLICATE and is closed. The exit code is 1 when one of them stays parked.
     """
-    lot = _lot(history, local=local)
-    one = _get(lot, parked_id)
-    trigger = _trigger_of(one, collect(module))
-    if not yes:
-        typer.confirm(f"Run {trigger.name} on {one.uuid or one.id} ({one.kind})?", abort=True)
-    if history is not None:
-        trigger.use_default_history(history)
-    outcome = drive(run_parked(trigger, one, lot))
-    trigger.close()
     state = State.of(context)
+    triggers = collect(module)
+    with _lot(history, local=local) as lot:
+        chosen = [(one, _trigger_of(one, triggers)) for one in _chosen(lot, parked_ids)]
+        if not yes:
+            told = ", ".join(
+                f"{trigger.name} on {one.uuid or one.id} ({one.kind})" for one, trigger in chosen
+            )
+            confirm(f"Run {told}?")
+        ended = [(one, _run(trigger, one, lot, history)) for one, trigger in chosen]
+    rows = [_ended(one, outcome) for one, outcome in ended]
     if state.as_json:
-        state.document(
-            {"id": one.id, "status": outcome.status, "reason": outcome.reason, "error": outcome.error}
-        )
-    else:
-        state.say(outcome.reason if outcome.error is None else f"{outcome.reason}: {outcome.error!r}")
-    if outcome.error is not None:
+        state.document(rows)
+    for row in rows:
+        error = [] if row["error"] is None else [row["error"]]
+        end = "closed" if row["closed"] else "still parked"
+        state.say(": ".join([row["uuid"] or row["id"], end, row["reason"], *error]))
+    if not all(row["closed"] for row in rows):
         raise typer.Exit(1)
 
 
+def _run(trigger: AnyTrigger, one: Parked, lot: Parking, history: str | None) -> Outcome:
+    if history is not None:
+        trigger.use_default_history(history)
+    if not trigger.is_async:
+        try:
+            return drive(run_parked(trigger, one, lot))
+        finally:
+            trigger.close()
+
+    async def run_and_close() -> Outcome:
+        try:
+            return await run_parked(trigger, one, lot)
+        finally:
+            await trigger.aclose()
+
+    return asyncio.run(run_and_close())
+
+
+def _ended(one: Parked, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "uuid": one.uuid,
+        "closed": outcome.acknowledge and not outcome.parked,
+        "executed": outcome.executed,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "error": None if outcome.error is None else repr(outcome.error),
+    }
+
+
 @app.command()
+@shared
 def discard(
     context: typer.Context,
-    parked_ids: list[str] = typer.Argument(help="Ids, or beginnings of them that are unique."),
+    parked_ids: list[str] = _IDS,
     history: str | None = HISTORY_OPTION,
     local: bool = _LOCAL_OPTION,
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES_OPTION,
 ) -> None:
     """Drop parked messages for good: somebody has decided that their effect is there, or is not wanted."""
-    lot = _lot(history, local=local)
-    chosen = [_get(lot, parked_id) for parked_id in parked_ids]
-    if not yes:
-        typer.confirm(f"Discard {len(chosen)} messages for good?", abort=True)
-    for one in chosen:
-        drive(lot.remove(one))
-    State.of(context).show("discarded", _LIST_COLUMNS, [_row(one) for one in chosen])
+    with _lot(history, local=local) as lot:
+        chosen = _chosen(lot, parked_ids)
+        if not yes:
+            confirm(f"Discard for good: {', '.join(one.uuid or one.id for one in chosen)}?")
+        for one in chosen:
+            drive(lot.remove(one))
+    State.of(context).show("discarded", _COLUMNS, [_row(one) for one in chosen])
 
 
-def _lot(history: str | None, *, local: bool) -> Parking:
+@contextmanager
+def _lot(history: str | None, *, local: bool) -> Generator[Parking]:
     if not local:
-        return opened(history).parking
-    lot = local_parking_if_any()
-    if lot is None:
-        raise ConfigurationError("--local", "this machine has parked nothing", "leave it out")
-    return lot
+        with opened(history) as store:
+            yield store.parking
+        return
+    with opened_local() as lot:
+        if lot is None:
+            raise ConfigurationError("--local", "this machine has parked nothing", "leave it out")
+        yield lot
+
+
+def _chosen(lot: Parking, parked_ids: Sequence[str]) -> list[Parked]:
+    """Find each of them once, before anything is done to one."""
+    found = {(one.trigger_name, one.id): one for one in (_get(lot, parked_id) for parked_id in parked_ids)}
+    return list(found.values())
 
 
 def _get(lot: Parking, parked_id: str) -> Parked:
-    found = drive(lot.get(parked_id))
-    if found is None:
-        raise ConfigurationError(
-            "PARKED_ID", f"{parked_id!r} is not parked, or not unique", "see: parked list"
-        )
-    return found
+    found = drive(lot.get(parked_id)) if parked_id else None
+    if found is not None:
+        return found
+    begun = [one.id for one in drive(lot.list()) if one.id.startswith(parked_id)]
+    if not begun:
+        raise NotParkedError(parked_id)
+    some = ", ".join(begun[:5]) + (", ..." if len(begun) > 5 else "")  # noqa: PLR2004  (as many as one line holds)
+    raise ConfigurationError("PARKED_ID", f"{parked_id!r} is not unique: {some}", "give more of it")
 
 
 def _trigger_of(one: Parked, triggers: Sequence[AnyTrigger]) -> AnyTrigger:
+    if one.message is None:
+        raise ConfigurationError("PARKED_ID", f"{one.id} was no message", "send it mended, or discard it")
     for trigger in triggers:
         if trigger.name == one.trigger_name:
             return trigger
@@ -145,13 +215,27 @@ def _row(one: Parked) -> dict[str, Any]:
         "trigger": one.trigger_name,
         "kind": one.kind.value,
         "uuid": one.uuid,
+        "destination": one.destination,
         "parked_at": one.parked_at,
         "reason": one.reason if one.error_message is None else f"{one.reason}: {one.error_message}",
+        "error_class": one.error_class,
+        "error_message": one.error_message,
     }
 
 
-def _whole(one: Parked) -> dict[str, Any]:
-    message = one.message
-    assert message is not None  # noqa: S101  (asked by the caller)
-    body = repr(message.body) if isinstance(message.body, bytes) else message.body
-    return {"headers": message.headers(), "body": body}
+def _whole(message: Message) -> dict[str, Any]:
+    kind, body = _shown(message)
+    return {"headers": message.headers(), "body-kind": kind, "body": body}
+
+
+def _shown(message: Message) -> tuple[str, Any]:
+    match message.body:
+        case bytes() as body:
+            try:
+                return "bytes", body.decode("utf-8")
+            except UnicodeDecodeError:
+                return "base64", base64.b64encode(body).decode("ascii")
+        case str() as body:
+            return "text", body
+        case body:
+            return "json", body

@@ -1,105 +1,172 @@
 """``doubtless send``: messages from a JSON Lines file to a destination."""
 
-import json
+import os
+import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import typer
-from pydantic import ValidationError
-from rich.progress import track
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from history.bridge import drive
-from history.errors import ConfigurationError
-from history.message import Message
+from history.errors import ConfigurationError, UnavailableError
+from triggers.cli.lines import Line, read_lines, refuse_problems, rewindable
+from triggers.cli.options import PROVIDER_OPTION, connected
 from triggers.cli.output import State
-from triggers.providers.opening import PROVIDER_URLS, open_provider
+from triggers.providers.provider import Provider
 
-#: How many messages go out in one call.
-SEND_BATCH = 200
+#: How many messages, and about how many bytes of them, go out in one call.
+SEND_BATCH, SEND_BYTES = 200, 8 * 1024 * 1024
+
+#: How many lines that are no messages are named at the end.
+_NAMED = 10
+
+
+@dataclass(slots=True)
+class _Report:
+    """What was sent so far, and from which line on it is unknown."""
+
+    destination: str
+    sent: int = 0
+    sent_as_they_are: int = 0
+    named: list[Line] = field(default_factory=list[Line])
+    last: int = 0
+
+    def add(self, lines: list[Line]) -> None:
+        unreadable = [line for line in lines if line.problem is not None]
+        self.sent += len(lines)
+        self.sent_as_they_are += len(unreadable)
+        self.named += unreadable[: _NAMED - len(self.named)]
+        self.last = lines[-1].number
 
 
 def send(
     context: typer.Context,
     destination: str = typer.Argument(help="The queue, topic or stream."),
     file: Path = typer.Argument(help="A JSON Lines file; - reads standard input."),
-    provider: str = typer.Option(..., envvar="DOUBTLESS_PROVIDER", help=PROVIDER_URLS),
-    strict: bool = typer.Option(False, help="Refuse the file when a line is no message; send nothing."),
+    provider: str = PROVIDER_OPTION,
+    strict: bool = typer.Option(False, "--strict", help="Send nothing when a line is no message."),
+    from_line: int = typer.Option(1, min=1, help="Begin with this line, after a call that was cut short."),
 ) -> None:
     """Send each line of a file as one message.
 
     A line is a JSON object with a "body" and maybe "headers" (JMS names, "uuid" and properties). Any other
     line is sent as it is, as a body of bytes: the receiving trigger judges it, and parks what it cannot read.
+    Blank lines are skipped. The file is read as it is sent, so it may be larger than the memory.
     """
+    if not destination:
+        raise ConfigurationError("DESTINATION", "is empty", "name the queue, topic or stream")
     state = State.of(context)
-    with _opened(file) as lines:
-        messages = list(read_messages(lines))
-    unreadable = [number for number, (_, problem) in enumerate(messages, 1) if problem]
-    if strict and unreadable:
-        number = unreadable[0]
-        raise ConfigurationError(
-            f"line {number}", str(messages[number - 1][1]), "mend it, or leave --strict out"
-        )
-    sent = _send(provider, destination, [message for message, _ in messages], quiet=state.as_json)
-    if state.as_json:
-        state.document({"destination": destination, "sent": sent, "sent_as_they_are": unreadable})
-        return
-    state.say(f"sent {sent} messages to {destination}")
-    if unreadable:
-        shown = ", ".join(map(str, unreadable[:10])) + (" ..." if len(unreadable) > 10 else "")  # noqa: PLR2004
-        state.say(f"{len(unreadable)} lines are no messages and were sent as they are: {shown}")
-
-
-def _send(url: str, destination: str, messages: list[Message], *, quiet: bool) -> int:
-    provider = open_provider(url)
-    chunks = list(_chunks(messages))
-    try:
-        for chunk in track(chunks, description="sending", disable=quiet or not sys.stderr.isatty()):
-            drive(provider.send(destination, chunk))
-    finally:
-        drive(provider.close())
-    return len(messages)
-
-
-def read_messages(lines: Iterable[bytes]) -> Iterator[tuple[Message, str | None]]:
-    """Read each line as a message; where it is none, give the line as a body, and the problem."""
-    for line in lines:
-        text = line.rstrip(b"\r\n")
-        if not text:
-            continue
+    report = _Report(destination)
+    with _opened(file, strict=strict) as source, connected(provider) as link:
         try:
-            yield _read(json.loads(text)), None
-        except (ValueError, ValidationError) as error:
-            yield Message(body=text), str(error).splitlines()[0]
+            with _progress(source, quiet=state.as_json) as lines:
+                _send(link, lines(read_lines(source, first=from_line)), report)
+        except (UnavailableError, ConfigurationError, KeyboardInterrupt):
+            if report.sent:
+                state.note(
+                    f"sent {_messages(report.sent)}, up to line {report.last}; go on with --from-line "
+                    f"{report.last + 1}: what arrived beyond it is a duplicate then, if it has a uuid"
+                )
+            raise
+    _tell(state, report)
 
 
-def _read(data: Any) -> Message:
-    if not isinstance(data, dict) or "body" not in data:
-        raise ValueError('no JSON object with a "body"')
-    headers = data.get("headers", {})
-    if not isinstance(headers, dict):
-        raise ValueError('"headers" is no JSON object')  # noqa: TRY004  (a wrong line, not a wrong call)
-    return Message.from_headers(headers, data["body"])
+def _send(link: Provider, lines: Iterable[Line], report: _Report) -> None:
+    for chunk in _chunks(lines):
+        drive(link.send(report.destination, [line.message for line in chunk]))
+        report.add(chunk)
+
+
+def _chunks(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    chunk: list[Line] = []
+    size = 0
+    for line in lines:
+        chunk.append(line)
+        size += line.size
+        if len(chunk) == SEND_BATCH or size >= SEND_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _tell(state: State, report: _Report) -> None:
+    if state.as_json:
+        state.document(
+            {
+                "destination": report.destination,
+                "sent": report.sent,
+                "sent_as_they_are": report.sent_as_they_are,
+                "first_of_these": [{"line": one.number, "problem": one.problem} for one in report.named],
+            }
+        )
+        return
+    state.say(f"sent {_messages(report.sent)} to {report.destination}")
+    if report.sent_as_they_are:
+        more = ", and so on" if report.sent_as_they_are > len(report.named) else ""
+        told = "; ".join(f"line {one.number}: {one.problem}" for one in report.named)
+        state.note(
+            f"{report.sent_as_they_are} of them are no messages and were sent as they are: {told}{more}"
+        )
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
+def _opened(file: Path, *, strict: bool) -> Generator[BinaryIO]:
+    """Open the file at its first line; with ``strict`` it has been read once, and holds only messages."""
+    with _source(file) as source:
+        if not strict:
+            yield source
+            return
+        with rewindable(source) as twice:
+            begin = twice.tell()
+            refuse_problems(read_lines(twice))
+            twice.seek(begin)
+            yield twice
+
+
+@contextmanager
+def _source(file: Path) -> Generator[BinaryIO]:
     if str(file) == "-":
         yield sys.stdin.buffer
         return
     try:
-        with file.open("rb") as lines:
-            yield lines
+        lines = file.open("rb")
     except OSError as error:
         raise ConfigurationError(
             "FILE", f"{file}: {error.strerror}", "give a file that can be read"
         ) from error
+    with lines:
+        yield lines
 
 
-def _chunks(messages: list[Message]) -> Iterator[list[Message]]:
-    rest = iter(messages)
-    while chunk := list(islice(rest, SEND_BATCH)):
-        yield chunk
+class _Counting:
+    """Moves the progress bar along as lines go by."""
+
+    def __init__(self, progress: Progress, size: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task("sending", total=size)
+
+    def __call__(self, lines: Iterable[Line]) -> Iterator[Line]:
+        for line in lines:
+            yield line
+            self._progress.advance(self._task, line.size)
+
+
+@contextmanager
+def _progress(source: BinaryIO, *, quiet: bool) -> Generator[_Counting]:
+    """Show a bar on standard error, if somebody looks at it."""
+    about = os.fstat(source.fileno())
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    hidden = quiet or not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+        yield _Counting(progress, about.st_size if stat.S_ISREG(about.st_mode) else None)

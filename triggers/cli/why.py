@@ -1,5 +1,7 @@
 """``doubtless why``: explain a verdict in the decision table's own words."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -10,11 +12,27 @@ from history.message import Message
 from history.parking import Parked, Parking
 from history.store import HistoryStore
 from triggers.cli.history import entry_row
-from triggers.cli.output import HISTORY_OPTION, TRIGGER_OPTION, State, opened, trigger_names
-from triggers.detection import Count, HistoryUse, Policy, Word, decide
-from triggers.parking_lot import local_parking_if_any
+from triggers.cli.loading import collect
+from triggers.cli.options import (
+    HISTORY_OPTION,
+    TRIGGER_OPTION,
+    note_unknown_trigger,
+    opened,
+    opened_local,
+    trigger_names,
+)
+from triggers.cli.output import State, moment
+from triggers.detection import Count, Decision, HistoryUse, Policy, Word, decide
 from triggers.run import Run
 from triggers.table_text import explain
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """How the trigger judges: what its settings say, and whether it asks a resolver."""
+
+    policy: Policy
+    asks: bool
 
 
 def why(
@@ -22,70 +40,86 @@ def why(
     uuid: str = typer.Argument(help="The uuid, or the JMSMessageID of a message without one."),
     history: str | None = HISTORY_OPTION,
     trigger: str | None = TRIGGER_OPTION,
-    transacted: bool = typer.Option(False, help="Judge as a transacted trigger does."),
-    resolver: bool = typer.Option(False, help="Judge as a trigger with a resolver does."),
+    module: str | None = typer.Option(None, help="Judge with the settings of the triggers in this module."),
+    transacted: bool = typer.Option(False, "--transacted", help="Judge as a transacted trigger does."),
+    resolver: bool = typer.Option(False, "--resolver", help="Judge as a trigger with a resolver does."),
 ) -> None:
-    """Say what the history holds of a uuid, what is parked, and what becomes of its next delivery."""
-    store = opened(history)
-    policy = Policy(transacted=transacted)
-    found = [
-        row
-        for name in trigger_names(store, trigger)
-        if (row := _explain(store, name, uuid, policy, asks=resolver)) is not None
-    ]
-    drive(store.close())
+    """Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.
+
+    The verdict is that of a trigger with default settings, unless --module, --transacted or --resolver say
+    otherwise. What a resolver would answer, nobody knows: it is not asked.
+    """
     state = State.of(context)
+    usual = _Judging(Policy(transacted=transacted), resolver)
+    known = {
+        one.name: _Judging(one.settings.policy, one.resolver is not None)
+        for one in ([] if module is None else collect(module))
+    }
+    with opened(history) as store, opened_local() as local:
+        lots = [store.parking] if local is None else [store.parking, local]
+        found = [
+            row
+            for name in _names(store, lots, trigger)
+            if (row := _explain(store, lots, name, uuid, known.get(name, usual))) is not None
+        ]
+        if not found:
+            note_unknown_trigger(state, store, trigger)
     if state.as_json:
         state.document(found)
-    elif not found:
-        verdict = explain(_next(None, policy, asks=resolver))
-        state.say(f"nothing is known of {uuid}: its next delivery is {verdict}")
-    else:
-        for row in found:
-            _print(state, row)
+    for row in found:
+        _print(state, row)
     if not found:
+        verdict = explain(_next(None, known.get(trigger or "", usual)))
+        state.say(f"nothing is known of {uuid}: its next delivery is {verdict}")
         raise typer.Exit(1)
 
 
 def _explain(
-    store: HistoryStore, trigger: str, uuid: str, policy: Policy, *, asks: bool
+    store: HistoryStore, lots: Sequence[Parking], trigger: str, uuid: str, judging: _Judging
 ) -> dict[str, Any] | None:
     entry = drive(store.lookup(trigger, [uuid]))[0]
-    local = local_parking_if_any()
-    lots = [store.parking] if local is None else [store.parking, local]
     parked = [one for lot in lots for one in _parked(lot, trigger, uuid)]
     if entry is None and not parked:
         return None
+    shown = None if entry is None else entry_row(trigger, b"", entry)
     return {
         "trigger": trigger,
         "uuid": uuid,
-        "entry": None if entry is None else entry_row(trigger, uuid, entry),
-        "next": explain(_next(entry, policy, asks=asks)),
+        "entry": None
+        if shown is None
+        else {key: shown[key] for key in shown if key not in {"trigger", "digest"}},
+        "next": explain(_next(entry, judging)),
         "parked": [
             {"id": one.id, "kind": one.kind, "reason": one.reason, "at": one.parked_at} for one in parked
         ],
     }
 
 
-def _parked(lot: Parking, trigger: str, uuid: str) -> list[Parked]:
-    return [one for one in drive(lot.list(trigger=trigger)) if one.uuid == uuid]
+def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:
+    """Name the triggers to look at; one that parks locally may be unknown to this history."""
+    local = [] if trigger is not None else [one.trigger_name for lot in lots[1:] for one in drive(lot.list())]
+    return dict.fromkeys([*trigger_names(store, trigger), *local])
 
 
-def _next(entry: Entry | None, policy: Policy, *, asks: bool) -> Any:
-    """Decide on a next delivery as the pipeline would; where a resolver is asked, nobody knows its word."""
+def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[Parked]:
+    everything = max(1, drive(lot.count(trigger=trigger)))
+    return [one for one in drive(lot.list(trigger=trigger, limit=everything)) if one.uuid == uuid]
+
+
+def _next(entry: Entry | None, judging: _Judging) -> Decision:
+    """Decide on a next delivery as the pipeline would."""
     run = Run(Message(body="", uuid="-"), HistoryUse.ON, found=entry)
-    return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if asks else Word.NONE), policy)
+    return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)
 
 
 def _print(state: State, row: dict[str, Any]) -> None:
-    state.say(f"[bold]{row['trigger']}[/] {row['uuid']}")
+    state.say(f"{row['trigger']}: {row['uuid']}", style="bold")
     entry = row["entry"]
     if entry is None:
         state.say("  history: no entry")
     else:
         owner = f", owner {entry['owner']}" if entry["owner"] else ""
-        started = entry["started"].astimezone().isoformat(" ", "seconds")
-        state.say(f"  history: {entry['state']} at {started}, fence {entry['fence']}{owner}")
+        state.say(f"  history: {entry['state']} at {moment(entry['started'])}, fence {entry['fence']}{owner}")
     for parked in row["parked"]:
         state.say(f"  parked {parked['id']} ({parked['kind']}): {parked['reason']}")
     state.say(f"  next delivery: {row['next']}")

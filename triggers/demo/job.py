@@ -7,16 +7,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from history.bridge import drive
+from history.errors import DoubtlessError
+from history.message import Message
 from history.opening import open_history
 from history.parking import Parked, ParkedKind
 from triggers.binding import Delivery
-from triggers.cli.send import read_messages
+from triggers.cli.lines import read_lines
 from triggers.demo.booking import book
 from triggers.failures import FatalError
 from triggers.upkeep import close_settled
@@ -45,6 +47,24 @@ class Summary:
     mistakes: tuple[str, ...]
 
 
+class WorkerFailedError(DoubtlessError):
+    """A worker did not do what the job needs."""
+
+    def __init__(self, what: str, log: str) -> None:
+        super().__init__(f"the worker {what}; its last words: {log or 'none'}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expected:
+    """What the service would make of a file: whom to book, whom to reject, how many lines name nobody."""
+
+    lines: int
+    good: frozenset[str]
+    broken: frozenset[str]
+    nameless_good: int
+    nameless_broken: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One run of the main job on a Redis server, with its files in ``folder``."""
@@ -58,32 +78,36 @@ class Job:
         """Send, book with a kill half way, and check.
 
         Raises:
-            RuntimeError: a worker failed, or took longer than the deadline.
+            WorkerFailedError: a worker failed, or took longer than the deadline.
         """
         begun = time.monotonic()
-        with self.orders.open("rb") as lines:
-            total = sum(1 for _ in read_messages(lines))
-        self.say(f"sending {total} lines of {self.orders.name}")
-        self._command("send", "orders", str(self.orders), "--provider", self.redis_url).wait()
-        half = self._kill_half_way(total)
+        expected = self._expect()
+        self.say(f"sending {expected.lines} lines of {self.orders.name}")
+        if self._command("send", "orders", str(self.orders), "--provider", self.redis_url).wait() != 0:
+            raise WorkerFailedError("could not send", self._last_words())
+        half = self._kill_half_way(len(expected.good - expected.broken) + expected.nameless_good)
         self.say(f"killed the worker (SIGKILL) after {half} bookings; starting it again")
         with self._worker() as worker:
-            if worker.wait(DEADLINE) != 0:
-                raise RuntimeError(f"the worker failed:\n{self._log()}")
-        return self._check(total, half, time.monotonic() - begun)
+            try:
+                code = worker.wait(DEADLINE)
+            except subprocess.TimeoutExpired as error:
+                raise WorkerFailedError(f"took longer than {DEADLINE:.0f} s", self._last_words()) from error
+            if code != 0:
+                raise WorkerFailedError(f"ended with {code}", self._last_words())
+        return self._check(expected, half, time.monotonic() - begun)
 
-    def _kill_half_way(self, total: int) -> int:
+    def _kill_half_way(self, orders: int) -> int:
         deadline = time.monotonic() + DEADLINE
         with self._worker() as worker:
-            while (booked := len(self._bookings())) < total * 0.4:
+            while (booked := len(self._bookings())) < orders * 0.4:
                 if worker.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"the worker did not get half way:\n{self._log()}")
+                    raise WorkerFailedError(f"did not get beyond {booked} bookings", self._last_words())
                 time.sleep(0.01)
             worker.send_signal(signal.SIGKILL)
         return booked
 
     @contextmanager
-    def _worker(self) -> Iterator[subprocess.Popen[bytes]]:
+    def _worker(self) -> Generator[subprocess.Popen[bytes]]:
         worker = self._command(
             *("run", "triggers.demo.booking", "--until-idle", "2"),
             *("--provider", self.redis_url + FAST, "--history", self.redis_url),
@@ -101,8 +125,9 @@ class Job:
                 [sys.executable, "-m", "triggers.cli", *words], env=environment, stdout=log, stderr=log
             )
 
-    def _log(self) -> str:
-        return (self.folder / "worker.log").read_text(errors="replace")[-3000:]
+    def _last_words(self) -> str:
+        lines = (self.folder / "worker.log").read_text(errors="replace").splitlines()
+        return lines[-1] if lines else ""
 
     def _bookings(self) -> list[str]:
         file = self.folder / "bookings.sqlite3"
@@ -114,55 +139,73 @@ class Job:
             except sqlite3.OperationalError:  # the worker has not created the table yet
                 return []
 
-    def _check(self, total: int, half: int, seconds: float) -> Summary:
+    def _check(self, expected: _Expected, half: int, seconds: float) -> Summary:
         rows = Counter(self._bookings())
         store = open_history(self.redis_url)
         # A copy that arrived while its original ran was In Doubt then; now the original has completed.
         drive(close_settled(book.name, store, store.parking))
-        parked = drive(store.parking.list(trigger=book.name, limit=total))
+        parked = drive(store.parking.list(trigger=book.name, limit=expected.lines))
         drive(store.close())
         doubtful = [one for one in parked if one.kind is ParkedKind.IN_DOUBT]
         rejected = len(parked) - len(doubtful)
         in_doubt_uuids = {one.uuid for one in doubtful}
         settled = sum(1 for uuid in rows if uuid not in in_doubt_uuids)
         return Summary(
-            sent=total,
+            sent=expected.lines,
             booked_once=sum(1 for times in rows.values() if times == 1),
             booked_twice=sum(1 for times in rows.values() if times > 1),
-            duplicates=total - settled - len(doubtful) - rejected,
+            duplicates=expected.lines - settled - len(doubtful) - rejected,
             in_doubt=len(doubtful),
             rejected=rejected,
             killed_after=half,
             seconds=seconds,
-            mistakes=tuple(self._mistakes(rows, doubtful, rejected)),
+            mistakes=tuple(_mistakes(expected, rows, parked)),
         )
 
-    def _mistakes(self, rows: Counter[str], doubtful: list[Parked], rejected: int) -> Iterator[str]:
-        """Compare the booked rows with the file, line by line."""
-        twice = [uuid for uuid, times in rows.items() if times > 1]
-        if twice:
-            yield f"booked more than once: {twice[:5]}"
-        expected, broken = self._expected()
-        known = {one.uuid for one in doubtful}
-        lost = [uuid for uuid in expected if uuid not in rows and uuid not in known]
-        if lost:
-            yield f"neither booked nor In Doubt: {lost[:5]}"
-        invented = [uuid for uuid in rows if uuid not in expected]
-        if invented:
-            yield f"booked, but not in the file: {invented[:5]}"
-        if rejected != broken:
-            yield f"{broken} lines are broken, but {rejected} were rejected"
+    def _expect(self) -> _Expected:
+        """Read the file as the service would."""
+        uuids: dict[bool, list[str | None]] = {True: [], False: []}
+        with self.orders.open("rb") as file:
+            for line in read_lines(file):
+                uuids[_is_order(line.message)].append(line.message.uuid)
+        good, broken = uuids[True], uuids[False]
+        return _Expected(
+            lines=len(good) + len(broken),
+            good=frozenset(uuid for uuid in good if uuid is not None),
+            broken=frozenset(uuid for uuid in broken if uuid is not None),
+            nameless_good=good.count(None),
+            nameless_broken=broken.count(None),
+        )
 
-    def _expected(self) -> tuple[set[str], int]:
-        """Read the file as the service would: the uuids to book, and how many lines are none."""
-        expected: set[str] = set()
-        broken = 0
-        with self.orders.open("rb") as lines:
-            for message, _ in read_messages(lines):
-                try:
-                    book.binding.arguments(message, _NO_DELIVERY)
-                except FatalError:
-                    broken += 1
-                else:
-                    expected.add(message.uuid or "")
-        return expected, broken
+
+def _is_order(message: Message) -> bool:
+    try:
+        book.binding.arguments(message, _NO_DELIVERY)
+    except FatalError:
+        return False
+    return True
+
+
+def _mistakes(expected: _Expected, rows: Counter[str], parked: Sequence[Parked]) -> Iterator[str]:
+    """Compare the booked rows and the parked messages with the file."""
+    booked = set(rows)
+    aside = {one.uuid or one.id for one in parked}
+    # The provider names what the file does not.
+    nameless = {uuid for uuid in booked | aside if uuid.startswith(f"ID:{book.destination}:")}
+    yield from _named(booked_twice=(uuid for uuid, times in rows.items() if times > 1))
+    # Of a uuid with a good and a broken line, the first that arrives decides.
+    yield from _named(lost=expected.good - expected.broken - booked - aside)
+    yield from _named(invented=booked - expected.good - nameless)
+    yield from _named(broken_but_not_parked=expected.broken - expected.good - aside)
+    whole = expected.nameless_good + expected.nameless_broken
+    if len(nameless) != whole or len(nameless & booked) > expected.nameless_good:
+        yield (
+            f"without a uuid are {expected.nameless_good} orders, {expected.nameless_broken} broken lines, "
+            f"but {len(nameless & booked)} were booked and {len(nameless - booked)} parked"
+        )
+
+
+def _named(**wrong: Iterable[str]) -> Iterator[str]:
+    for what, uuids in wrong.items():
+        if some := sorted(uuids)[:5]:
+            yield f"{what.replace('_', ' ')}: {', '.join(some)}"

@@ -6,9 +6,10 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from history.errors import ConfigurationError
 from triggers.testing.redis_server import free_port
@@ -24,7 +25,7 @@ UNPRIVILEGED_USER = "postgres"
 
 
 def find_programs() -> Path | None:
-    """Return the folder that holds ``initdb`` and ``postgres``, the newest version first; None if there is none."""
+    """Return the folder of the newest ``initdb`` and ``postgres``, or None if there is none."""
     installed = sorted(INSTALLATIONS.glob("*/bin/initdb"), key=_version, reverse=True)
     on_path = shutil.which("initdb")
     for initdb in [*([Path(on_path)] if on_path else []), *installed]:
@@ -43,8 +44,8 @@ class PostgresServer:
     """``postgres`` on a free TCP port of 127.0.0.1, with its data in ``folder``.
 
     It writes every commit to disk before it answers; other settings go in ``settings``, in the words of
-    postgresql.conf. Where we are root, the server runs as the user ``postgres`` and is given ``folder``, which
-    must be reachable for that user.
+    postgresql.conf. Where we are root, the server runs as the user ``postgres``, who is given ``folder`` and
+    must be able to reach it.
 
     Raises:
         ConfigurationError: PostgreSQL is not installed.
@@ -61,6 +62,10 @@ class PostgresServer:
     def url(self) -> str:
         """The URL of the database ``postgres``, as its superuser."""
         return f"postgresql://postgres:{self._password}@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "postgres.log"
 
     @property
     def running(self) -> bool:
@@ -81,8 +86,9 @@ class PostgresServer:
                 self._launch(programs)
             if time.monotonic() > deadline:
                 self.kill()
-                log = (self.folder / "postgres.log").read_text(errors="replace")
-                raise RuntimeError(f"postgres did not start:\n{log[-2000:]}")
+                raise RuntimeError(
+                    f"postgres did not start:\n{self._log.read_text(errors='replace')[-2000:]}"
+                )
             time.sleep(0.01)
         return self
 
@@ -94,34 +100,36 @@ class PostgresServer:
         password.write_text(self._password)
         words = ["--auth=scram-sha-256", "--username=postgres", f"--pwfile={password}"]
         words += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
-        created = subprocess.run(
-            [programs / "initdb", "-D", self.folder / "data", *words],
-            capture_output=True,
-            check=False,
-            **self._unprivileged(),
-        )
-        password.unlink()
-        if created.returncode:
-            raise RuntimeError(f"initdb failed:\n{created.stderr.decode(errors='replace')}")
+        try:
+            self._spawn([programs / "initdb", "-D", self.folder / "data", *words]).wait()
+        finally:
+            password.unlink()
 
     def _launch(self, programs: Path) -> None:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "port": str(self.port)}
         words = [w for name, value in (settings | self._settings).items() for w in ("-c", f"{name}={value}")]
-        with (self.folder / "postgres.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [programs / "postgres", "-D", self.folder / "data", *words],
+        self._process = self._spawn([programs / "postgres", "-D", self.folder / "data", *words])
+
+    def _spawn(self, words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+        root = os.geteuid() == 0
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                words,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                **self._unprivileged(),
+                user=UNPRIVILEGED_USER if root else None,
+                group=UNPRIVILEGED_USER if root else None,
+                extra_groups=[] if root else None,
             )
 
-    def _unprivileged(self) -> dict[str, Any]:
-        if os.geteuid() != 0:
-            return {"cwd": self.folder}
-        return {"cwd": self.folder, "user": UNPRIVILEGED_USER, "group": UNPRIVILEGED_USER, "extra_groups": []}
-
     def _answers(self, programs: Path) -> bool:
-        asked = [programs / "pg_isready", "--quiet", "--host=127.0.0.1", f"--port={self.port}"]
+        asked: list[str | Path] = [
+            programs / "pg_isready",
+            "--quiet",
+            "--host=127.0.0.1",
+            f"--port={self.port}",
+        ]
         return self.running and subprocess.run(asked, check=False).returncode == 0
 
     def stop(self) -> None:

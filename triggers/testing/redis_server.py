@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 import redis
 
@@ -64,7 +64,8 @@ class RedisServer:
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT
-        with redis.Redis(port=self.port) as client:
+        # As Any: redis-py types its answers as blocking or not.
+        with cast("Any", redis.Redis)(port=self.port) as client:
             while True:
                 try:
                     client.ping()

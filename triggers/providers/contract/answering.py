@@ -1,7 +1,5 @@
 """What becomes of a message that is acknowledged, recovered, dead-lettered, or not answered."""
 
-# ruff: noqa: D102, S101  (a check's name is its sentence, and it asserts)
-
 import time
 from datetime import timedelta
 

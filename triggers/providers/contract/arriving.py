@@ -1,7 +1,5 @@
 """What was sent arrives, as it was sent."""
 
-# ruff: noqa: D102, PLR2004, S101  (a check's name is its sentence; it asserts, with literal expectations)
-
 import time
 from datetime import timedelta
 from typing import Any

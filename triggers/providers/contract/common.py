@@ -1,7 +1,5 @@
 """What the checks of the providers' conformance suite share."""
 
-# ruff: noqa: S101
-
 import json
 import time
 from collections.abc import AsyncGenerator, Sequence

@@ -1,7 +1,5 @@
 """Who gets a message: every subscription, and one of its consumers."""
 
-# ruff: noqa: D102, PLR2004, S101  (a check's name is its sentence; it asserts, with literal expectations)
-
 import time
 from datetime import timedelta
 

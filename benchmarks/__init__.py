@@ -1,0 +1,1 @@
+"""What this project costs, measured beside what it cannot be faster than."""

@@ -1,0 +1,94 @@
+"""What rows measure with: a private Redis, bare clients, idle triggers, and how long to measure."""
+
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import redis
+from rich.progress import Progress
+
+from benchmarks.measuring import Rounds
+from benchmarks.result import Result
+from history.message import Message
+from triggers import Trigger, trigger
+from triggers.testing.redis_server import RedisServer
+
+#: How a Redis is usually run that must not lose data; the same for all rows. Rewriting its log would disturb.
+SETTINGS = {"appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
+
+#: How long things are remembered, in seconds; the bare commands get it too.
+TIME_TO_LIVE = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long to measure: rounds of so many messages, and how many entries stand for "many"."""
+
+    rounds: int
+    messages: int
+    entries: int
+    full: bool = False
+
+
+QUICK = Effort(rounds=5, messages=100, entries=50_000)
+DEFAULT = Effort(rounds=60, messages=200, entries=1_000_000)
+FULL = Effort(rounds=200, messages=200, entries=1_000_000, full=True)
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """What a row gets."""
+
+    server: RedisServer
+    effort: Effort
+    progress: Progress
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def rounds(self, messages: int | None = None) -> Rounds:
+        """Return how often to measure."""
+        return Rounds(
+            count=self.effort.rounds, messages=messages or self.effort.messages, progress=self.progress
+        )
+
+    def bare(self) -> Any:
+        """Return a redis-py client as one gets it by default; Any, as its types are partly unknown."""
+        return redis.Redis(port=self.server.port)
+
+    def idle_trigger(self, name: str) -> Trigger[[Message], None]:
+        """Return a trigger whose service does nothing."""
+
+        @trigger("queue", name=name, history=self.server.url)
+        def idle(message: Message) -> None:
+            del message
+
+        return idle
+
+    def fresh(self, count: int) -> Sequence[Message]:
+        """Make messages that nobody has seen."""
+        return [
+            Message(body=b"{}", uuid=f"5f0c6b1e-9f5d-4a70-{next(self.numbers):012}", delivery_count=1)
+            for _ in range(count)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One subject of measurement; it may tell several lines. ``full`` rows are too long for a daily run."""
+
+    name: str
+    measure: Callable[[Bench], Iterable[Result]]
+    full: bool = False
+
+
+@contextmanager
+def open_bench(effort: Effort, progress: Progress) -> Generator[Bench]:
+    """Start a private Redis in a temporary folder, for the length of the block."""
+    with (
+        TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder,
+        RedisServer(Path(folder), **SETTINGS) as server,
+    ):
+        yield Bench(server=server, effort=effort, progress=progress)

@@ -1,0 +1,59 @@
+"""Timing that stands noise: what is compared takes turns, and the medians of the rounds are told."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TypeVar
+
+from rich.progress import Progress
+
+T = TypeVar("T")
+
+#: Rounds at the start that do not count: they load scripts, open connections and fill caches.
+WARM_UP = 2
+
+#: What is timed: one pass over the round's material.
+Pass = Callable[[Sequence[T]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds per message of each competitor, round by round; the same place is the same round."""
+
+    rounds: Mapping[str, Sequence[float]]
+
+    def of(self, name: str) -> float:
+        """Return the median, in seconds per message."""
+        return median(self.rounds[name])
+
+    def ratio(self, measured: str, floor: str) -> float:
+        """Return the median of the rounds' ratios: what disturbs a round disturbs both of its halves."""
+        pairs = zip(self.rounds[measured], self.rounds[floor], strict=True)
+        return median(one / other for one, other in pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How many rounds, of how many messages; progress is shown while they run."""
+
+    count: int
+    messages: int
+    progress: Progress
+
+    def run(self, what: str, make: Callable[[int], Sequence[T]], passes: Mapping[str, Pass[T]]) -> Times:
+        """Let competitors take turns on what ``make`` makes for each of them anew, in changing order."""
+        times: dict[str, list[float]] = {name: [] for name in passes}
+        for number in self.progress.track(range(self.count + WARM_UP), description=what):
+            names = list(passes) if number % 2 else list(passes)[::-1]
+            for name in names:
+                seconds = _time(passes[name], make(self.messages))
+                if number >= WARM_UP:
+                    times[name].append(seconds / self.messages)
+        return Times(times)
+
+
+def _time(one: Pass[T], material: Sequence[T]) -> float:
+    begin = time.perf_counter()
+    one(material)
+    return time.perf_counter() - begin

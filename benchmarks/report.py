@@ -1,0 +1,74 @@
+"""Results for a reader, as a table, and for a program, as JSON."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.result import Result
+
+_MEANING = (
+    "Measured and floor took turns on one machine; each number is the median of the rounds, and the ratio is "
+    "the median of their ratios. [b]x the time[/]: 1.00 is as fast as the floor, 2.00 takes twice as long. "
+    "[b]x the speed[/]: 1.00 is as fast, 0.50 half as fast. Only ratios can be compared between machines."
+)
+
+
+def show(results: Sequence[Result], console: Console) -> None:
+    """Print a table, and what a ratio means."""
+    table = Table(title="doubtless beside its floors")
+    for heading, right in (
+        ("what", False),
+        ("measured", True),
+        ("floor", True),
+        ("ratio", True),
+        ("budget", False),
+        ("met", False),
+    ):
+        table.add_column(heading, justify="right" if right else "left")
+    for one in results:
+        table.add_row(
+            f"{one.what}\n[dim]beside {one.beside}[/]",
+            _number(one.measured, one.unit),
+            _number(one.floor, one.unit),
+            f"{one.ratio:.2f}",
+            "-" if one.budget is None else str(one.budget),
+            {True: "[green]yes[/]", False: "[red]no[/]", None: "-"}[one.met],
+        )
+    console.print(table)
+    console.print(_MEANING)
+
+
+def to_json(results: Sequence[Result]) -> str:
+    """Return the results, and what they were measured on, as a JSON object."""
+    return json.dumps({"machine": _machine(), "results": [_fields(one) for one in results]}, indent=2)
+
+
+def _fields(one: Result) -> dict[str, object]:
+    return {
+        "what": one.what,
+        "beside": one.beside,
+        "unit": one.unit,
+        "measured": one.measured,
+        "floor": one.floor,
+        "ratio": one.ratio,
+        "budget": None if one.budget is None else str(one.budget),
+        "met": one.met,
+    }
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "python": platform.python_version(),
+        "redis-py": version("redis"),
+        "system": platform.platform(),
+        "processors": os.cpu_count(),
+    }
+
+
+def _number(value: float, unit: str) -> str:
+    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:,.1f} {unit}"  # noqa: PLR2004  (four digits)

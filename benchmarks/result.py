@@ -1,0 +1,44 @@
+"""One measured line: what, its floor, their ratio, and the budget it has to keep."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a ratio may be: at most or at least ``limit``; ``of`` says what the ratio is one of."""
+
+    limit: float
+    of: str
+    at_least: bool = False
+
+    def met_by(self, ratio: float) -> bool:
+        """Whether a ratio keeps the budget."""
+        return ratio >= self.limit if self.at_least else ratio <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {self.limit:g} {self.of}"
+
+
+#: The ratio is measured time by floor time: 1 is as fast as the floor, 2 takes twice as long.
+TIME = "x the time"
+
+#: The ratio is measured speed by floor speed: 1 is as fast as the floor, 0.5 half as fast.
+SPEED = "x the speed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A line of the report. ``measured`` and ``floor`` are in ``unit``; without a budget it informs."""
+
+    what: str
+    beside: str
+    unit: str
+    measured: float
+    floor: float
+    ratio: float
+    budget: Budget | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the budget is kept; None where there is none."""
+        return None if self.budget is None else self.budget.met_by(self.ratio)

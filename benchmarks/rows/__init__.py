@@ -1,0 +1,14 @@
+"""All rows, in the order of the report. A new row is a file here and a line in :data:`ROWS`."""
+
+from benchmarks.bench import Row
+from benchmarks.rows import batch_duplicates, batch_new, duplicate, growth, memory, new_message, powertools
+
+ROWS = (
+    Row("new", new_message.measure),
+    Row("powertools", powertools.measure),
+    Row("duplicate", duplicate.measure),
+    Row("batch", batch_new.measure),
+    Row("batch-duplicates", batch_duplicates.measure),
+    Row("memory", memory.measure),
+    Row("growth", growth.measure, full=True),
+)

@@ -1,0 +1,25 @@
+"""Many completed entries, for the rows that ask what they cost."""
+
+from benchmarks.bench import Bench
+from history.bridge import drive
+from history.entry import EntryOutcome, Settlement
+from history.message import Uuid
+from history.redis import RedisHistory
+from history.store import CLAIM_BATCH
+
+
+def fill(bench: Bench, history: RedisHistory, trigger: str, entries: int) -> None:
+    """Claim and complete ``entries`` uuids, as a trigger would."""
+    what = f"{trigger}: {entries:,} entries"
+    for _ in bench.progress.track(range(entries // CLAIM_BATCH), description=what):
+        complete_some(bench, history, trigger)
+
+
+def complete_some(bench: Bench, history: RedisHistory, trigger: str) -> None:
+    """Claim and complete one batch."""
+    uuids = [str(next(bench.numbers)) for _ in range(CLAIM_BATCH)]
+    claims = drive(history.claim(trigger, uuids, "benchmark"))
+    ends = [
+        Settlement(Uuid(uuid), one.fence, EntryOutcome.OK) for uuid, one in zip(uuids, claims, strict=True)
+    ]
+    drive(history.settle(trigger, ends))

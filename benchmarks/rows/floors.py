@@ -1,0 +1,33 @@
+"""The floors: the least that somebody could send to Redis by hand to the same end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.bench import TIME_TO_LIVE
+from history.message import Message
+
+
+def claim(client: Any, message: Message) -> None:
+    """Note that a message is started, unless it was noted before."""
+    client.set(f"bare:{message.uuid}", b"started", nx=True, ex=TIME_TO_LIVE)
+
+
+def complete(client: Any, message: Message) -> None:
+    """Note that a message is completed."""
+    client.set(f"bare:{message.uuid}", b"completed", ex=TIME_TO_LIVE)
+
+
+def claim_all(client: Any, messages: Sequence[Message]) -> None:
+    """Claim in one pipeline, and so in one round trip."""
+    pipeline = client.pipeline(transaction=False)
+    for message in messages:
+        claim(pipeline, message)
+    pipeline.execute()
+
+
+def complete_all(client: Any, messages: Sequence[Message]) -> None:
+    """Complete in one pipeline, and so in one round trip."""
+    pipeline = client.pipeline(transaction=False)
+    for message in messages:
+        complete(pipeline, message)
+    pipeline.execute()

@@ -1,0 +1,40 @@
+"""Claims a second where ten times as much is remembered."""
+
+from collections.abc import Iterable, Sequence
+
+from benchmarks.bench import Bench
+from benchmarks.measuring import Pass
+from benchmarks.result import SPEED, Budget, Result
+from benchmarks.rows.filling import fill
+from history.bridge import drive
+from history.redis import RedisHistory
+from history.store import CLAIM_BATCH
+
+#: How much more the large history remembers.
+TIMES = 10
+
+
+def measure(bench: Bench) -> Iterable[Result]:
+    """Let a history with ten times the entries take turns with one of a million, on one server."""
+    bench.bare().flushall()
+    history, entries = RedisHistory.from_url(bench.server.url), bench.effort.entries
+    fill(bench, history, "small", entries)
+    fill(bench, history, "large", TIMES * entries)
+
+    def new_uuids(count: int) -> Sequence[str]:
+        return [str(next(bench.numbers)) for _ in range(count)]
+
+    def claiming(trigger: str) -> Pass[str]:
+        return lambda uuids: drive(history.claim(trigger, uuids, "benchmark"))
+
+    passes = {trigger: claiming(trigger) for trigger in ("small", "large")}
+    times = bench.rounds(CLAIM_BATCH).run("claims", new_uuids, passes)
+    yield Result(
+        what=f"claims, {TIMES * entries:,} entries remembered",
+        beside=f"claims, {entries:,} remembered",
+        unit="claims/s",
+        measured=1 / times.of("large"),
+        floor=1 / times.of("small"),
+        ratio=times.ratio("small", "large"),
+        budget=Budget(0.9, SPEED, at_least=True),
+    )

@@ -1,0 +1,235 @@
+"""Soak: many messages, some sent twice, through processes killed at random; every effect is counted.
+
+``python -m benchmarks.soak``, or ``make soak``. Exit code 1: an effect happened twice, or a message is lost.
+"""
+
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from benchmarks.soak_fleet import Fleet
+from benchmarks.soak_service import NAME
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.message import Message
+from history.opening import open_history
+from history.store import HistoryStore
+from triggers.providers.opening import open_provider
+from triggers.testing.redis_server import RedisServer
+from triggers.upkeep import close_settled
+
+#: A silent process counts as dead after a second and a half.
+FAST = "?claim_idle=1.5&reclaim_interval=0.2"
+
+#: One message in so many carries the uuid of another one.
+RESENT_ONE_IN = 20
+
+#: How long nothing may happen before the soak gives up, in seconds.
+PATIENCE = 60.0
+
+
+class Fate(StrEnum):
+    """What became of one message."""
+
+    EXECUTED = "executed once, completed"
+    DUPLICATE = "duplicates"
+    PARKED_WITH_EFFECT = "In Doubt, executed"
+    PARKED_WITHOUT_EFFECT = "In Doubt, not executed"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What became of all messages; ``mistakes`` is empty when the promise was kept."""
+
+    seed: int
+    kills: int
+    seconds: float
+    fates: Counter[Fate]
+    mistakes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    uuid: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """One soak on a Redis server, with its files in ``folder``; ``history`` defaults to the same server."""
+
+    folder: Path
+    redis_url: str
+    messages: int = 10_000
+    processes: int = 4
+    kills: int = 20
+    seed: int = field(default_factory=lambda: random.SystemRandom().randrange(2**32))
+    history: str | None = None
+
+    def run(self, show: Callable[[int, int], None] = lambda _effects, _kills: None) -> Report:
+        """Send, consume and kill, and account for every message.
+
+        Raises:
+            RuntimeError: nothing happened for a minute, or a process failed that nobody had killed.
+        """
+        begun, chance = time.monotonic(), random.Random(self.seed)  # noqa: S311  (to be repeated by its seed)
+        sent = self._send(chance)
+        fleet = Fleet(
+            folder=self.folder,
+            provider=self.redis_url + FAST,
+            history=self.history or self.redis_url,
+            processes=self.processes,
+        )
+        with fleet:
+            self._kill_at_random(fleet, chance, show)
+            failed = fleet.drain()
+        lines = fleet.effects.lines()
+        return Report(
+            seed=self.seed,
+            kills=fleet.kills,
+            seconds=time.monotonic() - begun,
+            fates=(fates := self._judge(sent, lines)),
+            mistakes=tuple(_mistakes(lines, fates, failed)),
+        )
+
+    def _send(self, chance: random.Random) -> Sequence[_Sent]:
+        # Named by the seed: a history that is used again remembers the uuids of other runs.
+        uuids = [
+            f"{self.seed:x}-{number}" for number in range(self.messages - self.messages // RESENT_ONE_IN)
+        ]
+        uuids += chance.choices(uuids, k=self.messages - len(uuids))
+        chance.shuffle(uuids)
+        provider = open_provider(self.redis_url)
+        names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
+        drive(provider.close())
+        return [_Sent(*pair) for pair in zip(uuids, names, strict=True)]
+
+    def _kill_at_random(self, fleet: Fleet, chance: random.Random, show: Callable[[int, int], None]) -> None:
+        """Kill when so many effects have happened, which spreads the kills whatever the machine's speed."""
+        due = sorted(chance.sample(range(1, self.messages * 9 // 10), self.kills))
+        effects, changed = 0, time.monotonic()
+        with cast("Any", redis.Redis).from_url(self.redis_url) as client:
+            while due or not _is_drained(client):
+                seen = fleet.count_effects()
+                if seen != effects:
+                    effects, changed = seen, time.monotonic()
+                elif time.monotonic() - changed > PATIENCE:
+                    raise RuntimeError(f"nothing has happened for a minute:\n{fleet.log_tail()}")
+                while due and due[0] <= effects:
+                    del due[0]
+                    time.sleep(chance.uniform(0, 0.02))
+                    fleet.kill_one(chance)
+                fleet.look_after()
+                show(effects, fleet.kills)
+                time.sleep(0.02)
+
+    def _judge(self, sent: Sequence[_Sent], lines: Sequence[tuple[str, ...]]) -> Counter[Fate]:
+        store = open_history(self.history or self.redis_url)
+        drive(close_settled(NAME, store, store.parking))
+        parked = {
+            one.message.message_id
+            for one in drive(store.parking.list(trigger=NAME, limit=self.messages))
+            if one.message is not None
+        }
+        # An effect that is no effect of this run makes nothing here a duplicate.
+        completed = _completed(store, sorted({uuid for uuid, _, _ in lines}))
+        drive(store.close())
+        executed = {message_id for _, message_id, _ in lines}
+
+        def fate(one: _Sent) -> Fate:
+            has_effect = one.message_id in executed
+            if one.message_id in parked:
+                return Fate.PARKED_WITH_EFFECT if has_effect else Fate.PARKED_WITHOUT_EFFECT
+            if one.uuid not in completed:
+                return Fate.LOST
+            return Fate.EXECUTED if has_effect else Fate.DUPLICATE
+
+        return Counter(fate(one) for one in sent)
+
+
+def _completed(store: HistoryStore, uuids: Sequence[str]) -> set[str]:
+    entries = drive(store.lookup(NAME, uuids))
+    return {
+        uuid
+        for uuid, entry in zip(uuids, entries, strict=True)
+        if entry is not None and entry.outcome is EntryOutcome.OK
+    }
+
+
+def _mistakes(lines: Sequence[tuple[str, ...]], fates: Counter[Fate], failed: Sequence[str]) -> Iterator[str]:
+    twice = [uuid for uuid, times in Counter(words[0] for words in lines).items() if times > 1]
+    if twice:
+        yield f"{len(twice)} uuids had more than one effect, such as {twice[:5]}"
+    if fates[Fate.LOST]:
+        yield f"{fates[Fate.LOST]} messages are lost"
+    yield from failed
+
+
+def _is_drained(client: Any) -> bool:
+    """Whether the subscription has read and acknowledged everything."""
+    groups = client.xinfo_groups(NAME)
+    last = client.xinfo_stream(NAME)["last-generated-id"]
+    return bool(groups) and groups[0]["pending"] == 0 and groups[0]["last-delivered-id"] == last
+
+
+def main(
+    messages: int = typer.Option(10_000, min=100, help="How many to send; one in 20 is a copy."),
+    processes: int = typer.Option(4, min=1, help="How many consumers, with four threads each."),
+    kills: int = typer.Option(20, min=0, help="How many of them to kill, at random moments."),
+    seed: int | None = typer.Option(None, help="Repeats another run's choices."),
+    history: str | None = typer.Option(None, help="A history elsewhere: sqlite:///..., postgresql://..."),
+) -> None:
+    """Kill consumers at random, and account for every message."""
+    console = Console()
+    bar = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    with (
+        tempfile.TemporaryDirectory(prefix="doubtless-soak-", ignore_cleanup_errors=True) as folder,
+        RedisServer(Path(folder), appendfsync="everysec") as server,
+        Progress(*bar, console=console) as progress,
+    ):
+        options: dict[str, Any] = {} if seed is None else {"seed": seed}
+        soak = Soak(
+            folder=Path(folder),
+            redis_url=server.url,
+            messages=messages,
+            processes=processes,
+            kills=kills,
+            history=history,
+            **options,
+        )
+        console.print(f"seed {soak.seed}")
+        task = progress.add_task("0 kills", total=messages - messages // RESENT_ONE_IN)
+        report = soak.run(
+            lambda done, dead: progress.update(task, completed=done, description=f"{dead} kills")
+        )
+    console.print(_table(report, messages))
+    for mistake in report.mistakes:
+        console.print(f"[red]{mistake}")
+    sys.exit(1 if report.mistakes else 0)
+
+
+def _table(report: Report, messages: int) -> Table:
+    table = Table(title=f"{messages} messages, {report.kills} kills, {report.seconds:.1f} s")
+    table.add_column("what became of them")
+    table.add_column("messages", justify="right")
+    for fate in Fate:
+        table.add_row(fate, str(report.fates[fate]))
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,91 @@
+"""The consumers of the soak test: processes, killed and started again."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.soak_service import EFFECTS
+from triggers.testing.ledger import Ledger
+
+#: How long a process may take to drain, in seconds.
+DRAIN_PATIENCE = 30.0
+
+_ROOT = Path(__file__).parents[1]
+
+
+@dataclass(slots=True, kw_only=True)
+class Fleet:
+    """So many processes, running while it is entered."""
+
+    folder: Path
+    provider: str
+    history: str
+    processes: int
+    kills: int = 0
+    _running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+
+    @property
+    def effects(self) -> Ledger:
+        """Where the services leave their effects."""
+        return Ledger(self.folder / "effects")
+
+    def count_effects(self) -> int:
+        """Count the effects so far."""
+        return len(self.effects.lines())
+
+    def kill_one(self, chance: random.Random) -> None:
+        """Kill a process that has begun to work, if there is one, and start another in its place."""
+        at_work = {pid for _, _, pid in self.effects.lines()}
+        candidates = [one for one in self._running if str(one.pid) in at_work] or self._running
+        victim = chance.choice(candidates)
+        victim.kill()
+        victim.wait()
+        self._running.remove(victim)
+        self._running.append(self._start())
+        self.kills += 1
+
+    def look_after(self) -> None:
+        """See that every process runs.
+
+        Raises:
+            RuntimeError: one has ended by itself.
+        """
+        for one in self._running:
+            if one.poll() is not None:
+                raise RuntimeError(f"a process ended with {one.returncode}:\n{self.log_tail()}")
+
+    def drain(self) -> list[str]:
+        """End all processes with SIGTERM; return what is wrong with how they ended."""
+        for one in self._running:
+            one.send_signal(signal.SIGTERM)
+        codes = [one.wait(DRAIN_PATIENCE) for one in self._running]
+        return [f"a process that was to drain ended with {code}" for code in codes if code]
+
+    def log_tail(self) -> str:
+        """Return the end of what the processes had to say."""
+        return (self.folder / "consumers.log").read_text(errors="replace")[-3000:]
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "benchmarks.soak_service", self.provider, self.history]
+        # What cannot be parked on a server goes into a file of ours, and not of whoever runs this.
+        ours = {EFFECTS: str(self.effects.file), "XDG_STATE_HOME": str(self.folder / "state")}
+        with (self.folder / "consumers.log").open("ab") as log:
+            return subprocess.Popen(words, cwd=_ROOT, env={**os.environ, **ours}, stdout=log, stderr=log)
+
+    def __enter__(self) -> Self:
+        for _ in range(self.processes):
+            self._running.append(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in self._running:
+            one.kill()
+            one.wait()

@@ -1,0 +1,40 @@
+"""One process of the soak test: ``python -m benchmarks.soak_service PROVIDER HISTORY``, until SIGTERM.
+
+Its service has an effect in a file, with moments before and after it to be killed in.
+"""
+
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+from triggers import Delivery, Message, trigger
+from triggers.consumer import Consumer
+from triggers.testing.ledger import Ledger
+
+#: The name of the environment variable that names the file of effects: uuid, JMSMessageID and process.
+EFFECTS = "SOAK_EFFECTS"
+
+#: The trigger, and the stream that it receives from.
+NAME = "soak"
+
+#: The longest moment on either side of the effect, in seconds.
+LONGEST_MOMENT = 0.004
+
+
+@trigger(NAME, name=NAME, concurrency=4)
+def work(message: Message, delivery: Delivery) -> None:
+    """Have an effect that would show if it happened twice."""
+    _linger()
+    Ledger(Path(os.environ[EFFECTS])).note(delivery.uuid or "", message.message_id or "", str(os.getpid()))
+    _linger()
+
+
+def _linger() -> None:
+    time.sleep(random.uniform(0, LONGEST_MOMENT))  # noqa: S311  (no secret)
+
+
+if __name__ == "__main__":
+    provider, store = sys.argv[1:]
+    Consumer([work], provider, history=store, parent=os.getppid()).run(signals=True)

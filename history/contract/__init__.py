@@ -1,0 +1,43 @@
+"""The conformance suite of document histories: what any :class:`~history.store.HistoryStore` must pass.
+
+A store's author subclasses :class:`HistoryContract` in a test module and provides three fixtures::
+
+    class TestMyHistory(HistoryContract):
+        @pytest.fixture
+        def blocking(self) -> bool: ...                  # False for a store over an asyncio driver
+
+        @pytest.fixture
+        def store(self) -> Iterator[HistoryStore]: ...   # empty; closed afterwards
+
+        @pytest.fixture
+        def another(self) -> Iterator[HistoryStore]: ... # a second client of the same server
+
+Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); a blocking store's
+coroutines simply never suspend. The random runs need hypothesis. For readable failures, add
+``pytest.register_assert_rewrite("history.contract")`` to ``conftest.py``.
+
+What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
+be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
+"""
+
+from history.contract.batches import BatchContract
+from history.contract.claims import ClaimContract
+from history.contract.fences import FenceContract
+from history.contract.parking import ParkingContract
+from history.contract.races import RaceContract
+from history.contract.runs import RunContract
+from history.contract.times import TimeContract
+from history.contract.upkeep import UpkeepContract
+
+
+class HistoryContract(
+    ClaimContract,
+    FenceContract,
+    TimeContract,
+    BatchContract,
+    UpkeepContract,
+    ParkingContract,
+    RaceContract,
+    RunContract,
+):
+    """Everything that a :class:`~history.store.HistoryStore` must do; subclass it with the three fixtures."""

@@ -1,0 +1,198 @@
+"""Batches as owners."""
+
+from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
+from history.entry import EntryOutcome, State
+from history.store import BatchOwner, HistoryStore
+
+
+class BatchContract:
+    """Batches: thousands of claims, one write to end them."""
+
+    #: The batch of these checks.
+    batch = BatchOwner("query-1/7")
+
+    async def test_a_batch_completes_thousands_with_one_write(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        uuids = [f"u{n}" for n in range(3000)]
+        claims = await store.claim(TRIGGER, uuids, self.batch)
+        assert all(claim.found is None for claim in claims)
+        (started,) = await another.claim(TRIGGER, ["u2999"], "worker-1")
+        assert started.found is not None
+        assert (started.found.state, started.found.owner) == (State.STARTED, self.batch.token)
+        assert started.found.batch
+
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        again = await another.claim(TRIGGER, uuids, "worker-1")
+        assert {state_of(claim.found) for claim in again} == {EntryOutcome.OK}
+        assert [claim.fence for claim in again] == [claim.fence for claim in claims]
+
+    async def test_a_batch_fails_as_a_whole(self, store: HistoryStore) -> None:
+        await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.FAILED)
+
+        entries = await store.lookup(TRIGGER, ["u1", "u2"])
+        assert [state_of(entry) for entry in entries] == [EntryOutcome.FAILED] * 2
+
+    async def test_a_batch_is_released(self, store: HistoryStore) -> None:
+        await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+
+        assert await store.settle_batch(TRIGGER, self.batch, None)
+
+        assert await absent(store, "u1")
+        assert [claim.found for claim in await store.claim(TRIGGER, ["u1", "u2"], "worker-1")] == [None, None]
+
+    async def test_a_batch_settled_twice_succeeds_twice(self, store: HistoryStore) -> None:
+        await store.claim(TRIGGER, ["u1"], self.batch)
+
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        assert not await store.settle_batch(TRIGGER, self.batch, EntryOutcome.FAILED)
+        assert not await store.settle_batch(TRIGGER, self.batch, None)
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_an_unknown_batch_cannot_be_completed(self, store: HistoryStore) -> None:
+        assert not await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        assert await store.settle_batch(TRIGGER, self.batch, None)
+
+    async def test_a_batch_that_found_only_duplicates_is_completed(self, store: HistoryStore) -> None:
+        await claim_one(store, "u1", "worker-1")
+        await store.claim(TRIGGER, ["u1"], self.batch)
+
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        assert (await found(store, "u1")).owner == "worker-1"
+
+    async def test_a_batch_of_another_trigger_is_another_batch(self, store: HistoryStore) -> None:
+        await store.claim("a", ["u1"], self.batch)
+        await store.claim("b", ["u1"], self.batch)
+
+        assert await store.settle_batch("a", self.batch, EntryOutcome.OK)
+
+        assert (await found(store, "u1", "a")).state is State.COMPLETED
+        assert (await found(store, "u1", "b")).state is State.STARTED
+
+    async def test_a_batch_tried_again_gets_what_it_had(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        first = await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+
+        again = await another.claim(TRIGGER, ["u2", "u1", "u3"], BatchOwner(self.batch.token))
+
+        assert [claim.found for claim in again] == [None, None, None]
+        assert again[1] == first[0]
+        assert again[0] == first[1]
+
+    async def test_a_batch_finds_the_second_place_of_a_uuid(self, store: HistoryStore) -> None:
+        claims = await store.claim(TRIGGER, ["u1", "u1", "u2"], self.batch)
+
+        assert [claim.found is None for claim in claims] == [True, False, True]
+        assert state_of(claims[1].found) is State.STARTED
+
+    async def test_a_batch_finds_what_others_hold(self, store: HistoryStore) -> None:
+        await claim_one(store, "single", "worker-1")
+        await store.claim(TRIGGER, ["batched"], BatchOwner("query-1/6"))
+
+        claims = await store.claim(TRIGGER, ["single", "batched", "free"], self.batch)
+
+        assert [claim.found and claim.found.owner for claim in claims] == ["worker-1", "query-1/6", None]
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        entries = await store.lookup(TRIGGER, ["single", "batched", "free"])
+        assert [state_of(entry) for entry in entries] == [State.STARTED, State.STARTED, EntryOutcome.OK]
+
+    async def test_a_batch_finds_what_others_hold_while_it_adds_thousands(self, store: HistoryStore) -> None:
+        held = [f"held{n}" for n in range(1500)]
+        await store.claim(TRIGGER, held, BatchOwner("query-1/6"))
+        mixed = [uuid for n, old in enumerate(held) for uuid in (f"new{n}", old)]
+
+        claims = await store.claim(TRIGGER, mixed, self.batch)
+
+        assert [claim.found and claim.found.owner for claim in claims] == [None, "query-1/6"] * len(held)
+
+    async def test_an_entry_taken_over_from_a_batch_does_not_complete_with_it(
+        self, store: HistoryStore
+    ) -> None:
+        first, _ = await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+
+        taken = await store.take_over(TRIGGER, "u1", "worker-1", None, first.fence)
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        entry = await found(store, "u1")
+        assert taken is not None
+        assert taken.fence > first.fence
+        assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-1", taken.fence)
+        assert not await store.complete(TRIGGER, "u1", first.fence)
+        assert state_of(await found(store, "u2")) is EntryOutcome.OK
+
+    async def test_an_entry_of_a_batch_may_be_settled_by_itself(self, store: HistoryStore) -> None:
+        claims = await store.claim(TRIGGER, ["bad", "later", "rest"], self.batch)
+
+        assert await store.complete(TRIGGER, "bad", claims[0].fence, EntryOutcome.FAILED)
+        assert await store.release(TRIGGER, "later", claims[1].fence)
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        entries = await store.lookup(TRIGGER, ["bad", "later", "rest"])
+        assert [state_of(entry) for entry in entries] == [EntryOutcome.FAILED, None, EntryOutcome.OK]
+
+    async def test_renewing_an_entry_of_a_batch_keeps_it_in_the_batch(self, store: HistoryStore) -> None:
+        first, _ = await store.claim(TRIGGER, ["u1", "u2"], self.batch, SHORT)
+
+        assert await store.renew(TRIGGER, "u1", first.fence, LONG)
+        assert (await found(store, "u1")).lease_alive
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        entries = await store.lookup(TRIGGER, ["u1", "u2"])
+        assert [state_of(entry) for entry in entries] == [EntryOutcome.OK] * 2
+
+    async def test_a_released_and_reopened_batch_does_not_resurrect_its_former_entries(
+        self, store: HistoryStore
+    ) -> None:
+        first = await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+        await store.settle_batch(TRIGGER, self.batch, None)
+
+        again = await store.claim(TRIGGER, ["u2"], self.batch)
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        assert again[0].found is None
+        assert again[0].fence > first[0].fence
+        assert await absent(store, "u1")
+        assert state_of(await found(store, "u2")) is EntryOutcome.OK
+
+    async def test_what_a_completed_batch_claims_afterwards_is_started(self, store: HistoryStore) -> None:
+        await store.claim(TRIGGER, ["u1"], self.batch)
+        await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        replay = await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+
+        assert state_of(replay[0].found) is EntryOutcome.OK
+        assert replay[1].found is None
+        assert state_of(await found(store, "u2")) is State.STARTED
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        entries = await store.lookup(TRIGGER, ["u1", "u2"])
+        assert [state_of(entry) for entry in entries] == [EntryOutcome.OK] * 2
+
+    async def test_a_reopened_batch_is_released_without_what_it_had_completed(
+        self, store: HistoryStore
+    ) -> None:
+        await store.claim(TRIGGER, ["u1"], self.batch)
+        await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        await store.claim(TRIGGER, ["u2"], self.batch)
+
+        assert await store.settle_batch(TRIGGER, self.batch, None)
+        assert await store.settle_batch(TRIGGER, self.batch, None)
+
+        entries = await store.lookup(TRIGGER, ["u1", "u2"])
+        assert [state_of(entry) for entry in entries] == [EntryOutcome.OK, None]
+
+    async def test_the_entries_of_a_batch_expire(self, store: HistoryStore) -> None:
+        await store.claim(TRIGGER, ["u1"], self.batch, time_to_live=3 * SHORT)
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+        await eventually(lambda: absent(store, "u1"))
+
+        await store.purge(TRIGGER)
+        assert (await claim_one(store, "u1", self.batch)).found is None
+        assert state_of(await found(store, "u1")) is State.STARTED

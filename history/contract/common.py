@@ -1,0 +1,86 @@
+"""What the checks of a document history share."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from history.bridge import drive
+from history.entry import Claim, Entry, EntryOutcome, State
+from history.store import BatchOwner, HistoryStore
+
+T = TypeVar("T")
+
+#: The trigger that the checks use where one is enough.
+TRIGGER = "book-order"
+
+#: How long a check waits for what must come, in seconds.
+PATIENCE = 15.0
+
+#: A lease or time to live that is over soon.
+SHORT = timedelta(seconds=0.3)
+#: One that does not end while a check runs.
+LONG = timedelta(hours=1)
+
+ODD_NAMES = (
+    "a b",
+    "{orders}",
+    "order`s:1/2",
+    "a}{b",
+    "quote\"'s",
+    "über→注文",
+    "%_*?[x]",
+    "back\\slash",
+    "x" * 300,
+)
+ODD_UUIDS = (
+    *ODD_NAMES,
+    "line\nfeed",
+    "tab\t",
+    " ",
+    "nul\0",
+    "ID:" + "9" * 10_000,
+    "Ä" * 10_000,
+    "🧾",
+    "1",
+    "01",
+)
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until ``condition`` holds; fail when it does not within ``PATIENCE``."""
+    deadline = time.monotonic() + PATIENCE
+    while not await condition():
+        assert time.monotonic() < deadline, f"not within {PATIENCE} s"
+        await asyncio.sleep(0.02)
+
+
+async def together(coroutines: Sequence[Coroutine[Any, Any, T]], *, blocking: bool) -> Sequence[T]:
+    """Run coroutines at once: those of a blocking store in threads of their own."""
+    if blocking:
+        return await asyncio.gather(*(asyncio.to_thread(drive, one) for one in coroutines))
+    return await asyncio.gather(*coroutines)
+
+
+async def claim_one(store: HistoryStore, uuid: str, owner: str | BatchOwner, **terms: Any) -> Claim:
+    """Claim a single uuid of ``TRIGGER``."""
+    (claimed,) = await store.claim(TRIGGER, [uuid], owner, **terms)
+    return claimed
+
+
+async def found(store: HistoryStore, uuid: str, trigger: str = TRIGGER) -> Entry:
+    """Return the entry of a uuid that must have one."""
+    (entry,) = await store.lookup(trigger, [uuid])
+    assert entry is not None
+    return entry
+
+
+async def absent(store: HistoryStore, uuid: str) -> bool:
+    """Whether nothing is remembered of a uuid."""
+    return await store.lookup(TRIGGER, [uuid]) == [None]
+
+
+def state_of(entry: Entry | None) -> State | EntryOutcome | None:
+    """Name an entry's state in one word: None, STARTED, OK or FAILED."""
+    return None if entry is None else entry.outcome or entry.state

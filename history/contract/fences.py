@@ -1,0 +1,161 @@
+"""What stale fences and repeated calls change: nothing."""
+
+from collections.abc import Sequence
+
+from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
+from history.entry import EntryOutcome, Fence, Settlement, State
+from history.message import Uuid
+from history.store import CLAIM_BATCH, HistoryStore
+
+
+class FenceContract:
+    """A late worker can never overwrite or delete its successor's entry, and sending twice is harmless."""
+
+    async def test_an_entry_is_taken_over_with_a_greater_fence(self, store: HistoryStore) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", LONG, first.fence)
+
+        entry = await found(store, "u1")
+        assert taken is not None
+        assert taken.found is None
+        assert taken.fence > first.fence
+        assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-2", taken.fence)
+        assert entry.lease_alive
+
+    async def test_of_two_that_take_over_one_succeeds(self, store: HistoryStore) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, first.fence)
+        late = await store.take_over(TRIGGER, "u1", "worker-3", None, first.fence)
+
+        assert taken is not None
+        assert late is None
+        assert (await found(store, "u1")).owner == "worker-2"
+
+    async def test_taking_over_twice_with_one_token_is_idempotent(self, store: HistoryStore) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, first.fence)
+
+        assert taken is not None
+        assert await store.take_over(TRIGGER, "u1", "worker-2", None, first.fence) == taken
+
+    async def test_what_is_absent_or_completed_cannot_be_taken_over(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1")
+        await store.complete(TRIGGER, "u1", claimed.fence)
+
+        assert await store.take_over(TRIGGER, "u1", "worker-2", None, claimed.fence) is None
+        assert await store.take_over(TRIGGER, "nobody's", "worker-2", None, claimed.fence) is None
+        assert (await found(store, "u1")).state is State.COMPLETED
+        assert await absent(store, "nobody's")
+
+    async def test_a_late_worker_changes_nothing(self, store: HistoryStore) -> None:
+        late = await claim_one(store, "u1", "worker-1", lease=LONG)
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", LONG, late.fence)
+        assert taken is not None
+        before = await found(store, "u1")
+
+        assert not await store.complete(TRIGGER, "u1", late.fence)
+        assert not await store.complete(TRIGGER, "u1", late.fence, EntryOutcome.FAILED)
+        assert not await store.release(TRIGGER, "u1", late.fence)
+        assert not await store.renew(TRIGGER, "u1", late.fence, 5 * LONG)
+
+        after = await found(store, "u1")
+        assert (after.state, after.owner, after.fence, after.lease_until) == (
+            State.STARTED,
+            "worker-2",
+            taken.fence,
+            before.lease_until,
+        )
+
+    async def test_a_late_worker_changes_nothing_of_what_its_successor_completed(
+        self, store: HistoryStore
+    ) -> None:
+        late = await claim_one(store, "u1", "worker-1")
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, late.fence)
+        assert taken is not None
+        await store.complete(TRIGGER, "u1", taken.fence)
+
+        assert not await store.complete(TRIGGER, "u1", late.fence, EntryOutcome.FAILED)
+        assert not await store.complete(TRIGGER, "u1", late.fence)
+        assert not await store.release(TRIGGER, "u1", late.fence)
+        assert not await store.renew(TRIGGER, "u1", late.fence, LONG)
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_a_settlement_sent_twice_succeeds_twice(self, store: HistoryStore) -> None:
+        done, undone = await store.claim(TRIGGER, ["done", "undone"], "worker-1")
+
+        for _ in range(2):
+            assert await store.complete(TRIGGER, "done", done.fence)
+            assert await store.release(TRIGGER, "undone", undone.fence)
+
+        assert state_of(await found(store, "done")) is EntryOutcome.OK
+        assert await absent(store, "undone")
+
+    async def test_what_is_completed_stays_as_it_is(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1")
+        await store.complete(TRIGGER, "u1", claimed.fence)
+
+        assert not await store.complete(TRIGGER, "u1", claimed.fence, EntryOutcome.FAILED)
+        assert not await store.release(TRIGGER, "u1", claimed.fence)
+        assert not await store.renew(TRIGGER, "u1", claimed.fence, LONG)
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_what_is_absent_cannot_be_completed_or_renewed(self, store: HistoryStore) -> None:
+        assert not await store.complete(TRIGGER, "u1", 1)
+        assert not await store.renew(TRIGGER, "u1", 1, LONG)
+        assert await store.release(TRIGGER, "u1", 1)
+        assert await absent(store, "u1")
+
+    async def test_a_released_uuid_is_new_again(self, store: HistoryStore) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+
+        assert await store.release(TRIGGER, "u1", first.fence)
+
+        assert await absent(store, "u1")
+        second = await claim_one(store, "u1", "worker-2")
+        assert second.found is None
+        assert not await store.release(TRIGGER, "u1", first.fence)
+        assert (await found(store, "u1")).owner == "worker-2"
+
+    async def test_many_settlements_are_answered_in_order(self, store: HistoryStore) -> None:
+        uuids = [f"u{n}" for n in range(2 * CLAIM_BATCH + 50)]
+        claims = await store.claim(TRIGGER, uuids, "worker-1")
+        wishes: Sequence[EntryOutcome | None] = (EntryOutcome.OK, EntryOutcome.FAILED, None)
+
+        done = await store.settle(
+            TRIGGER,
+            [
+                Settlement(Uuid(uuid), Fence(claim.fence + (n % 10 == 9) * 1_000_000), wishes[n % 3])
+                for n, (uuid, claim) in enumerate(zip(uuids, claims, strict=True))
+            ],
+        )
+
+        assert list(done) == [n % 10 != 9 for n in range(len(uuids))]
+        for n, entry in enumerate(await store.lookup(TRIGGER, uuids)):
+            assert state_of(entry) == (State.STARTED if n % 10 == 9 else wishes[n % 3])
+
+    async def test_a_uuid_settled_twice_in_one_call_is_settled_in_order(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1")
+        ok, failed = (Settlement(Uuid("u1"), claimed.fence, outcome) for outcome in EntryOutcome)
+
+        assert list(await store.settle(TRIGGER, [ok, failed, ok])) == [True, False, True]
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_the_fence_grows_with_every_claim_of_a_uuid(self, store: HistoryStore) -> None:
+        fences = [(await claim_one(store, "u1", "worker-1")).fence]
+        await store.release(TRIGGER, "u1", fences[-1])
+        fences.append((await claim_one(store, "u1", "worker-1")).fence)
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, fences[-1])
+        assert taken is not None
+        fences.append(taken.fence)
+        assert await store.forget(TRIGGER, "u1")
+        fences.append((await claim_one(store, "u1", "worker-3", time_to_live=SHORT)).fence)
+        await eventually(lambda: absent(store, "u1"))
+        await store.purge(TRIGGER)
+        fences.append((await claim_one(store, "u1", "worker-4", time_to_live=SHORT)).fence)
+        await eventually(lambda: absent(store, "u1"))
+        fences.append((await claim_one(store, "u1", "worker-5")).fence)
+
+        assert fences == sorted(set(fences))

@@ -1,0 +1,118 @@
+"""The parking lot of a store."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from history.contract.common import ODD_NAMES, TRIGGER
+from history.message import Message, Uuid
+from history.parking import Evidence, Parked, ParkedKind, raw_fields
+from history.store import HistoryStore
+
+
+def parked(number: int, **changes: Any) -> Parked:
+    """Make a parked message that differs from the next one."""
+    facts: dict[str, Any] = {
+        "id": f"{number:04x}c0ffee",
+        "trigger_name": TRIGGER,
+        "kind": ParkedKind.IN_DOUBT,
+        "reason": "started, lease over, no resolver",
+        "uuid": f"u{number}",
+        "message": Message(body={"id": number}, uuid=Uuid(f"u{number}")),
+        "parked_at": datetime(2024, 2, 29, 12, 0, 0, number, UTC),
+    }
+    return Parked(**(facts | changes))
+
+
+class ParkingContract:
+    """The parking lot of a store."""
+
+    async def test_a_parked_message_comes_back_whole(self, store: HistoryStore) -> None:
+        message = Message(
+            body=b"\xff\x00binary",
+            message_id="ID:1\n",
+            delivery_count=3,
+            timestamp=datetime(2024, 2, 29, 12, 0, 0, 5000, UTC),
+            properties={"größe": "→注文\0", "n": 7, "flag": True, "nothing": None},
+        )
+        one = parked(
+            1,
+            message=message,
+            destination="queue://ördërs",
+            evidence=Evidence(delivery_count=3, owner="worker-1", started_at=datetime.now(UTC), fence=42),
+            error_class="ValueError",
+            error_message="naïve '\"\\\n\0🧾",
+        )
+
+        await store.parking.park([one])
+
+        back = await store.parking.get(one.id, trigger=TRIGGER)
+        assert back == one
+        assert back is not None
+        assert back.message is not None
+        assert back.message.body == b"\xff\x00binary"
+
+    async def test_an_unreadable_delivery_keeps_its_bytes(self, store: HistoryStore) -> None:
+        raw = raw_fields({b"body": b"\xff\x00", "größe".encode(): "注文".encode()})
+        one = parked(1, kind=ParkedKind.UNREADABLE, message=None, uuid=None, raw=raw)
+
+        await store.parking.park([one])
+
+        assert await store.parking.get(one.id) == one
+
+    async def test_parking_again_replaces_the_copy(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(1), parked(2)])
+
+        await store.parking.park([parked(1, reason="changed")])
+
+        back = await store.parking.get(parked(1).id)
+        assert back is not None
+        assert back.reason == "changed"
+        assert await store.parking.count() == 2
+
+    async def test_an_id_parked_twice_in_one_call_keeps_the_last(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(1, reason="first"), parked(1, reason="second")])
+
+        assert [one.reason for one in await store.parking.list()] == ["second"]
+
+    async def test_a_unique_beginning_of_an_id_is_enough(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(0x11), parked(0x12), parked(0x21, trigger_name="another")])
+
+        assert await store.parking.get("0011") == parked(0x11)
+        assert await store.parking.get("001") is None, "two ids begin so"
+        assert await store.parking.get("f") is None
+        assert await store.parking.get("0021", trigger="another") == parked(0x21, trigger_name="another")
+        assert await store.parking.get("0021", trigger=TRIGGER) is None
+
+    async def test_a_wildcard_is_no_beginning_of_an_id(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(1)])
+
+        for wildcard in ("%", "*", "_", "?", "[0]", "00__", "0001%"):
+            assert await store.parking.get(wildcard) is None
+
+    async def test_parked_messages_are_listed_oldest_first(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(3), parked(1)])
+        await store.parking.park([parked(2, trigger_name="another")])
+
+        assert [one.uuid for one in await store.parking.list()] == ["u1", "u2", "u3"]
+        assert [one.uuid for one in await store.parking.list(limit=2)] == ["u1", "u2"]
+        assert [one.uuid for one in await store.parking.list(trigger=TRIGGER)] == ["u1", "u3"]
+        assert list(await store.parking.list(trigger="nobody's")) == []
+
+    async def test_a_parked_message_is_removed_once(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(1), parked(2), parked(1, trigger_name="another")])
+
+        assert await store.parking.remove(parked(1))
+        assert not await store.parking.remove(parked(1))
+
+        assert await store.parking.get(parked(1).id, trigger=TRIGGER) is None
+        assert await store.parking.count() == 2
+        assert await store.parking.count(trigger=TRIGGER) == 1
+        assert await store.parking.count(trigger="another") == 1
+
+    async def test_the_parking_lot_of_odd_triggers(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(n, trigger_name=name) for n, name in enumerate(ODD_NAMES)])
+
+        for n, name in enumerate(ODD_NAMES):
+            assert list(await store.parking.list(trigger=name)) == [parked(n, trigger_name=name)]
+        await store.parking.park([])
+        assert await store.parking.count() == len(ODD_NAMES)

@@ -1,0 +1,102 @@
+"""Scanning, counting and cleaning up."""
+
+from history.contract.common import SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
+from history.entry import EntryOutcome, Settlement, State, digest
+from history.message import Uuid
+from history.store import BatchOwner, HistoryStore
+
+
+class UpkeepContract:
+    """Scanning, counting and cleaning up."""
+
+    async def test_a_scan_meets_everything_once(self, store: HistoryStore) -> None:
+        uuids = [f"u{n}" for n in range(450)]
+        claims = await store.claim(TRIGGER, uuids[:400], "worker-1")
+        await store.claim(TRIGGER, uuids[400:], BatchOwner("query-1/7"))
+        await store.settle(
+            TRIGGER,
+            [
+                Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
+                for uuid, claim in zip(uuids[:200], claims[:200], strict=True)
+            ],
+        )
+        await store.claim("another", ["u1000"], "worker-1")
+
+        page = await store.scan(TRIGGER, limit=40)
+        scanned = list(page.entries)
+        while page.cursor is not None:
+            page = await store.scan(TRIGGER, cursor=page.cursor, limit=40)
+            scanned += page.entries
+
+        assert sorted(one.digest for one in scanned) == sorted(map(digest, uuids))
+        completed = {one.digest for one in scanned if one.entry.outcome is EntryOutcome.OK}
+        assert completed == set(map(digest, uuids[:200]))
+
+    async def test_an_unknown_trigger_is_empty(self, store: HistoryStore) -> None:
+        page = await store.scan("nobody's")
+        stats = await store.stats("nobody's")
+
+        assert (list(page.entries), page.cursor) == ([], None)
+        assert (stats.trigger, stats.started, stats.completed) == ("nobody's", 0, 0)
+        assert await store.purge("nobody's") == 0
+
+    async def test_purge_removes_only_what_has_expired(self, store: HistoryStore) -> None:
+        old = [f"old{n}" for n in range(5)]
+        claims = await store.claim(TRIGGER, old, "worker-1", time_to_live=3 * SHORT)
+        await store.complete(TRIGGER, old[0], claims[0].fence)
+        kept = await store.claim(TRIGGER, ["started", "completed"], "worker-1")
+        await store.complete(TRIGGER, "completed", kept[1].fence)
+        await store.claim("another", ["old0"], "worker-1")
+
+        async def all_expired() -> bool:
+            return all(entry is None for entry in await store.lookup(TRIGGER, old))
+
+        await eventually(all_expired)
+
+        assert 0 <= await store.purge(TRIGGER) <= len(old)
+        assert await store.purge(TRIGGER) == 0
+        entries = await store.lookup(TRIGGER, ["started", "completed"])
+        stats = await store.stats(TRIGGER)
+        assert [state_of(entry) for entry in entries] == [State.STARTED, EntryOutcome.OK]
+        assert (stats.started, stats.completed) == (1, 1)
+        assert (await found(store, "old0", "another")).state is State.STARTED
+
+    async def test_what_is_forgotten_is_new_again(self, store: HistoryStore) -> None:
+        claims = await store.claim(TRIGGER, ["started", "completed"], "worker-1")
+        await store.complete(TRIGGER, "completed", claims[1].fence)
+        await store.claim(TRIGGER, ["batched", "other"], BatchOwner("query-1/7"))
+
+        for uuid in ("started", "completed", "batched"):
+            assert await store.forget(TRIGGER, uuid)
+            assert not await store.forget(TRIGGER, uuid)
+            assert await absent(store, uuid)
+
+        assert not await store.complete(TRIGGER, "started", claims[0].fence)
+        assert await store.settle_batch(TRIGGER, BatchOwner("query-1/7"), EntryOutcome.OK)
+        assert await absent(store, "batched")
+        assert (await claim_one(store, "batched", "worker-2")).found is None
+        assert state_of(await found(store, "other")) is EntryOutcome.OK
+
+    async def test_stats_count_by_state(self, store: HistoryStore) -> None:
+        claims = await store.claim(TRIGGER, [f"u{n}" for n in range(5)], "worker-1")
+        await store.complete(TRIGGER, "u0", claims[0].fence)
+        await store.complete(TRIGGER, "u1", claims[1].fence, EntryOutcome.FAILED)
+        await store.release(TRIGGER, "u2", claims[2].fence)
+        await store.claim(TRIGGER, [f"b{n}" for n in range(3)], BatchOwner("query-1/7"))
+        await store.settle_batch(TRIGGER, BatchOwner("query-1/7"), EntryOutcome.OK)
+        await store.claim(TRIGGER, [f"c{n}" for n in range(4)], BatchOwner("query-1/8"))
+
+        stats = await store.stats(TRIGGER)
+
+        assert (stats.trigger, stats.started, stats.completed) == (TRIGGER, 2 + 4, 2 + 3)
+
+    async def test_triggers_are_named_in_order(self, store: HistoryStore) -> None:
+        await store.claim("b", ["u1"], "worker-1")
+        await store.claim("a", ["u1"], BatchOwner("query-1/7"))
+
+        assert list(await store.triggers()) == ["a", "b"]
+
+    async def test_a_server_is_checked(self, store: HistoryStore) -> None:
+        warnings = await store.check()
+
+        assert all(isinstance(warning, str) and warning for warning in warnings)

@@ -1,0 +1,10 @@
+-- Takes `meta`, as it is stored or false, apart.
+local last_fence, epoch
+if meta then
+  last_fence, epoch = struct.unpack('>I8I8', meta)
+else
+  -- Fences begin at the microseconds since 1970, so that they still grow after a flush.
+  last_fence = clock[1] * 1000000 + clock[2]
+  epoch = last_fence
+  meta = struct.pack('>I8I8', last_fence, epoch)
+end

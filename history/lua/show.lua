@@ -1,0 +1,17 @@
+-- Sets `shown` to the entry whose `value` stands in a bucket of the slice with `begins`, `length` and `step`; leaves
+-- it nil when the entry has expired.
+local head, number = struct.unpack('>I2I3', value)
+local fence = last_fence - (last_fence - number) % FENCES
+if head < BATCH then
+  local started = begins + head % UNITS * step
+  if started + 2 * length > now then
+    if started > now then started = now end
+    shown = struct.pack('>c2I8I8I8I8', head < FAILED and 'O-' or 'F-', fence, started, 0, started + 2 * length)
+  end
+else
+  -- The ledger knows the state, unless the batch was released. A plain concatenation would round the number.
+  local record = redis.call('HGET', KEYS[1] .. ':batches', string.format('b %.0f', fence))
+  if record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
+    shown = string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2)
+  end
+end

@@ -1,0 +1,73 @@
+"""What the scripts answer, read; and calls cut into round trips."""
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from history.entry import Claim, Entry, EntryOutcome, Fence, State
+from history.store import CLAIM_BATCH, BatchOwner, Owner
+
+#: State, kind, fence, started, lease, expires: how common.lua shows an entry. The owner follows.
+_SHOWN = struct.Struct(">ccQQQQ")
+
+#: How the scripts name what became of an entry.
+CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
+
+_OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
+
+
+@lru_cache(maxsize=4096)
+def _instant(milliseconds: int) -> datetime:
+    """Return an instant; those of completed entries are coarse, so a batch of duplicates has few of them."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def read_claim(shown: int | bytes, now: int, owner: Owner | None) -> Claim:
+    """Read one answer to a claim. Meeting one's own claim is success; ``owner`` None is nobody."""
+    if isinstance(shown, int):
+        return Claim(None, Fence(shown))
+    entry = read_entry(shown, now)
+    if entry.state is State.STARTED and owner == _owner_of(entry):
+        return Claim(None, entry.fence)
+    return Claim(entry, entry.fence)
+
+
+def _owner_of(entry: Entry) -> Owner | None:
+    return BatchOwner(entry.owner or "") if entry.batch else entry.owner
+
+
+def read_entry(shown: bytes, now: int) -> Entry:
+    """Read an entry as common.lua shows it: state, "B" or "-", a record of 32 bytes, owner."""
+    code, kind, fence, begun, lease, expires = _SHOWN.unpack_from(shown)
+    return Entry(
+        state=State.STARTED if code == b"S" else State.COMPLETED,
+        outcome=_OUTCOMES[code],
+        fence=Fence(fence),
+        started_at=_instant(begun),
+        expires_at=_instant(expires),
+        read_at=_instant(now),
+        owner=shown[_SHOWN.size :].decode() or None,
+        lease_until=_instant(lease) if lease else None,
+        batch=kind == b"B",
+    )
+
+
+def in_one_round(digests: Sequence[bytes]) -> bool:
+    """Whether one round trip can take them all: the scripts expect no digest twice, and at least one."""
+    return 0 < len(digests) <= CLAIM_BATCH and len(set(digests)) == len(digests)
+
+
+def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
+    """Split places into round trips in which no digest stands twice; tell whether they are first places."""
+    waves: list[list[int]] = []
+    seen: Counter[bytes] = Counter()
+    for place, one in enumerate(digests):
+        if seen[one] == len(waves):
+            waves.append([])
+        waves[seen[one]].append(place)
+        seen[one] += 1
+    for number, wave in enumerate(waves):
+        for start in range(0, len(wave), CLAIM_BATCH):
+            yield number == 0, wave[start : start + CLAIM_BATCH]

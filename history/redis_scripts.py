@@ -1,0 +1,74 @@
+"""The scripts of ``history/lua`` on the keys of one trigger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+from history.bridge import settled
+from history.redis_client import AWAY, RedisClient, keys_of
+from history.redis_wires import packed
+
+#: What stands before a script, by default everything; the scripts that run with every message need less.
+_EVERYTHING = ("common", "reading", "writing", "entries")
+_BEFORE = {"claim": ("common", "reading"), "settle": ("common", "writing")}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script: its text, how Redis names it, and the beginning of its call, packed once."""
+
+    text: str
+    sha: str
+    call: bytes
+
+
+class Scripts:
+    """Runs scripts on the history of one trigger; every script may be sent twice."""
+
+    def __init__(self, client: RedisClient, trigger: str) -> None:
+        self._client = client
+        (self._key,) = keys_of(trigger, "history")
+        self._scripts: dict[str, Script] = {}
+
+    async def run(self, name: str, words: Sequence[bytes]) -> Any:
+        """Run a script by its digest; send it whole where Redis lacks it.
+
+        Raises:
+            HistoryUnavailableError: the server is away.
+        """
+        script = self._scripts.get(name) or self._bind(name)
+        wires = self._client.wires
+        try:
+            if wires is None:
+                return await self._execute("EVALSHA", script.sha, words)
+            return await wires.ask(b"*%d\r\n%b%b" % (4 + len(words), script.call, packed(words)))
+        except NoScriptError:
+            return await self._client.call(name, lambda: self._execute("EVAL", script.text, words))
+        except AWAY as error:
+            return await self._client.call_again(
+                name, lambda: self._execute("EVAL", script.text, words), error
+            )
+
+    async def _execute(self, verb: str, script: str, words: Sequence[bytes]) -> Any:
+        """Let redis-py pack the command, and find the node of a cluster that it is for."""
+        return await settled(self._client.client.execute_command(verb, script, 1, self._key, *words))
+
+    def _bind(self, name: str) -> Script:
+        text = text_of(name)
+        sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+        call = packed(word.encode() for word in ("EVALSHA", sha, "1", self._key))
+        self._scripts[name] = Script(text, sha, call)
+        return self._scripts[name]
+
+
+@cache
+def text_of(name: str) -> str:
+    """Return a script with what it shares with the others in front of it."""
+    folder = files("history") / "lua"
+    parts = (*_BEFORE.get(name, _EVERYTHING), name)
+    return "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)

@@ -1,0 +1,251 @@
+"""The document history in SQL: SQLite, the embedded default, and PostgreSQL."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Settlement,
+    Terms,
+    digest,
+)
+from history.errors import ConfigurationError
+from history.parking import Parking
+from history.sql_check import warnings_about
+from history.sql_claims import Claiming, EntryRow, answers, entry_of, look_up
+from history.sql_dialects import Dialect
+from history.sql_engine import (
+    AnyConnection,
+    AnyEngine,
+    OwnLine,
+    execute,
+    fetch,
+    in_memory,
+    open_engine,
+    refuse_other_drivers,
+)
+from history.sql_parking import SqlParking
+from history.sql_settlements import settle_batch, settle_entries
+from history.sql_statements import FORGET, PURGE, PURGE_BATCHES, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
+from history.store import BatchOwner, HistoryStats, Owner, Page, ScannedEntry, SingleVerbs, milliseconds
+from history.tables import PreparedLine
+
+T = TypeVar("T")
+
+#: The most uuids of one statement; SQL gains by more than the protocol promises.
+PIECE = 1000
+
+
+class SqlHistory(SingleVerbs):
+    """A document history in a SQL database; its tables are created at first use.
+
+    ``engine`` is a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg; the
+    history uses its connections in autocommit. ``owned`` says whether :meth:`close` disposes of it. A SQLite
+    engine of your own decides about ``timeout`` and ``PRAGMA synchronous``: below FULL, a power cut can undo
+    the last completions, and those messages run again. To PgBouncer, :meth:`from_url` needs session pooling.
+
+    Safe to share between threads; one over an asyncio engine belongs to one event loop.
+
+    Raises:
+        ConfigurationError: the engine is for another database or another driver.
+
+    Guarantee: in doubt; fenced, where the effect's target checks the fence; atomic, where the effects happen
+    on the connection that :meth:`joined` was given: history entry and effects share one SQL transaction.
+    """
+
+    def __init__(self, engine: AnyEngine, *, owned: bool = False) -> None:
+        refuse_other_drivers(engine)
+        self._engine = engine
+        own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._line = PreparedLine(OwnLine(own, disposable=owned))
+
+    @classmethod
+    def from_url(cls, url: str | URL) -> "SqlHistory":
+        """Open the history at ``sqlite:///file.db`` or ``postgresql://user@host/database``.
+
+        Raises:
+            ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+        """
+        return cls(open_engine(url, asyncio=False), owned=True)
+
+    def for_asyncio(self) -> "SqlHistory":
+        """Return the same database through an asyncio engine of its own; itself, if it has one.
+
+        Raises:
+            ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
+        """
+        if isinstance(self._engine, AsyncEngine):
+            return self
+        if self._line.dialect is Dialect.SQLITE and in_memory(self._engine.url):
+            raise ConfigurationError("history", "SQLite in memory has one client", "use memory:// or a file")
+        return SqlHistory(open_engine(self._engine.url, asyncio=True), owned=True)
+
+    def joined(self, connection: AnyConnection) -> "SqlHistory":
+        """Return a view of this history inside the transaction that ``connection`` has open.
+
+        What it writes is committed or rolled back with everything else in there. On PostgreSQL another claim
+        of the same uuid waits for the end of the transaction; on SQLite begin it with ``BEGIN IMMEDIATE``.
+        """
+        view = copy.copy(self)
+        view._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
+        return view
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot in the same database."""
+        return SqlParking(self._line)
+
+    async def check(self) -> Sequence[str]:
+        """Create the tables if need be, and warn about a database that may forget what it has committed.
+
+        Raises:
+            ConfigurationError: a newer version wrote the tables.
+        """
+        return await self._line.run("checking the database", warnings_about)
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
+        keys = [digest(uuid) for uuid in uuids]
+        claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
+        rows: dict[bytes, EntryRow] = {}
+        for piece in _pieces(dict.fromkeys(keys)):
+            rows |= await self._line.run(
+                "claiming", partial(claiming.claim, keys=piece), atomic=self._in_steps
+            )
+        return answers(keys, rows, owner)
+
+    async def take_over(
+        self,
+        trigger: str,
+        uuid: str,
+        owner: str,
+        lease: timedelta | None,
+        expected_fence: int,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Claim | None:
+        """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
+        claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
+        take = partial(claiming.take_over, key=digest(uuid), owner=owner, expected_fence=expected_fence)
+        return await self._line.run("taking over", take, atomic=self._in_steps)
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release claims whose fence still stands."""
+        settled = [False] * len(settlements)
+        for turn in _turns(settlements):
+            for piece in _pieces(turn):
+                wishes = {key: settlements[turn[key]] for key in piece}
+                work = partial(settle_entries, trigger=trigger, wishes=wishes)
+                for key, answer in (await self._line.run("settling", work, atomic=self._in_steps)).items():
+                    settled[turn[key]] = answer
+        return settled
+
+    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+        """Prolong the lease of an entry, or of the batch that owns it."""
+        for statement in (RENEW, RENEW_BATCH):
+            work = partial(
+                fetch,
+                statement=statement,
+                trigger=trigger,
+                key=digest(uuid),
+                fence=fence,
+                lease=milliseconds(lease),
+            )
+            if await self._line.run("renewing a lease", work):
+                return True
+        return False
+
+    async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
+        """Settle the batch's one row of the ledger."""
+        work = partial(settle_batch, trigger=trigger, owner=owner, outcome=outcome)
+        return await self._line.run("settling a batch", work, atomic=self._in_steps)
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Read entries without claiming."""
+        keys = [digest(uuid) for uuid in uuids]
+        entries: dict[bytes, Entry] = {}
+        for piece in _pieces(dict.fromkeys(keys)):
+            rows = await self._line.run("looking up", partial(look_up, trigger=trigger, keys=piece))
+            entries |= {row.digest: entry_of(row) for row in rows}
+        return [entries.get(key) for key in keys]
+
+    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
+        """Read entries in the order of their digests; the cursor is the last one, in hexadecimal."""
+        read = partial(fetch, statement=SCAN, trigger=trigger, after=bytes.fromhex(cursor or ""), limit=limit)
+        found = [ScannedEntry(row.digest, entry_of(row)) for row in await self._line.run("scanning", read)]
+        return Page(found, found[-1].digest.hex() if len(found) == limit else None)
+
+    async def purge(self, trigger: str) -> int:
+        """Delete what has expired, a piece at a time, so that nobody waits long for the lock."""
+        purge = partial(fetch, statement=PURGE, trigger=trigger, limit=PIECE)
+        gone = PIECE
+        total = 0
+        while gone == PIECE:
+            rows = await self._line.run("purging", purge)
+            gone = len(rows)
+            total += sum(fence > 0 for (fence,) in rows)
+        await self._line.run("purging", partial(execute, statement=PURGE_BATCHES, trigger=trigger))
+        return total
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Delete one entry whatever its state."""
+        forget = partial(fetch, statement=FORGET, trigger=trigger, key=digest(uuid))
+        return bool(await self._line.run("forgetting", forget))
+
+    async def stats(self, trigger: str) -> HistoryStats:
+        """Count entries by state; this reads all of the trigger's."""
+        count = partial(fetch, statement=STATS, trigger=trigger)
+        ((started, completed),) = await self._line.run("counting", count)
+        return HistoryStats(trigger=trigger, started=started, completed=completed)
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers that have entries."""
+        return sorted(
+            name for (name,) in await self._line.run("listing triggers", partial(fetch, statement=TRIGGERS))
+        )
+
+    async def close(self) -> None:
+        """Close the connections, unless the engine is somebody else's."""
+        await self._line.close()
+
+    @property
+    def _in_steps(self) -> bool:
+        """Whether a write takes several statements, and so a transaction; on PostgreSQL it is one."""
+        return self._line.dialect is Dialect.SQLITE
+
+
+def _pieces(keys: Mapping[bytes, object]) -> Iterator[Sequence[bytes]]:
+    rest = iter(keys)
+    while piece := list(islice(rest, PIECE)):
+        yield piece
+
+
+def _turns(settlements: Sequence[Settlement]) -> Sequence[dict[bytes, int]]:
+    """Part places so that no turn has a digest twice: the second settlement of a uuid waits for the first."""
+    turns: list[dict[bytes, int]] = []
+    met: dict[bytes, int] = {}
+    for place, one in enumerate(settlements):
+        key = digest(one.uuid)
+        turn = met[key] = met.get(key, -1) + 1
+        if turn == len(turns):
+            turns.append({})
+        turns[turn][key] = place
+    return turns

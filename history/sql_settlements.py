@@ -1,0 +1,77 @@
+"""How a SQL history settles: write where the fence still stands, and look only where it did not."""
+
+from collections.abc import Mapping, Sequence
+
+from history.entry import EntryOutcome, Settlement, State
+from history.errors import HistoryUnavailableError
+from history.sql_claims import ATTEMPTS, entry_of, look_up
+from history.sql_dialects import wanted
+from history.sql_engine import AnyConnection, fetch
+from history.sql_statements import COMPLETE_BATCH, LEDGER, RELEASE_BATCH, SETTLE
+from history.store import BatchOwner
+
+
+async def settle_entries(
+    connection: AnyConnection, *, trigger: str, wishes: Mapping[bytes, Settlement]
+) -> Mapping[bytes, bool]:
+    """Complete or release entries by digest; answer for each whether it is now as asked.
+
+    Raises:
+        HistoryUnavailableError: others kept getting in the way.
+    """
+    answers: dict[bytes, bool] = {}
+    pending = sorted(wishes)
+    for _ in range(ATTEMPTS):
+        answers |= dict.fromkeys(
+            await _write(connection, trigger, [(key, wishes[key]) for key in pending]), True
+        )
+        pending = [key for key in pending if key not in answers]
+        if not pending:
+            return answers
+        entries = {row.digest: entry_of(row) for row in await look_up(connection, trigger, pending)}
+        for key in pending:
+            wish, entry = wishes[key], entries.get(key)
+            if entry is None:
+                answers[key] = wish.outcome is None
+            elif entry.fence != wish.fence or entry.state is State.COMPLETED:
+                answers[key] = entry.fence == wish.fence and entry.outcome == wish.outcome
+        pending = [key for key in pending if key not in answers]
+    raise HistoryUnavailableError("settling uuids that others keep changing")
+
+
+async def _write(
+    connection: AnyConnection, trigger: str, wishes: Sequence[tuple[bytes, Settlement]]
+) -> Sequence[bytes]:
+    """Write what still can be; return the digests of it."""
+    values = wanted(
+        connection.dialect.name,
+        [key for key, _ in wishes],
+        [wish.fence for _, wish in wishes],
+        [wish.outcome for _, wish in wishes],
+    )
+    rows = await fetch(connection, SETTLE, trigger=trigger, **values)
+    return [row.digest for row in rows if row.expires_at]
+
+
+async def settle_batch(
+    connection: AnyConnection, *, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
+) -> bool:
+    """Complete or release the one row of the ledger; answer whether the batch is now as asked.
+
+    Raises:
+        HistoryUnavailableError: others kept getting in the way.
+    """
+    named = {"trigger": trigger, "token": owner.token}
+    for _ in range(ATTEMPTS):
+        if outcome is None:
+            written = await fetch(connection, RELEASE_BATCH, **named)
+        else:
+            written = await fetch(connection, COMPLETE_BATCH, **named, outcome=outcome.value)
+        if written:
+            return True
+        standing = await fetch(connection, LEDGER, **named)
+        if not standing:
+            return outcome is None
+        if standing[0].state == State.COMPLETED:
+            return bool(standing[0].outcome == outcome)
+    raise HistoryUnavailableError("settling a batch that others keep changing")

@@ -1,0 +1,25 @@
+"""The command line, and a history that the commands look into."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.opening import open_history
+from history.store import HistoryStore
+from tests.acceptance.command_line import CommandLine
+
+
+@pytest.fixture
+def doubtless(tmp_path: Path) -> CommandLine:
+    """The command line, in an empty folder."""
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def store(redis_url: str) -> Iterator[HistoryStore]:
+    """An empty history; ``redis_url`` leads to the same."""
+    store = open_history(redis_url)
+    yield store
+    drive(store.close())

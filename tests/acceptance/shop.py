@@ -1,0 +1,35 @@
+"""The services that the command line is tried with. What an order is called says what becomes of it."""
+
+import os
+import signal
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from triggers import FatalError, trigger
+
+#: What the services did, one line each, in the current folder.
+DONE = Path("done.txt")
+
+
+class Order(BaseModel):
+    id: str
+
+
+@trigger("orders", name="book")
+def book(order: Order) -> None:
+    if order.id == "fails":
+        raise FatalError("[red]no such [/red] customer \x1b[31m:smile:")
+    if order.id == "kills" and not DONE.exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    note(order.id)
+
+
+@trigger("parcels", name="ship")
+async def ship(order: Order) -> None:
+    note(order.id)
+
+
+def note(done: str) -> None:
+    with DONE.open("a") as file:
+        file.write(f"{done}\n")

@@ -1,0 +1,218 @@
+"""``doubtless history`` and ``why``: what is remembered, and what it means for the next delivery."""
+
+import subprocess
+import sys
+
+import pytest
+
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.message import Message
+from history.parking import Parked, ParkedKind
+from history.store import HistoryStore
+from tests.acceptance.command_line import CommandLine
+
+
+@pytest.fixture
+def history(redis_url: str, store: HistoryStore) -> str:
+    """A history of "book": u1 is STARTED, u2 COMPLETED ok, u3 COMPLETED failed, u4 only parked."""
+    claims = drive(store.claim("book", ["u1", "u2", "u3"], "owner-1"))
+    drive(store.complete("book", "u2", claims[1].fence))
+    drive(store.complete("book", "u3", claims[2].fence, EntryOutcome.FAILED))
+    message = Message(body="{}", uuid="u4")
+    parked = Parked(
+        id="abc123", trigger_name="book", kind=ParkedKind.REJECTED, reason="row 1", uuid="u4", message=message
+    )
+    drive(store.parking.park([parked]))
+    return redis_url
+
+
+def test_stats_counts_what_each_trigger_remembers(doubtless: CommandLine, history: str) -> None:
+    answer = doubtless("history", "stats", "--json", "--history", history)
+
+    assert answer.code == 0
+    assert answer.json == [{"trigger": "book", "started": 1, "completed": 2, "parked": 1}]
+
+
+def test_what_nobody_looks_at_is_one_line_a_row(doubtless: CommandLine, history: str) -> None:
+    answer = doubtless("history", "stats", DOUBTLESS_HISTORY=history)
+
+    assert answer.out == "trigger  started  completed  parked\nbook     1        2          1\n"
+
+
+def test_show_lists_entries_and_finds_one_by_its_uuid(doubtless: CommandLine, history: str) -> None:
+    every = doubtless("--json", "history", "show", "--history", history)
+    one = doubtless("--json", "history", "show", "u1", "--history", history)
+
+    states = sorted(entry["state"] for entry in every.json)
+    assert states == ["COMPLETED failed", "COMPLETED ok", "STARTED"]
+    (entry,) = one.json
+    assert (entry["trigger"], entry["state"], entry["owner"]) == ("book", "STARTED", "owner-1")
+    assert entry in every.json
+
+
+def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: CommandLine, history: str) -> None:
+    answer = doubtless("history", "show", "u9", "-t", "boook", "--history", history)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == "the history knows no trigger boook, only: book\nthere is no entry of u9\n"
+
+
+@pytest.mark.parametrize(
+    ("uuid", "options", "told"),
+    [
+        (
+            "u1",
+            [],
+            ["history: STARTED", "owner owner-1", "next delivery: row 10", "IN_DOUBT, acknowledge, park"],
+        ),
+        ("u1", ["--resolver"], ["next delivery: row 11", "as the resolver says"]),
+        ("u2", [], ["history: COMPLETED ok", "next delivery: row 8", "DUPLICATE, acknowledge"]),
+        ("u3", [], ["history: COMPLETED failed", "next delivery: row 8", "DUPLICATE"]),
+        ("u3", ["--transacted"], ["next delivery: row 9", "rejected, acknowledge, park"]),
+        ("u4", [], ["history: no entry", "parked abc123 (rejected): row 1", "next delivery: row 7"]),
+    ],
+)
+def test_why_explains_in_the_words_of_the_decision_table(
+    doubtless: CommandLine, history: str, uuid: str, options: list[str], told: list[str]
+) -> None:
+    answer = doubtless("why", uuid, *options, "--history", history)
+
+    assert answer.code == 0
+    assert answer.out.startswith(f"book: {uuid}\n")
+    for part in told:
+        assert part in answer.out
+
+
+def test_why_knows_the_settings_of_a_module(doubtless: CommandLine, history: str) -> None:
+    (doubtless.folder / "mine.py").write_text(
+        "from triggers import trigger\n"
+        "@trigger('orders', name='book', resolver=lambda uuid, trigger_name, message: 'NEW')\n"
+        "def book(body: bytes) -> None: ..."
+    )
+
+    answer = doubtless("why", "u1", "--module", "mine", "--history", history, "--json")
+
+    assert answer.json[0]["next"].startswith("row 11")
+
+
+def test_why_of_an_unknown_uuid_says_what_its_next_delivery_would_be(
+    doubtless: CommandLine, history: str
+) -> None:
+    answer = doubtless("why", "u9", "--history", history)
+
+    assert answer.code == 1
+    assert answer.out.startswith("nothing is known of u9: its next delivery is row 7")
+    assert "NEW" in answer.out
+
+
+def test_why_as_json_is_one_document_even_when_nothing_is_known(doubtless: CommandLine, history: str) -> None:
+    answer = doubtless("why", "u9", "--json", "--history", history)
+
+    assert (answer.code, answer.json) == (1, [])
+
+
+def test_forget_makes_a_uuid_new_again(doubtless: CommandLine, history: str, store: HistoryStore) -> None:
+    answer = doubtless("history", "forget", "u2", "-t", "book", "--yes", "--json", "--history", history)
+
+    assert (answer.code, answer.json) == (0, {"trigger": "book", "uuid": "u2", "forgotten": True})
+    assert drive(store.lookup("book", ["u2"])) == [None]
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "told"),
+    [
+        ("y\n", 0, "u2 is COMPLETED ok since"),
+        ("n\n", 1, "error: aborted"),
+        ("", 2, "error: --yes: there is nobody to ask"),
+    ],
+)
+def test_forget_asks_first(
+    doubtless: CommandLine,
+    history: str,
+    store: HistoryStore,
+    typed: str,
+    code: int,
+    told: str,
+) -> None:
+    answer = doubtless("history", "forget", "u2", "-t", "book", "--history", history, stdin=typed)
+
+    assert answer.code == code
+    assert told in answer.err
+    assert (drive(store.lookup("book", ["u2"])) == [None]) is (code == 0)
+
+
+def test_forgetting_what_is_not_there_is_exit_code_1(doubtless: CommandLine, history: str) -> None:
+    answer = doubtless("history", "forget", "u9", "-t", "book", "--history", history)
+
+    assert (answer.code, answer.out) == (1, "there is no entry of u9\n")
+
+
+def test_purge_counts_what_it_deleted(doubtless: CommandLine, history: str) -> None:
+    answer = doubtless("history", "purge", "--json", "--history", history)
+
+    assert (answer.code, answer.json) == (0, [{"trigger": "book", "deleted": 0}])
+
+
+def test_an_empty_history_is_said_to_be_empty(doubtless: CommandLine, redis_url: str) -> None:
+    answer = doubtless("history", "stats", "--history", redis_url)
+
+    assert (answer.code, answer.out, answer.err) == (0, "", "the history is empty\n")
+
+
+def test_what_looks_like_markup_or_moves_the_cursor_is_shown_as_text(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    uuid = "[red]u[/] :smile: \x1b[31m\x9b\n\u202e"
+    drive(store.claim("[bold]book", [uuid], "[/nope]"))
+
+    plain = doubtless("why", uuid, "--history", redis_url)
+    data = doubtless("why", uuid, "--history", redis_url, "--json")
+
+    assert plain.out.splitlines()[0] == r"[bold]book: [red]u[/] :smile: \x1b[31m\x9b\n\u202e"
+    assert "owner [/nope]" in plain.out
+    assert data.out.isascii()
+    assert data.json[0]["uuid"] == uuid
+
+
+def test_output_that_the_terminal_cannot_show_is_escaped(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    drive(store.claim("Köln", ["u1"], "owner"))
+
+    plain = doubtless("history", "stats", "--history", redis_url, PYTHONIOENCODING="ascii")
+    data = doubtless("history", "stats", "--history", redis_url, "--json", PYTHONIOENCODING="ascii")
+
+    assert r"K\xf6ln" in plain.out
+    assert data.json[0]["trigger"] == "Köln"
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    drive(store.claim("book", [f"u{number}" for number in range(2000)], "owner"))
+    words = ["history", "show", "--limit", "2000", "--json", "--history", redis_url]
+
+    process = doubtless.start(*words)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        process.stdout.close()
+        process.stdin.close()
+        assert process.stderr is not None
+        told = process.stderr.read()
+
+    assert process.returncode == 1
+    assert told == ""
+
+
+def test_the_commands_read_an_sqlite_file_as_well(doubtless: CommandLine) -> None:
+    claim = (
+        "from history import open_history; from history.bridge import drive; s = open_history('sqlite:///h.db');"
+        "drive(s.claim('book', ['u1'], 'o')); drive(s.close())"
+    )
+    subprocess.run([sys.executable, "-c", claim], cwd=doubtless.folder, env=doubtless.environment, check=True)
+
+    answer = doubtless("history", "stats", "--history", "sqlite:///h.db", "--json")
+
+    assert answer.json == [{"trigger": "book", "started": 1, "completed": 0, "parked": 0}]

@@ -1,0 +1,248 @@
+"""``doubtless parked``: look, run, discard."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.entry import Claim, EntryOutcome
+from history.message import Message
+from history.opening import open_history
+from history.parking import Evidence, Parked, ParkedKind, parked_id
+from history.store import HistoryStore
+from tests.acceptance.command_line import CommandLine
+
+
+def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
+    """Return a parked order; its id is its uuid, told twice."""
+    told: Mapping[str, Any] = {
+        "trigger_name": "book",
+        "kind": ParkedKind.IN_DOUBT,
+        "reason": "row 10",
+        "destination": "orders",
+        "message": Message(body={"id": order}, uuid=uuid),
+    }
+    return Parked(id=uuid * 2, uuid=uuid, **{**told, **fields})
+
+
+def park(store: HistoryStore, *parked: Parked) -> None:
+    drive(store.parking.park(parked))
+
+
+def start(store: HistoryStore, uuid: str) -> Claim:
+    """Leave an entry behind as a worker does that dies."""
+    return drive(store.claim("book", [uuid], f"dead worker {datetime.now(UTC)}"))[0]
+
+
+def ids_in(store: HistoryStore) -> list[str]:
+    return [one.id for one in drive(store.parking.list())]
+
+
+def done(doubtless: CommandLine) -> list[str]:
+    """Return what the services did."""
+    file = doubtless.folder / "done.txt"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_list_shows_the_oldest_first_and_how_many_there_are(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    now = datetime.now(UTC)
+    park(store, *(aside(f"u{age}", 1, parked_at=now - timedelta(hours=age)) for age in range(3)))
+
+    answer = doubtless("parked", "list", "--limit", "2", "--history", redis_url)
+    data = doubtless("parked", "list", "--limit", "2", "--history", redis_url, "--json")
+
+    assert [line.split()[0] for line in answer.out.splitlines()] == ["id", "u2u2", "u1u1"]
+    assert answer.err == "2 of 3; --limit shows more\n"
+    assert [one["uuid"] for one in data.json] == ["u2", "u1"]
+
+
+def test_list_closes_what_has_been_settled_meanwhile(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    park(store, aside("u1", 1), aside("u2", 1))
+    drive(store.complete("book", "u1", start(store, "u1").fence))
+    start(store, "u2")
+
+    answer = doubtless("parked", "list", "--history", redis_url, "--json")
+
+    assert [one["uuid"] for one in answer.json] == ["u2"]
+    assert ids_in(store) == ["u2u2"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "shown"),
+    [
+        ({"id": "[red]N-1"}, "json", {"id": "[red]N-1"}),
+        ("text\x1b", "text", "text\x1b"),
+        ("größer".encode(), "bytes", "größer"),
+        (b"\xff\x00", "base64", "/wA="),
+    ],
+)
+def test_show_prints_the_whole_message_as_json(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore, body: Any, kind: str, shown: object
+) -> None:
+    evidence = Evidence(owner="dead worker", fence=7)
+    park(store, aside("u1", 1, message=Message(body=body, uuid="u1"), evidence=evidence))
+
+    answer = doubtless("parked", "show", "u1", "--history", redis_url)
+
+    assert answer.code == 0
+    assert answer.json["message"]["body-kind"] == kind
+    assert answer.json["message"]["body"] == shown
+    assert answer.json["message"]["headers"]["uuid"] == "u1"
+    assert (answer.json["evidence"]["owner"], answer.json["evidence"]["fence"]) == ("dead worker", 7)
+
+
+def test_show_prints_the_fields_of_an_unreadable_delivery(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    raw = {"boddy": "{}", "base64:/w==": "1"}
+    park(store, aside("u1", 1, kind=ParkedKind.UNREADABLE, message=None, raw=raw))
+
+    answer = doubtless("parked", "show", "u1u1", "--history", redis_url)
+
+    assert (answer.json["kind"], answer.json["message"], answer.json["raw"]) == ("unreadable", None, raw)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["show", "u9"], 1, "PARKED_ID: u9 is not parked; see: doubtless parked list"),
+        (["show", "u"], 2, "PARKED_ID: 'u' is not unique: u1u1, u2u2; give more of it"),
+        (["discard", "", "--yes"], 2, "PARKED_ID: '' is not unique: u1u1, u2u2; give more of it"),
+        (["run", "shop", "u9", "--yes"], 1, "PARKED_ID: u9 is not parked"),
+        (["run", "shop", "u2", "--yes"], 2, "PARKED_ID: u2u2 was no message; send it mended, or discard it"),
+        (["run", "triggers.demo.booking", "u1", "--yes"], 2, "MODULE: it has no trigger 'book'"),
+        (["run", "shop", "u1"], 2, "--yes: there is nobody to ask"),
+        (["discard", "u1", "u9", "--yes"], 1, "PARKED_ID: u9 is not parked"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_changes_nothing(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore, words: list[str], code: int, told: str
+) -> None:
+    park(store, aside("u1", "N-1"), aside("u2", 1, kind=ParkedKind.UNREADABLE, message=None, raw={"a": "b"}))
+
+    answer = doubtless("parked", *words, "--history", redis_url)
+
+    assert answer.code == code
+    assert told in answer.err
+    assert sorted(ids_in(store)) == ["u1u1", "u2u2"]
+    assert done(doubtless) == []
+
+
+def test_run_takes_an_in_doubt_message_over_and_closes_it(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    evidence = Evidence(fence=start(store, "u1").fence)
+    park(store, aside("u1", "N-1", evidence=evidence), aside("u2", "N-2"))
+
+    answer = doubtless("parked", "run", "shop", "u1", "u2", "--yes", "--json", "--history", redis_url)
+
+    assert answer.code == 0
+    assert [(one["uuid"], one["closed"], one["executed"]) for one in answer.json] == [
+        ("u1", True, True),
+        ("u2", True, True),
+    ]
+    assert done(doubtless) == ["N-1", "N-2"]
+    assert ids_in(store) == []
+    assert all(one is not None and one.outcome == "ok" for one in drive(store.lookup("book", ["u1", "u2"])))
+
+
+def test_run_asks_first(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:
+    park(store, aside("u1", "N-1"))
+
+    answer = doubtless("parked", "run", "shop", "u1", "--history", redis_url, stdin="y\n")
+
+    assert answer.code == 0
+    assert "Run book on u1 (in doubt)?" in answer.err
+    assert answer.out.startswith("u1: closed: row 7")
+
+
+def test_run_closes_a_message_whose_original_has_completed_and_does_not_run_it(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    park(store, aside("u1", "N-1"))
+    drive(store.complete("book", "u1", start(store, "u1").fence))
+
+    answer = doubtless("parked", "run", "shop", "u1", "--yes", "--json", "--history", redis_url)
+
+    assert answer.code == 0
+    (one,) = answer.json
+    assert (one["closed"], one["executed"], one["status"]) == (True, False, "DUPLICATE")
+    assert (done(doubtless), ids_in(store)) == ([], [])
+
+
+def test_run_leaves_a_message_that_was_started_again_since(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    park(store, aside("u1", "N-1", evidence=Evidence(fence=1)))
+    start(store, "u1")
+
+    answer = doubtless("parked", "run", "shop", "u1", "--yes", "--history", redis_url)
+
+    assert answer.code == 1
+    assert answer.out.startswith("u1: still parked: ")
+    assert "it was started again after it was parked" in answer.out
+    assert done(doubtless) == []
+
+
+def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    message = Message(body={"id": "fails"}, uuid="u1")
+    parked = aside("u1", "fails", kind=ParkedKind.REJECTED, message=message)
+    park(store, parked.model_copy(update={"id": parked_id("book", message)}))
+    drive(store.complete("book", "u1", start(store, "u1").fence, EntryOutcome.FAILED))
+
+    answer = doubtless("parked", "run", "shop", parked_id("book", message), "--yes", "--history", redis_url)
+
+    assert answer.code == 1
+    assert r"FatalError('[red]no such [/red] customer \x1b[31m:smile:')" in answer.out
+    (still,) = drive(store.parking.list())
+    assert (still.uuid, still.error_class) == ("u1", "triggers.failures.FatalError")
+
+
+def test_run_awaits_a_coroutine_function(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:
+    park(store, aside("u1", "P-1", trigger_name="ship"))
+
+    answer = doubtless("parked", "run", "shop", "u1", "--yes", "--history", redis_url)
+
+    assert answer.code == 0
+    assert done(doubtless) == ["P-1"]
+
+
+def test_discard_drops_each_message_once(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:
+    park(store, aside("u1", 1), aside("u2", 1), aside("u3", 1))
+
+    answer = doubtless("parked", "discard", "u1", "u1u1", "u3", "--yes", "--json", "--history", redis_url)
+
+    assert answer.code == 0
+    assert [one["uuid"] for one in answer.json] == ["u1", "u3"]
+    assert ids_in(store) == ["u2u2"]
+
+
+def test_what_was_parked_in_the_local_file_is_found_there(doubtless: CommandLine, redis_url: str) -> None:
+    file = doubtless.folder / "state" / "doubtless" / "parked.sqlite3"
+    park_locally(file, aside("u1", "N-1"))
+
+    listed = doubtless("parked", "list", "--local", "--json")
+    explained = doubtless("why", "u1", "--history", redis_url)
+    discarded = doubtless("parked", "discard", "u1", "--local", "--yes", "--json")
+    left = doubtless("parked", "list", "--local", "--json")
+
+    assert [one["id"] for one in listed.json] == ["u1u1"]
+    assert "parked u1u1 (in doubt): row 10" in explained.out
+    assert [one["id"] for one in discarded.json] == ["u1u1"]
+    assert left.json == []
+
+
+def park_locally(file: Path, parked: Parked) -> None:
+    file.parent.mkdir(parents=True)
+    store = open_history(f"sqlite:///{file}")
+    park(store, parked)
+    drive(store.close())

@@ -1,0 +1,53 @@
+"""The crash matrix runs once for each store; its tests look at what is left."""
+
+import secrets
+import shutil
+from collections.abc import Callable
+from functools import cache
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.crash.aftermath import Left, run_matrix
+from tests.crash.deaths import Death
+from tests.fixtures.needed import missing
+from triggers.testing.redis_server import RedisServer
+
+#: What is left of each death, by the name of the store.
+Matrix = Callable[[str], dict[Death, Left]]
+
+
+@pytest.fixture(scope="session")
+def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """Run the matrix of a store when it is first asked for."""
+
+    @cache
+    def run(store: str) -> dict[Death, Left] | Exception:
+        folder = tmp_path_factory.mktemp(store)
+        history = None if store == "redis" else f"sqlite:///{folder}/history.sqlite3"
+        if store == "postgresql":
+            history = _empty_database(request.getfixturevalue("postgres_server"))
+        try:
+            with RedisServer(folder, appendfsync="everysec") as server:
+                return run_matrix(folder, server.url, history or server.url)
+        except Exception as error:  # noqa: BLE001  (raised below, in every test that asks)
+            return error
+
+    def get(store: str) -> dict[Death, Left]:
+        if shutil.which("redis-server") is None:
+            missing("redis-server", "apt-get install redis-server")
+        left = run(store)
+        if isinstance(left, Exception):
+            raise left
+        return left
+
+    return get
+
+
+def _empty_database(server: str) -> str:
+    name = f"doubtless_{secrets.token_hex(8)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return urlsplit(server)._replace(path=f"/{name}").geturl()

@@ -1,0 +1,58 @@
+"""Kill a consumer at every step of the pipeline, over every store; let another finish; count the effects."""
+
+import pytest
+
+from tests.crash.conftest import Matrix
+from tests.crash.deaths import DEATHS, DOOMED, SKIPPED, UUIDS, Death, Path
+from triggers.pipeline import Step
+
+pytestmark = pytest.mark.crash
+
+STORES = ["redis", "sqlite", "postgresql"]
+
+every_store = pytest.mark.parametrize("store", STORES)
+every_death = pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
+
+
+def test_a_process_dies_at_every_step_that_its_message_reaches() -> None:
+    died_at = {path: {death.point for death in DEATHS if death.path is path} for path in Path}
+
+    assert died_at[Path.FAILS] >= set(Step)
+    assert all(died_at[path] >= set(Step) - SKIPPED[path] for path in Path)
+
+
+@every_store
+@every_death
+def test_no_uuid_has_more_than_one_effect(matrix: Matrix, store: str, death: Death) -> None:
+    left = matrix(store)[death]
+
+    assert max(left.effects.values()) == 1
+
+
+@every_store
+@every_death
+def test_the_message_ends_as_the_table_of_the_pipeline_says(matrix: Matrix, store: str, death: Death) -> None:
+    left = matrix(store)[death]
+
+    assert left.effects[DOOMED] == death.ending.effects
+    assert [one.uuid for one in left.parked] == [DOOMED] * death.ending.parked
+    assert left.events[DOOMED] >= death.ending.event
+
+
+@every_store
+@every_death
+def test_the_messages_around_it_are_executed_once(matrix: Matrix, store: str, death: Death) -> None:
+    left = matrix(store)[death]
+
+    others = set(UUIDS) - {DOOMED}
+    assert {uuid: left.effects[uuid] for uuid in others} == dict.fromkeys(others, 1)
+    assert left.completed >= others
+
+
+@every_store
+@every_death
+def test_every_message_is_acknowledged_and_accounted_for(matrix: Matrix, store: str, death: Death) -> None:
+    left = matrix(store)[death]
+
+    assert left.unanswered == 0
+    assert left.unaccounted == []

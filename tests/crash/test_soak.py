@@ -1,0 +1,25 @@
+"""Processes killed at random moments; ``benchmarks.soak`` is the same with more of everything."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from benchmarks.soak import Fate, Soak
+
+pytestmark = pytest.mark.crash
+
+MESSAGES, KILLS = 1000, 6
+
+
+def test_processes_killed_at_random_lose_nothing_and_repeat_nothing(tmp_path: Path, redis_url: str) -> None:
+    # pytest-randomly prints what this seed comes from.
+    seed = random.randrange(2**32)  # noqa: S311  (no secret)
+    soak = Soak(folder=tmp_path, redis_url=redis_url, messages=MESSAGES, kills=KILLS, seed=seed)
+
+    report = soak.run()
+
+    assert report.mistakes == (), report
+    assert report.kills == KILLS
+    assert report.fates.total() == MESSAGES
+    assert report.fates[Fate.DUPLICATE] > 0

@@ -1,0 +1,24 @@
+"""Fixtures of the integration tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.integration.consuming import Lane
+from tests.integration.serving import Steering
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def lane(request: pytest.FixtureRequest, tmp_path: Path) -> Lane:
+    """Run the test with the blocking consumer, and again with the asyncio one."""
+    return Lane(asyncio=cast("str", request.param) == "asyncio", folder=tmp_path)
+
+
+@pytest.fixture
+def steering(tmp_path: Path) -> Iterator[Steering]:
+    """Watch and steer the services; at the end, whatever still runs may end."""
+    steering = Steering(tmp_path)
+    yield steering
+    steering.let_end(*(uuid for uuid, _ in steering.noted("begun")))

@@ -1,0 +1,180 @@
+"""What the consumer tests share: consumers beside the test, blocking or asyncio, and looks into Redis."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import redis
+
+from history.bridge import drive
+from history.entry import Entry
+from history.message import Message
+from history.opening import open_history
+from history.parking import Parked
+from history.store import HistoryStore
+from triggers import trigger
+from triggers.async_consumer import AsyncConsumer
+from triggers.consumer import AnyTrigger, Consumer
+from triggers.gate import Gate
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider
+
+#: How long something may take to come true, in seconds; only a failing test waits so long.
+PATIENCE = 10.0
+
+
+def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until ``condition`` is true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+
+
+class Running:
+    """A consumer in a thread of its own, while it is entered; it is stopped at the end, and must end then."""
+
+    def __init__(self, consumer: Consumer | AsyncConsumer, until_idle: float | None = None) -> None:
+        self._consumer = consumer
+        self._until_idle = until_idle
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="consumer under test")
+
+    @property
+    def alive(self) -> bool:
+        """Whether ``run`` has not ended."""
+        return self._thread.is_alive()
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What became of the messages so far, by trigger."""
+        return {name: dict(counts) for name, counts in self._consumer.counts.items()}
+
+    @property
+    def gates(self) -> Sequence[Gate]:
+        """The consumer's gates, one for each trigger."""
+        return self._consumer.gates
+
+    def stop(self) -> None:
+        """Ask the consumer to drain."""
+        if isinstance(self._consumer, Consumer):
+            self._consumer.stop()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._consumer.stop)
+
+    def join(self) -> None:
+        """Wait until ``run`` has ended, and raise what it raised."""
+        self._thread.join(PATIENCE)
+        assert not self.alive, "the consumer does not end"
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _run(self) -> None:
+        try:
+            if isinstance(self._consumer, Consumer):
+                self._consumer.run(until_idle=self._until_idle)
+            else:
+                asyncio.run(self._run_async(self._consumer))
+        except BaseException as failure:  # noqa: BLE001  (raised again by join())
+            self._failure = failure
+
+    async def _run_async(self, consumer: AsyncConsumer) -> None:
+        self._loop = asyncio.get_running_loop()
+        await consumer.run(until_idle=self._until_idle)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if isinstance(self._consumer, AsyncConsumer):
+            eventually(lambda: self._loop is not None or not self.alive)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.alive:
+            self.stop()
+        self.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Blocking or asyncio: the same test drives one consumer or the other."""
+
+    asyncio: bool
+    folder: Path
+
+    def trigger(self, destination: str, work: Callable[[Message], object], **settings: Any) -> AnyTrigger:
+        """Make a trigger of a function that may block; under asyncio it does so in a thread."""
+
+        def service(message: Message) -> None:
+            work(message)
+
+        async def async_service(message: Message) -> None:
+            await asyncio.to_thread(work, message)
+
+        settings = {"name": destination, "local_parking_file": self.folder / "parked.sqlite3", **settings}
+        return trigger(destination, **settings)(async_service if self.asyncio else service)
+
+    def consumer(
+        self, triggers: Sequence[AnyTrigger], provider: str | Provider, **options: Any
+    ) -> Consumer | AsyncConsumer:
+        """Make a consumer."""
+        return (AsyncConsumer if self.asyncio else Consumer)(triggers, provider, **options)
+
+    def run(
+        self,
+        triggers: Sequence[AnyTrigger],
+        provider: str | Provider,
+        *,
+        until_idle: float | None = None,
+        **options: Any,
+    ) -> Running:
+        """Run a consumer beside the test."""
+        return Running(self.consumer(triggers, provider, **options), until_idle)
+
+
+def send(url: str, destination: str, *uuids: str, body: str = "") -> None:
+    """Send a message for each uuid."""
+    provider = open_provider(url)
+    drive(provider.send(destination, [Message(uuid=uuid, body=body) for uuid in uuids]))
+    drive(provider.close())
+
+
+def client_of(url: str) -> Any:
+    """Return a client, as Any: redis-py types its answers as blocking or not."""
+    return cast("Any", redis.Redis).from_url(url)
+
+
+def is_drained(url: str, stream: str) -> bool:
+    """Whether the subscription of the same name has read and acknowledged everything."""
+    with client_of(url) as client:
+        if not client.exists(stream) or not (groups := client.xinfo_groups(stream)):
+            return False
+        last = client.xinfo_stream(stream)["last-generated-id"]
+        return bool(groups[0]["pending"] == 0 and groups[0]["last-delivered-id"] == last)
+
+
+def with_store(url: str, ask: Callable[[HistoryStore], Any]) -> Any:
+    """Open a history for one question."""
+    store = open_history(url)
+    try:
+        return drive(ask(store))
+    finally:
+        drive(store.close())
+
+
+def parked_in(url: str, name: str) -> Sequence[Parked]:
+    """Return what a trigger has parked."""
+    return cast("Sequence[Parked]", with_store(url, lambda store: store.parking.list(trigger=name)))
+
+
+def entry_in(url: str, name: str, uuid: str) -> Entry | None:
+    """Return what a trigger remembers of a uuid."""
+    return cast("Entry | None", with_store(url, lambda store: store.lookup(name, [uuid]))[0])

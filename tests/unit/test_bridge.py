@@ -1,0 +1,67 @@
+"""One source for blocking and asyncio: what may be driven without an event loop, and what may not."""
+
+import asyncio
+
+import pytest
+
+from history.bridge import SuspendedError, blocking, drive, settled
+from history.errors import ConfigurationError
+
+
+async def double(number: int) -> int:
+    return 2 * await settled(number)
+
+
+async def wait(log: list[str]) -> None:
+    try:
+        await asyncio.sleep(0)
+    finally:
+        log.append("closed")
+
+
+def test_what_is_no_awaitable_settles_as_it_is() -> None:
+    assert drive(settled(None)) is None
+    assert drive(settled([1])) == [1]
+
+
+async def test_what_is_an_awaitable_is_awaited() -> None:
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(future.set_result, 3)
+
+    doubled: int = await settled(double(2))
+    awaited: int = await settled(future)
+
+    assert (doubled, awaited) == (4, 3)
+
+
+def test_a_coroutine_that_never_suspends_is_driven_without_a_loop() -> None:
+    assert drive(double(2)) == 4
+    assert blocking(double)(3) == 6
+
+
+async def test_it_may_be_driven_inside_a_running_loop() -> None:
+    assert drive(double(2)) == 4
+
+
+def test_what_it_raises_comes_out_untouched() -> None:
+    failure = LookupError("no such order")
+
+    async def failing() -> None:
+        raise failure
+
+    with pytest.raises(LookupError) as caught:
+        drive(failing())
+
+    assert caught.value is failure
+
+
+def test_one_that_wants_to_wait_is_closed_and_refused_with_the_remedy() -> None:
+    log: list[str] = []
+
+    with pytest.raises(
+        SuspendedError, match=r"wait: waits for an event loop, .*use the asyncio form"
+    ) as caught:
+        drive(wait(log))
+
+    assert log == ["closed"]
+    assert isinstance(caught.value, ConfigurationError)

@@ -1,0 +1,161 @@
+"""Waking suspended triggers and sweeping, on a clock of the test's own."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.errors import HistoryUnavailableError
+from history.memory import MemoryHistory
+from history.parking import Parked, ParkedKind
+from triggers import Message, TransientError, trigger
+from triggers.chores import Chores
+from triggers.gate import Gate
+from triggers.outcome import Outcome
+from triggers.upkeep import SWEEP_INTERVAL
+
+INTERVAL = 60.0
+
+AT_ONCE = 1000.0
+
+
+class House:
+    """A suspended trigger's chores, with a monitor that counts how often it is asked."""
+
+    def __init__(self, monitor: Callable[[], bool] | None = None) -> None:
+        self.asked = 0
+        self._monitor = monitor
+        self.store = MemoryHistory()
+
+        @trigger(
+            "orders",
+            name="orders",
+            history=self.store,
+            monitor=None if monitor is None else self._ask,
+            monitor_interval=timedelta(seconds=INTERVAL),
+        )
+        def work(message: Message) -> None: ...
+
+        self.gate = Gate(work)
+        self._chores = Chores(gate=self.gate, pipeline=work.pipeline(), ask=lambda monitor: monitor())
+
+    def _ask(self) -> bool:
+        self.asked += 1
+        assert self._monitor is not None
+        return self._monitor()
+
+    def suspend(self, *, by_history: bool = False) -> None:
+        """Suspend the trigger."""
+        self.gate.suspend("for the test", by_history=by_history)
+
+    def resumes_at(self, now: float) -> bool:
+        """Do the chores at this instant; whether the trigger runs afterwards."""
+        drive(self._chores.do(now))
+        return self.gate.suspended is None
+
+
+class TestWaking:
+    def test_a_monitor_is_asked_at_once(self) -> None:
+        house = House(lambda: True)
+        house.suspend()
+
+        assert house.resumes_at(AT_ONCE)
+
+    def test_a_monitor_that_says_no_is_asked_once_in_an_interval(self) -> None:
+        house = House(lambda: False)
+        house.suspend()
+
+        for second in range(3 * int(INTERVAL)):
+            assert not house.resumes_at(AT_ONCE + second)
+
+        assert house.asked == 3
+
+    def test_a_monitor_that_says_yes_too_soon_resumes_once_in_an_interval(self) -> None:
+        house = House(lambda: True)
+
+        for second in range(3 * int(INTERVAL)):
+            house.suspend()
+            house.resumes_at(AT_ONCE + second)
+
+        # Each resumption costs the messages a delivery, of which they have a hundred.
+        assert house.asked == 3
+
+    def test_without_a_monitor_the_trigger_waits_for_the_interval(self) -> None:
+        house = House()
+        house.suspend()
+
+        assert not house.resumes_at(AT_ONCE)
+        assert not house.resumes_at(AT_ONCE + INTERVAL - 1)
+        assert house.resumes_at(AT_ONCE + INTERVAL)
+
+    def test_suspended_by_its_history_it_resumes_within_a_second_of_its_return(self) -> None:
+        house = House()
+        house.suspend(by_history=True)
+
+        assert not house.resumes_at(AT_ONCE)
+        assert house.resumes_at(AT_ONCE + 1)
+
+    def test_asking_the_history_leaves_nothing_behind(self) -> None:
+        house = House(lambda: True)
+        house.suspend()
+
+        house.resumes_at(AT_ONCE)
+
+        stats = drive(house.store.stats("orders"))
+        assert (stats.started, stats.completed) == (0, 0)
+
+
+class TestSuspending:
+    @pytest.mark.parametrize(
+        ("executed", "error", "by_history"),
+        [
+            (False, HistoryUnavailableError("claiming"), True),
+            (True, HistoryUnavailableError("looking at some other history"), False),
+            (True, TransientError(), False),
+        ],
+    )
+    def test_only_an_unreachable_history_of_its_own_counts_as_that(
+        self, *, executed: bool, error: Exception, by_history: bool
+    ) -> None:
+        gate = House().gate
+
+        gate.note(
+            Outcome(
+                status=None,
+                executed=executed,
+                acknowledge=False,
+                reason="for the test",
+                row=13,
+                suspend=True,
+                error=error,
+            )
+        )
+
+        assert gate.suspended == "for the test"
+        assert gate.by_history is by_history
+
+
+class TestSweeping:
+    def test_settled_copies_are_closed_every_ten_minutes(self) -> None:
+        house = House()
+        message = Message(uuid="twice", body="")
+        parked = Parked(
+            id="1",
+            trigger_name="orders",
+            kind=ParkedKind.IN_DOUBT,
+            reason="for the test",
+            uuid="twice",
+            message=message,
+        )
+        claim = drive(house.store.claim("orders", ["twice"], "somebody"))[0]
+        drive(house.store.complete("orders", "twice", claim.fence))
+
+        def left_at(now: float) -> int:
+            drive(house.store.parking.park([parked]))
+            house.resumes_at(now)
+            return drive(house.store.parking.count())
+
+        ten_minutes = SWEEP_INTERVAL.total_seconds()
+        assert [left_at(AT_ONCE + minutes * 60) for minutes in (0, 9, 10, 11, 19, 20)] == [1, 1, 0, 1, 1, 0]
+        assert ten_minutes == 600

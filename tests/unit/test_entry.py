@@ -1,0 +1,213 @@
+"""The pure transitions of an entry."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history.entry import (
+    TRANSITIONS,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    State,
+    Terms,
+    claim,
+    current,
+    digest,
+    renew,
+    settle,
+    started,
+    take_over,
+)
+
+NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+TERMS = Terms(lease=MINUTE, time_to_live=10 * MINUTE)
+FIRST, SECOND = Fence(1), Fence(2)
+
+
+def an_entry() -> Entry:
+    return started("worker-1", FIRST, NOW, TERMS)
+
+
+def completed(outcome: EntryOutcome = EntryOutcome.OK) -> Entry:
+    entry, _ = settle(an_entry(), fence=FIRST, outcome=outcome, now=NOW)
+    assert entry is not None
+    return entry
+
+
+def state_of(entry: Entry | None) -> str:
+    if entry is None:
+        return "absent"
+    return entry.state.name if entry.outcome is None else f"{entry.state.name} {entry.outcome}"
+
+
+class TestClaim:
+    def test_what_is_absent_becomes_started(self) -> None:
+        entry, answer = claim(None, "worker-1", fence=FIRST, now=NOW, terms=TERMS)
+
+        assert answer == Claim(None, FIRST)
+        assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-1", FIRST)
+        assert (entry.started_at, entry.lease_until, entry.expires_at) == (
+            NOW,
+            NOW + MINUTE,
+            NOW + 10 * MINUTE,
+        )
+
+    def test_an_owner_that_claims_again_gets_the_same_answer(self) -> None:
+        held = an_entry()
+
+        entry, answer = claim(held, "worker-1", fence=SECOND, now=NOW + MINUTE, terms=TERMS)
+
+        assert answer == Claim(None, FIRST)
+        assert (entry.fence, entry.started_at) == (FIRST, NOW)
+
+    def test_another_owner_finds_the_entry_as_it_is_read_now(self) -> None:
+        entry, answer = claim(an_entry(), "worker-2", fence=SECOND, now=NOW + MINUTE, terms=TERMS)
+
+        assert answer == Claim(entry, FIRST)
+        assert entry.owner == "worker-1"
+        assert entry.age == MINUTE
+
+    def test_an_owner_finds_what_it_has_completed(self) -> None:
+        _, answer = claim(completed(), "worker-1", fence=SECOND, now=NOW, terms=TERMS)
+
+        assert state_of(answer.found) == "COMPLETED ok"
+
+    @pytest.mark.parametrize("held", [an_entry(), completed()])
+    def test_what_has_expired_is_claimed_anew(self, held: Entry) -> None:
+        entry, answer = claim(held, "worker-2", fence=SECOND, now=NOW + 10 * MINUTE, terms=TERMS)
+
+        assert answer == Claim(None, SECOND)
+        assert entry == started("worker-2", SECOND, NOW + 10 * MINUTE, TERMS)
+
+
+class TestTime:
+    def test_a_lease_is_alive_until_it_is_over(self) -> None:
+        before, after = current(an_entry(), NOW + MINUTE * 0.99), current(an_entry(), NOW + MINUTE)
+
+        assert before is not None
+        assert after is not None
+        assert (before.lease_alive, after.lease_alive) == (True, False)
+
+    def test_without_a_lease_nobody_is_presumed_alive(self) -> None:
+        assert not started("worker-1", FIRST, NOW, Terms()).lease_alive
+
+    def test_a_completed_entry_has_no_lease(self) -> None:
+        assert not completed().lease_alive
+
+    def test_an_entry_is_absent_when_its_time_to_live_is_over_to_the_instant(self) -> None:
+        assert current(an_entry(), NOW + 10 * MINUTE - timedelta.resolution) is not None
+        assert current(an_entry(), NOW + 10 * MINUTE) is None
+
+    def test_completing_does_not_prolong_the_time_to_live(self) -> None:
+        entry, _ = settle(an_entry(), fence=FIRST, outcome=EntryOutcome.OK, now=NOW + 5 * MINUTE)
+
+        assert entry is not None
+        assert entry.expires_at == NOW + 10 * MINUTE
+
+    def test_a_renewal_counts_from_now_and_changes_nothing_else(self) -> None:
+        held = an_entry()
+
+        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 5 * MINUTE)
+
+        assert renewed
+        assert entry is not None
+        assert entry.lease_until == NOW + 6 * MINUTE
+        assert (entry.started_at, entry.expires_at, entry.fence) == (NOW, held.expires_at, FIRST)
+
+
+class TestFence:
+    def test_a_late_worker_cannot_complete_after_it_was_taken_over(self) -> None:
+        taken, answer = take_over(
+            an_entry(), "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW + MINUTE, terms=TERMS
+        )
+        assert answer == Claim(None, SECOND)
+
+        for outcome in (*EntryOutcome, None):
+            entry, settled = settle(taken, fence=FIRST, outcome=outcome, now=NOW + MINUTE)
+            assert not settled
+            assert entry == taken
+        assert renew(taken, fence=FIRST, lease=MINUTE, now=NOW + MINUTE) == (taken, False)
+
+    def test_taking_over_needs_the_fence_that_was_seen(self) -> None:
+        taken, _ = take_over(an_entry(), "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW, terms=TERMS)
+
+        late = take_over(taken, "worker-3", expected_fence=FIRST, fence=Fence(3), now=NOW, terms=TERMS)
+
+        assert late == (taken, None)
+
+    def test_taking_over_twice_is_taking_over_once(self) -> None:
+        taken, first = take_over(
+            an_entry(), "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW, terms=TERMS
+        )
+
+        assert take_over(taken, "worker-2", expected_fence=FIRST, fence=Fence(3), now=NOW, terms=TERMS) == (
+            taken,
+            first,
+        )
+
+    @pytest.mark.parametrize("held", [None, completed(), completed(EntryOutcome.FAILED)])
+    def test_only_what_is_started_is_taken_over(self, held: Entry | None) -> None:
+        entry, taken = take_over(held, "worker-2", expected_fence=FIRST, fence=SECOND, now=NOW, terms=TERMS)
+
+        assert (entry, taken) == (held, None)
+
+    @pytest.mark.parametrize("outcome", list(EntryOutcome))
+    def test_a_completion_sent_twice_succeeds_twice(self, outcome: EntryOutcome) -> None:
+        assert settle(completed(outcome), fence=FIRST, outcome=outcome, now=NOW) == (completed(outcome), True)
+
+    def test_a_release_sent_twice_succeeds_twice(self) -> None:
+        assert settle(an_entry(), fence=FIRST, outcome=None, now=NOW) == (None, True)
+        assert settle(None, fence=FIRST, outcome=None, now=NOW) == (None, True)
+
+    def test_what_is_absent_cannot_be_completed_or_renewed(self) -> None:
+        assert settle(None, fence=FIRST, outcome=EntryOutcome.OK, now=NOW) == (None, False)
+        assert renew(None, fence=FIRST, lease=MINUTE, now=NOW) == (None, False)
+
+    def test_a_completed_entry_cannot_be_settled_otherwise(self) -> None:
+        for outcome in (EntryOutcome.FAILED, None):
+            assert settle(completed(), fence=FIRST, outcome=outcome, now=NOW) == (completed(), False)
+
+
+class TestDigest:
+    def test_a_digest_has_sixteen_bytes_for_an_id_of_any_length(self) -> None:
+        assert {len(digest(uuid)) for uuid in ("", "u", "u" * 100_000, "\ud800", "🧾")} == {16}
+
+    @given(st.lists(st.text(), min_size=2, unique=True))
+    def test_different_ids_have_different_digests(self, uuids: list[str]) -> None:
+        assert len({digest(uuid) for uuid in uuids}) == len(uuids)
+
+    def test_a_digest_never_changes(self) -> None:
+        assert digest("ID:1").hex() == "edfa4771e2a421f19d59fab2b1daac69"
+
+
+def test_every_step_is_a_legal_transition() -> None:
+    seen: set[tuple[str, str]] = set()
+    for held in (None, an_entry(), completed(), completed(EntryOutcome.FAILED)):
+        for now in (NOW, NOW + 10 * MINUTE):
+            for fence in (FIRST, SECOND):
+                results = [
+                    claim(held, "worker-2", fence=SECOND, now=now, terms=TERMS)[0],
+                    take_over(held, "worker-2", expected_fence=fence, fence=SECOND, now=now, terms=TERMS)[0],
+                    renew(held, fence=fence, lease=MINUTE, now=now)[0],
+                    *(
+                        settle(held, fence=fence, outcome=outcome, now=now)[0]
+                        for outcome in (*EntryOutcome, None)
+                    ),
+                ]
+                before = state_of(current(held, now))
+                seen |= {(before, state_of(after)) for after in results}
+
+    steps = {(before, after) for before, after in seen if before != after}
+    legal = {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+    assert steps <= legal
+    assert steps >= {
+        ("absent", "STARTED"),
+        ("STARTED", "COMPLETED ok"),
+        ("STARTED", "COMPLETED failed"),
+        ("STARTED", "absent"),
+    }

@@ -1,0 +1,89 @@
+"""The provider in memory: how its receivers wait. What it promises is in the conformance suite."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from history.bridge import drive
+from history.message import Message
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import Received
+
+LONG = timedelta(seconds=30)
+
+
+async def test_a_waiting_task_leaves_the_loop_free_and_wakes_when_something_is_sent() -> None:
+    provider = MemoryProvider().for_asyncio()
+    receiver = await provider.open_receiver("orders", subscription="s", name="a")
+    started = time.monotonic()
+    waiting = asyncio.create_task(receiver.receive(1, LONG))
+    await asyncio.sleep(0)
+
+    assert not waiting.done()
+    await provider.send("orders", [Message(body="x")])
+
+    assert len(await waiting) == 1
+    assert time.monotonic() - started < LONG.total_seconds() / 2
+
+
+async def test_a_waiting_task_is_woken_from_another_thread() -> None:
+    provider = MemoryProvider()
+    receiver = await provider.for_asyncio().open_receiver("orders", subscription="s", name="a")
+    started = time.monotonic()
+    waiting = asyncio.create_task(receiver.receive(1, LONG))
+    await asyncio.sleep(0)
+
+    await asyncio.to_thread(drive, provider.send("orders", [Message(body="x")]))
+
+    assert len(await waiting) == 1
+    assert time.monotonic() - started < LONG.total_seconds() / 2
+
+
+async def test_a_cancelled_wait_leaves_the_message_for_the_next() -> None:
+    provider = MemoryProvider().for_asyncio()
+    receiver = await provider.open_receiver("orders", subscription="s", name="a")
+    waiting = asyncio.create_task(receiver.receive(1, LONG))
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await provider.send("orders", [Message(body="x")])
+
+    assert len(await receiver.receive(1, LONG)) == 1
+
+
+def test_a_waiting_thread_wakes_when_something_is_sent() -> None:
+    provider = MemoryProvider()
+    receiver = drive(provider.open_receiver("orders", subscription="s", name="a"))
+    got: list[Sequence[Received]] = []
+    started = time.monotonic()
+    thread = threading.Thread(target=lambda: got.append(drive(receiver.receive(1, LONG))))
+    thread.start()
+
+    drive(provider.send("orders", [Message(body="x")]))
+    thread.join()
+
+    assert len(got[0]) == 1
+    assert time.monotonic() - started < LONG.total_seconds() / 2
+
+
+def test_threads_share_a_subscription_without_losing_or_doubling() -> None:
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(body=number) for number in range(2000)]))
+    found: list[object] = []
+
+    def work(name: str) -> None:
+        receiver = drive(provider.open_receiver("orders", subscription="s", name=name))
+        while got := drive(receiver.receive(7, timedelta(0))):
+            drive(receiver.acknowledge(got))
+            found.extend(one.handle for one in got)
+
+    threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(map(str, found)) == sorted(map(str, range(2000)))

@@ -1,0 +1,319 @@
+"""What a message is, how it is identified, and that it comes back whole from headers and from JSON."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from history.message import HEADER_FIELDS, Message, PropertyValue, Uuid
+from history.parking import Parked, ParkedKind, parked_id, raw_fields
+
+LONELY = "\ud800"  # half of a surrogate pair: JSON can say it, UTF-8 cannot
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def made(**fields: Any) -> Message:
+    return Message.model_validate({"body": b"", **fields})
+
+
+class TestIdentity:
+    def test_the_property_uuid_comes_before_the_message_id(self) -> None:
+        assert made(uuid="u-1", message_id="ID:1").uuid == "u-1"
+        assert made(properties={"uuid": "u-1"}, message_id="ID:1").uuid == "u-1"
+
+    def test_the_message_id_stands_in_for_an_absent_uuid(self) -> None:
+        message = made(message_id="ID:1", properties={"uuid": None})
+
+        assert message.uuid == "ID:1"
+        assert message.message_id == "ID:1"
+
+    def test_without_either_there_is_no_identity(self) -> None:
+        assert made().uuid is None
+
+    def test_the_field_and_the_property_are_one(self) -> None:
+        assert made(uuid="u-1").properties == {"uuid": "u-1"}
+        assert made(uuid="u-1", properties={"uuid": "u-1", "shop": "rome"}).uuid == "u-1"
+
+    def test_two_different_uuids_are_refused(self) -> None:
+        with pytest.raises(ValidationError, match="differ; give one of them"):
+            made(uuid="u-1", properties={"uuid": "u-2"})
+
+    @pytest.mark.parametrize("fields", [{"uuid": ""}, {"message_id": ""}, {"properties": {"uuid": ""}}])
+    def test_an_empty_identity_is_refused_for_it_would_make_duplicates(self, fields: dict[str, Any]) -> None:
+        with pytest.raises(ValidationError, match="an empty identity would make every such message a dup"):
+            made(**fields)
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            (4711, "4711"),
+            (UUID("12345678-1234-5678-1234-567812345678"), "12345678-1234-5678-1234-567812345678"),
+            (" ", " "),
+            ("x" * 10_000, "x" * 10_000),
+            (LONELY, LONELY),
+        ],
+    )
+    def test_numbers_and_uuid_objects_become_text_and_text_stays_as_it_is(
+        self, given: object, expected: str
+    ) -> None:
+        assert made(uuid=given).uuid == expected
+        assert made(properties={"uuid": given}).uuid == expected
+
+    @pytest.mark.parametrize("given", [b"u-1", True, ["u-1"], {"u": 1}])
+    def test_what_has_no_text_of_its_own_is_refused(self, given: object) -> None:
+        with pytest.raises(ValidationError, match="is no identity; give text"):
+            made(uuid=given)
+
+
+class TestDeliveryCount:
+    @pytest.mark.parametrize("count", [-1, 1, 2, 100, 10**9])
+    def test_a_count_from_one_or_minus_one_is_a_delivery_count(self, count: int) -> None:
+        assert made(delivery_count=count).delivery_count == count
+
+    def test_it_is_undefined_where_nobody_says_it(self) -> None:
+        assert made().delivery_count == -1
+
+    @pytest.mark.parametrize("count", [0, -2, True, False, "3", 2.0, 1.5, None, math.nan])
+    def test_anything_else_is_refused(self, count: object) -> None:
+        with pytest.raises(ValidationError, match="is no delivery count; give 1 or more, or -1"):
+            made(delivery_count=count)
+
+    @pytest.mark.parametrize(("count", "expected"), [("3", 3), ("-1", -1), (7, 7), (None, -1)])
+    def test_a_header_may_give_it_as_text(self, count: object, expected: int) -> None:
+        assert Message.from_headers({"JMSXDeliveryCount": count}, b"").delivery_count == expected
+
+    @pytest.mark.parametrize("count", ["0", "-2", "two", "2.0", "", " 1", "²", "٣", "9" * 5000, True])
+    def test_a_header_that_is_no_count_is_refused(self, count: object) -> None:
+        with pytest.raises(ValidationError, match="is no delivery count"):
+            Message.from_headers({"JMSXDeliveryCount": count}, b"")
+
+
+class TestFields:
+    def test_a_message_cannot_be_changed(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            made().body = b"other"  # type: ignore[misc]
+
+    def test_a_field_that_nobody_knows_is_refused(self) -> None:
+        with pytest.raises(ValidationError, match="colour"):
+            made(colour="red")
+
+    @pytest.mark.parametrize("priority", [-1, 10, "high"])
+    def test_a_priority_is_from_0_to_9(self, priority: object) -> None:
+        with pytest.raises(ValidationError, match="priority"):
+            made(priority=priority)
+
+    @pytest.mark.parametrize("field", ["timestamp", "expiration"])
+    def test_an_instant_without_a_zone_is_refused(self, field: str) -> None:
+        with pytest.raises(ValidationError, match=field):
+            made(**{field: NOON.replace(tzinfo=None)})
+
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b"\xff", "", "text", None, 0, False, True, 1.5, [], {}, {"a": [1, None]}, LONELY, 10**40],
+    )
+    def test_a_body_stays_what_it_is(self, body: Any) -> None:
+        message = Message(body=body)
+
+        assert message.body == body
+        assert type(message.body) is type(body)
+
+    @pytest.mark.parametrize("body", [(1, 2), {1}, object(), {1: "a"}, {"when": NOON}])
+    def test_a_body_that_json_does_not_know_is_refused(self, body: Any) -> None:
+        with pytest.raises(ValidationError, match="body"):
+            Message(body=body)
+
+    @pytest.mark.parametrize(
+        ("body", "size"),
+        [(b"abc", 3), ("äb", 3), (LONELY, 3), ([1, 2], 5), ({"a": "ä"}, 10), ({"a": LONELY}, 11), (None, 4)],
+    )
+    def test_the_size_of_a_body_is_in_bytes(self, body: Any, size: int) -> None:
+        assert Message(body=body).body_size() == size
+
+
+class TestHeaders:
+    def test_jms_names_fill_fields_and_all_others_are_properties(self) -> None:
+        message = Message.from_headers(
+            {
+                "JMSMessageID": "ID:1",
+                "JMSXDeliveryCount": "2",
+                "JMSRedelivered": "true",
+                "JMSDeliveryMode": "NON_PERSISTENT",
+                "JMSCorrelationID": "c",
+                "JMSType": "order",
+                "JMSDestination": "orders",
+                "JMSReplyTo": "replies",
+                "JMSPriority": "9",
+                "JMSTimestamp": "1714564800000",
+                "JMSExpiration": 1714564800001,
+                "JMSXGroupID": "g",
+                "JMSXGroupSeq": "3",
+                "uuid": "u-1",
+                "shop": "rome",
+            },
+            "body",
+        )
+
+        assert message == Message(
+            body="body",
+            uuid=Uuid("u-1"),
+            message_id="ID:1",
+            delivery_count=2,
+            redelivered=True,
+            persistent=False,
+            correlation_id="c",
+            type="order",
+            destination="orders",
+            reply_to="replies",
+            priority=9,
+            timestamp=NOON,
+            expiration=NOON + timedelta(milliseconds=1),
+            group_id="g",
+            group_sequence=3,
+            properties={"shop": "rome"},
+        )
+
+    @pytest.mark.parametrize("never", [0, "0", None])
+    def test_an_expiration_of_0_means_never(self, never: object) -> None:
+        assert Message.from_headers({"JMSExpiration": never}, b"").expiration is None
+
+    @pytest.mark.parametrize(
+        ("mode", "persistent"),
+        [(1, False), (2, True), ("1", False), ("2", True), ("PERSISTENT", True), (False, False)],
+    )
+    def test_a_delivery_mode_comes_in_every_form_of_jms(self, mode: object, persistent: bool) -> None:  # noqa: FBT001
+        assert Message.from_headers({"JMSDeliveryMode": mode}, b"").persistent is persistent
+
+    @pytest.mark.parametrize(
+        ("header", "value", "field"),
+        [
+            ("JMSTimestamp", 2**63 - 1, "timestamp"),
+            ("JMSTimestamp", str(2**63 - 1), "timestamp"),
+            ("JMSTimestamp", -(10**17), "timestamp"),
+            ("JMSTimestamp", "9" * 5000, "timestamp"),
+            ("JMSExpiration", 2**63 - 1, "expiration"),
+            ("JMSPriority", "9" * 5000, "priority"),
+            ("JMSXGroupSeq", "-", "group_sequence"),
+            ("JMSDeliveryMode", 3, "persistent"),
+        ],
+    )
+    def test_a_header_that_makes_no_sense_is_refused_by_the_name_of_its_field(
+        self, header: str, value: object, field: str
+    ) -> None:
+        with pytest.raises(ValidationError, match=field):
+            Message.from_headers({header: value}, b"")
+
+    def test_absent_headers_are_left_out(self) -> None:
+        assert made(properties={"shop": "rome"}).headers() == {
+            "shop": "rome",
+            "JMSRedelivered": False,
+            "JMSDeliveryMode": 2,
+            "JMSPriority": 4,
+        }
+
+    def test_a_property_under_a_headers_name_is_not_read_back_as_the_header(self) -> None:
+        message = made(properties={"JMSMessageID": "ID:other", "JMSXDeliveryCount": 0})
+
+        again = Message.from_json(message.to_json())
+
+        assert (again.uuid, again.message_id, again.delivery_count) == (None, None, -1)
+
+
+TEXT = st.text(st.characters(), max_size=8)  # with lone surrogates
+IDENTITY = st.none() | st.text(st.characters(), min_size=1, max_size=8)
+NAMES = TEXT.filter(lambda name: name not in HEADER_FIELDS)
+PROPERTY: st.SearchStrategy[PropertyValue] = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
+)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+INSTANTS = st.none() | st.integers(-(10**12), 10**13).map(
+    lambda milliseconds: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+)
+MESSAGES = st.builds(
+    Message,
+    body=st.binary(max_size=20) | TEXT | JSON,
+    uuid=IDENTITY,
+    message_id=IDENTITY,
+    delivery_count=st.just(-1) | st.integers(1, 1000),
+    redelivered=st.booleans(),
+    persistent=st.booleans(),
+    correlation_id=st.none() | TEXT,
+    type=st.none() | TEXT,
+    destination=st.none() | TEXT,
+    reply_to=st.none() | TEXT,
+    priority=st.integers(0, 9),
+    timestamp=INSTANTS,
+    expiration=INSTANTS.filter(lambda instant: instant is None or instant.timestamp() != 0),
+    group_id=st.none() | TEXT,
+    group_sequence=st.none() | st.integers(),
+    properties=st.dictionaries(NAMES, PROPERTY, max_size=3),
+)
+
+
+@given(MESSAGES)
+def test_every_message_comes_back_whole_from_its_json(message: Message) -> None:
+    again = Message.from_json(message.to_json())
+
+    assert again == message
+    assert type(again.body) is type(message.body)
+
+
+@given(MESSAGES)
+def test_every_message_comes_back_whole_from_its_headers(message: Message) -> None:
+    assert Message.from_headers(message.headers(), message.body) == message
+
+
+@given(MESSAGES, TEXT)
+def test_every_message_can_be_parked_whole_whatever_was_said_of_it(message: Message, said: str) -> None:
+    parked = Parked(
+        id=parked_id("book", message),
+        trigger_name="book",
+        kind=ParkedKind.IN_DOUBT,
+        reason=said,
+        uuid=message.uuid,
+        destination=message.destination,
+        message=message,
+        error_class=said,
+        error_message=said,
+    )
+
+    again = Parked.model_validate_json(parked.model_dump_json())
+
+    assert again == parked
+    assert again.message == message
+
+
+def test_a_message_is_parked_in_one_place_however_often_it_is_redelivered() -> None:
+    first = made(uuid="u-1", message_id="ID:1", delivery_count=1)
+
+    assert parked_id("book", first) == parked_id(
+        "book", made(uuid="u-1", message_id="ID:1", delivery_count=2)
+    )
+    assert parked_id("book", first) != parked_id("bill", first)
+    assert parked_id("book", first) != parked_id("book", made(uuid="u-1", message_id="ID:2"))
+
+
+def test_messages_without_identity_are_parked_by_what_they_hold() -> None:
+    assert parked_id("book", Message(body="a")) == parked_id("book", Message(body="a"))
+    assert parked_id("book", Message(body="a")) != parked_id("book", Message(body="b"))
+
+
+def test_the_fields_of_an_unreadable_delivery_are_kept_to_the_byte() -> None:
+    assert raw_fields({b"body": b"caf\xc3\xa9", b"\xff": b"\xfe"}) == {
+        "body": "café",
+        "base64:/w==": "base64:/g==",
+    }
+
+
+def test_what_is_no_message_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Message.model_validate(cast("Any", "text"))

@@ -1,0 +1,139 @@
+"""Messages from JSON Lines: read one at a time, whatever the size of the file."""
+
+import codecs
+import json
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NoReturn, cast
+
+from pydantic import ValidationError
+
+from history.errors import ConfigurationError
+from history.message import HEADER_FIELDS, Message
+
+#: The longest line that is read, in bytes. What is longer is hardly a message, and need not fit in memory.
+LONGEST_LINE = 64 * 1024 * 1024
+
+_KEYS = {"headers", "body"}
+_HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line as a message; ``problem`` says why its bytes are the body as they are, where it is none.
+
+    ``number`` counts from 1, ``size`` is in bytes with the line's end.
+    """
+
+    number: int
+    size: int
+    message: Message
+    problem: str | None
+
+
+def read_lines(file: BinaryIO, *, first: int = 1) -> Iterator[Line]:
+    """Read the lines of a file, from the line ``first`` on; blank ones are skipped.
+
+    A byte order mark is not part of the first line, and a line may end with CRLF.
+
+    Raises:
+        ConfigurationError: the file is in UTF-16, or a line is longer than :data:`LONGEST_LINE`.
+    """
+    for number, raw in enumerate(_raw_lines(file), 1):
+        text = raw.strip()
+        if number < first or not text:
+            continue
+        message, problem = _read(text)
+        yield Line(number, len(raw), message, problem)
+
+
+def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    number = 0
+    while raw := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if number == 1:
+            if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ConfigurationError("FILE", "is UTF-16", "convert it: iconv -f UTF-16 -t UTF-8")
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if len(raw) > LONGEST_LINE:
+            raise ConfigurationError(
+                f"line {number}", f"is longer than {LONGEST_LINE} bytes", "give one message a line"
+            )
+        yield raw
+
+
+def _read(text: bytes) -> tuple[Message, str | None]:
+    try:
+        return _message(_parsed(text)), None
+    except (ValueError, OverflowError, RecursionError) as error:
+        return Message(body=text), _problem(error)
+
+
+def _problem(error: Exception) -> str:
+    match error:
+        case ValidationError():
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = [_HEADER_OF.get(str(step), str(step)) for step in first["loc"][:1]]
+            # What a JSON document may hold is a long list of alternatives, and pydantic names one of them.
+            return "body: is nested too deeply" if place == ["body"] else ": ".join([*place, first["msg"]])
+        case json.JSONDecodeError():
+            return f"is no JSON: {error.msg} at character {error.pos + 1}"
+        case UnicodeDecodeError():
+            return f"is no UTF-8 at byte {error.start + 1}"
+        case UnicodeEncodeError():
+            return "holds half a surrogate pair, which is no text"
+        case RecursionError():
+            return "is nested too deeply"
+        case _:
+            return str(error)
+
+
+def _parsed(text: bytes) -> Any:
+    decoded = text.decode("utf-8")
+    data = json.loads(decoded, parse_constant=_refuse_constant)
+    if "\\ud" in decoded.lower():
+        # Half a surrogate pair is JSON, but no text that can be sent.
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    return data
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _message(data: Any) -> Message:
+    if not isinstance(data, dict) or "body" not in data:
+        raise ValueError('no JSON object with a "body"')
+    line = cast("dict[str, Any]", data)
+    if unknown := line.keys() - _KEYS:
+        raise ValueError(f'unknown: "{min(unknown)}"; a message has "headers" and "body"')
+    headers = line.get("headers", {})
+    if not isinstance(headers, dict):
+        raise ValueError('"headers" is no JSON object')  # noqa: TRY004  (a wrong line, not a wrong call)
+    return Message.from_headers(cast("dict[str, Any]", headers), line["body"])
+
+
+@contextmanager
+def rewindable(file: BinaryIO) -> Generator[BinaryIO]:
+    """Return a file that can be read twice: itself, or a temporary copy of what comes through a pipe."""
+    if file.seekable():
+        yield file
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy)
+        copy.seek(0)
+        yield cast("BinaryIO", copy)
+
+
+def refuse_problems(lines: Iterable[Line]) -> None:
+    """Read all lines, and refuse the first that is no message.
+
+    Raises:
+        ConfigurationError: naming it.
+    """
+    for line in lines:
+        if line.problem is not None:
+            raise ConfigurationError(f"line {line.number}", line.problem, "mend it, or leave --strict out")
