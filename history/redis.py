@@ -37,6 +37,9 @@ _log = logging.getLogger(__name__)
 #: Lease and time to live in milliseconds, as the scripts unpack them; the owner's token follows.
 _TERMS = struct.Struct(">qq")
 
+#: What a settlement is answered with.
+_YES, _UNDECIDED = b"1?"
+
 #: What is asked of an entry, and its fence.
 _ASKED = struct.Struct(">cQ")
 
@@ -189,13 +192,17 @@ class RedisHistory(SingleVerbs):
         return [done[place] for place in range(len(digests))]
 
     async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
-        """Settle in one round trip, and one more for what is not in flight."""
-        answers: list[int] = await self._run("settle", trigger, asked + digests)
-        if rest := [place for place, answer in enumerate(answers) if answer < 0]:
+        """Settle in one round trip, and in one more what is not simply in flight."""
+        answers = await self._run("settle", trigger, asked + digests)
+        if answers.endswith(b"+"):
+            await self._run("split", trigger, [])
+        done = [answer == _YES for answer in answers[:-1]]
+        if b"?" in answers:
+            rest = [place for place, answer in enumerate(answers) if answer == _UNDECIDED]
             words = [words[place] for words in (asked, digests) for place in rest]
-            for place, answer in zip(rest, await self._run("settle_rest", trigger, words), strict=True):
-                answers[place] = answer
-        return [answer == 1 for answer in answers]
+            for place, answer in zip(rest, await self._run("settle_any", trigger, words), strict=True):
+                done[place] = answer == _YES
+        return done
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
         """Prolong a lease whose fence still stands."""
@@ -235,9 +242,12 @@ class RedisHistory(SingleVerbs):
         return bool(await self._run("forget", trigger, [digest(uuid)]))
 
     async def stats(self, trigger: str) -> HistoryStats:
-        """Count from the counters, without reading entries."""
-        started, completed = await self._run("stats", trigger, [])
-        return HistoryStats(trigger=trigger, started=started, completed=completed)
+        """Count what the buckets hold, without reading entries."""
+        cursor, started, completed = await self._run("stats", trigger, [b""])
+        while cursor:
+            cursor, more, others = await self._run("stats", trigger, [cursor])
+            started, completed = started + more, completed + others
+        return HistoryStats(trigger=trigger, started=started, completed=max(0, completed))
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers seen so far."""

@@ -1,6 +1,6 @@
 """The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,8 @@ class RedisParking:
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages, all or none of them for each trigger."""
         for one in parked:
-            await self._redis.call("parking", partial(self._park, one))
+            work: Callable[[], Awaitable[int]] = partial(self._park, one)
+            await self._redis.call("parking", work)
 
     async def _park(self, one: Parked) -> int:
         messages, order = keys_of(one.trigger_name, "parked", "parked:order")

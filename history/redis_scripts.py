@@ -1,5 +1,6 @@
 """The scripts of ``history/lua`` on the keys of one trigger."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,9 +14,7 @@ from history.bridge import settled
 from history.redis_client import AWAY, RedisClient, keys_of
 from history.redis_wires import packed
 
-#: What stands before a script, by default everything; the scripts that run with every message need less.
-_EVERYTHING = ("common", "reading", "writing", "entries")
-_BEFORE = {"claim": ("common", "reading"), "settle": ("common", "writing")}
+_INCLUDE = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,6 @@ class Scripts:
 
 @cache
 def text_of(name: str) -> str:
-    """Return a script with what it shares with the others in front of it."""
-    folder = files("history") / "lua"
-    parts = (*_BEFORE.get(name, _EVERYTHING), name)
-    return "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    """Return a script, or a part of one, with the files that it includes."""
+    text = (files("history") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: text_of(found[1]), text)

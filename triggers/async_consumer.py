@@ -87,7 +87,8 @@ class AsyncConsumer:
         workers: list[Worker] = []
         for gate in self.gates:
             pipeline = gate.trigger.async_pipeline(self._observe)
-            chores.append(Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread))
+            checked = pipeline.judge.store in [one.pipeline.judge.store for one in chores]
+            chores.append(Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread, checked=checked))
             workers += [
                 Worker(
                     name=f"{self.name}-{gate.trigger.name}-{number}",

@@ -1,4 +1,4 @@
-"""What a consumer does besides receiving: keep its receivers alive, wake suspended triggers, sweep.
+"""What a consumer does besides receiving: keep receivers alive, check histories, wake triggers, sweep.
 
 A monitor is user code and may hang, and a sweep may take its time; a receiver that is not kept alive for that
 long loses what it holds to other consumers. So each trigger's chores have a thread (or task) of their own.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from history.bridge import settled
-from history.errors import UnavailableError
+from history.errors import ConfigurationError
 from triggers.gate import Gate
 from triggers.judge import owner_token
 from triggers.pipeline import Pipeline
@@ -46,11 +46,16 @@ async def keep_alive(workers: Sequence[Worker], *, over: Callable[[], bool], pau
 
 @dataclass(slots=True, kw_only=True)
 class Chores:
-    """What is due from time to time for one trigger of one consumer; instants are monotonic seconds."""
+    """What is due from time to time for one trigger of one consumer; instants are monotonic seconds.
+
+    ``checked`` says that somebody else checks the history at the start.
+    """
 
     gate: Gate
     pipeline: Pipeline
     ask: Ask
+    checked: bool = False
+    _check_due: float = float("-inf")
     _seen_suspended: bool = False
     _probe_due: float = 0.0
     _asked_at: float = float("-inf")
@@ -63,11 +68,32 @@ class Chores:
             await settled(pause(HOUSEKEEPING_PAUSE))
 
     async def do(self, now: float) -> None:
-        """Do what is due."""
+        """Do what is due.
+
+        Raises:
+            ConfigurationError: the history may silently forget.
+        """
+        await self._check(now)
         if self.gate.suspended is None:
             await self._sweep(now)
         else:
             await self._wake(now)
+
+    async def _check(self, now: float) -> None:
+        """Check the history once, before the first message does; one that is away is asked again."""
+        store = self.pipeline.judge.store
+        if self.checked or store is None or now < self._check_due:
+            return
+        try:
+            warnings = await store.check()
+        except ConfigurationError:
+            raise
+        except Exception:  # noqa: BLE001  (whatever a store raises: the first message will meet it, too)
+            self._check_due = now + HISTORY_PROBE.total_seconds()
+            return
+        self.checked = True
+        for warning in warnings:
+            _log.warning("%s", warning, extra=self._extra)
 
     async def _wake(self, now: float) -> None:
         """Resume the trigger when the history answers and the monitor, if there is one, says so."""
@@ -108,7 +134,7 @@ class Chores:
         try:
             claims = await store.claim(name, [uuid], token, time_to_live=PROBE_TIME_TO_LIVE)
             await store.release(name, uuid, claims[0].fence)
-        except UnavailableError as error:
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)
             _log.warning("trigger %s stays suspended: %s", name, error, extra=self._extra)
             return False
         return True

@@ -115,7 +115,10 @@ class Consumer:
                     f"trigger {gate.trigger.name}", "its service is a coroutine function", "use AsyncConsumer"
                 )
             pipeline = gate.trigger.pipeline(self._observe)
-            chores.append(Chores(gate=gate, pipeline=pipeline, ask=lambda monitor: monitor()))
+            checked = pipeline.judge.store in [one.pipeline.judge.store for one in chores]
+            chores.append(
+                Chores(gate=gate, pipeline=pipeline, ask=lambda monitor: monitor(), checked=checked)
+            )
             workers += [
                 Worker(
                     name=f"{self.name}-{gate.trigger.name}-{number}",

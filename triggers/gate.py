@@ -5,11 +5,13 @@ import threading
 from collections import Counter
 from typing import Any
 
-from history.errors import HistoryUnavailableError
 from triggers.outcome import Outcome
 from triggers.trigger import Trigger
 
 _log = logging.getLogger(__name__)
+
+#: The row of the decision table that suspends a trigger because its history does not answer.
+HISTORY_ROW = 13
 
 
 class Gate:
@@ -37,9 +39,7 @@ class Gate:
         with self._lock:
             self.counts[kind_of(outcome)] += 1
         if outcome.suspend:
-            # A service may itself fail for want of some history; what it waits for is its monitor's business.
-            by_history = not outcome.executed and isinstance(outcome.error, HistoryUnavailableError)
-            self.suspend(outcome.reason, by_history=by_history)
+            self.suspend(outcome.reason, by_history=outcome.row == HISTORY_ROW)
 
     def note_unreadable(self) -> None:
         """Count a delivery that was no message."""

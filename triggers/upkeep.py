@@ -4,7 +4,6 @@ import logging
 from datetime import timedelta
 
 from history.entry import EntryOutcome
-from history.errors import UnavailableError
 from history.parking import ParkedKind, Parking
 from history.store import HistoryStore
 
@@ -19,8 +18,8 @@ async def sweep(trigger: str, store: HistoryStore, parking: Parking | None = Non
     try:
         deleted = await store.purge(trigger)
         closed = await close_settled(trigger, store, parking or store.parking)
-    except UnavailableError as error:
-        _log.warning("%s: the sweep waits for its next turn", error, extra={"trigger": trigger})
+    except Exception as error:  # noqa: BLE001  (whatever a store raises: the consumer can do without a sweep)
+        _log.warning("the sweep waits for its next turn: %s", error, extra={"trigger": trigger})
         return
     if deleted or closed:
         _log.info(

@@ -1,11 +1,17 @@
 -- Claim for a batch: as claim.lua, but the entries hold the batch's number, and its ledger record their state.
 --
--- KEYS   the trigger's history (see common.lua)
+-- KEYS   the trigger's history (see head.lua)
 -- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; digest ...
 -- Reply  now, epoch, then one per digest: the batch's fence, where it was absent and is claimed now, else the entry
 
-local lease, time_to_live, at = struct.unpack('>i8i8', ARGV[1])
-local token, ledger = string.sub(ARGV[1], at), KEYS[1] .. ':batches'
+--include head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include meta
+--include slices
+--include entries
+
+local lease, time_to_live, after = struct.unpack('>i8i8', ARGV[1])
+local token = string.sub(ARGV[1], after)
 
 local function open_batch()
   last_fence = last_fence + 1
@@ -17,24 +23,26 @@ local function open_batch()
 end
 
 local number = tonumber(redis.call('HGET', ledger, 'o ' .. token))
-local batch = number and parse(show_batch(number)) or open_batch()
-local reply, held = {now, epoch}, 0
-
--- All are looked up before the first is written: a write may split a bucket, and look() would not know.
-for i = 2, #ARGV do reply[i + 1] = look(ARGV[i]) or false end
+local batch = number and read_batch(number) or open_batch()
+local reply, absent = {now, epoch}, {}
 
 for i = 2, #ARGV do
-  local shown = reply[i + 1]
-  if not shown then
-    -- Under the number of a completed batch the new claim would be COMPLETED before its service ran.
-    if batch.state ~= 'S' then batch = open_batch() end
-    insert(batch.started, batch.expires - batch.started, ARGV[i], BATCH, batch.fence)
-    held = held + 1
-    shown = batch.fence
-  end
-  reply[i + 1] = shown
+  local digest = ARGV[i]
+  --include look
+  reply[i + 1] = shown or false
+  if not shown then absent[#absent + 1] = i end
 end
 
-if held > 0 then redis.call('HINCRBY', ledger, field('c', batch.fence), held) end
+if #absent > 0 then
+  -- Under the number of a completed batch a new claim would be COMPLETED before its service ran.
+  if batch.state ~= 'S' then batch = open_batch() end
+  open_slice(batch.started, batch.expires - batch.started)
+  for _, i in ipairs(absent) do
+    insert(ARGV[i], batch.started, 'B', batch.fence)
+    reply[i + 1] = batch.fence
+  end
+  split()
+  redis.call('HINCRBY', ledger, field('c', batch.fence), #absent)
+end
 save()
 return reply

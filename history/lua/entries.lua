@@ -1,4 +1,4 @@
--- Entries taken apart, for the scripts that change one; after slices.lua.
+-- Entries taken apart, for the scripts that change one.
 -- An entry is {state, fence, started, lease, expires, owner, batch}, state S, O or F.
 
 local function parse(shown)
@@ -12,18 +12,13 @@ local function record_of(entry)
   return struct.pack('>I8I8I8I8', entry.fence, entry.started, entry.lease, entry.expires) .. entry.owner
 end
 
--- Finds an entry, and the bucket that holds it, unless it is in flight.
+-- Finds an entry, and the bucket and the slice that hold it, unless it is in flight.
 local function find(digest)
   --include look
-  return parse(shown), key
+  return parse(shown), key, name
 end
 
 local function lease_until(lease) return lease < 0 and 0 or now + lease end
-
-local function save()
-  pack_meta()
-  redis.call('HSET', KEYS[1], 'meta', meta)
-end
 
 local ledger = KEYS[1] .. ':batches'
 
@@ -37,11 +32,11 @@ local function read_batch(number)
   return batch and batch.state ~= 'R' and batch.expires > now and batch or nil
 end
 
--- Takes an entry from its bucket, and from its batch, if it is one's, which then holds one less.
+-- Takes an entry from its batch, which then holds one less.
+local function leave_batch(number) redis.call('HINCRBY', ledger, field('c', number), -1) end
+
+-- Takes an entry from its bucket, and from its batch, if it is one's.
 local function remove(digest, entry, key)
-  open_slice(entry.started, entry.expires - entry.started)
   redis.call('HDEL', key, digest)
-  keep(key)
-  removed = removed + 1
-  if entry.batch then redis.call('HINCRBY', ledger, field('c', entry.fence), -1) end
+  if entry.batch then leave_batch(entry.fence) end
 end

@@ -1,16 +1,20 @@
 -- Forget: delete one entry whatever its state.
 --
--- KEYS   the trigger's history (see common.lua)
+-- KEYS   the trigger's history (see head.lua)
 -- ARGV   digest
 -- Reply  1 it was there, 0 it was not
 
+--include head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include meta
+--include slices
+--include entries
+
 local digest = ARGV[1]
-local entry, slice, key = find(digest)
+local entry, key = find(digest)
 if not entry then return 0 end
 if key then
-  remove_done(slice, key, digest)
-  if entry.batch then leave_batch(entry.fence) end
-  save()
+  remove(digest, entry, key)
 else
   redis.call('HDEL', KEYS[1], digest)
 end

@@ -1,80 +1,85 @@
--- Writing to the buckets of a slice. One slice is open at a time, as locals; its name is nil while none is.
-local name, begins, length, step, buckets, power, count, removed
+-- Writing to slices. One is open at a time, as locals, and stands in `meta` from `at` to before `after`; its name is
+-- nil while none is open. save() comes last.
+local name, begins, length, step, buckets, power, count, stale
+local at, after, changed = SLICES, SLICES, false
 
--- Writes the open slice, and the last fence, back to `meta`. Slices that have ended are left out.
-local function pack_meta()
-  local packed = struct.pack('>I8I8', last_fence, epoch)
-  if name then
-    packed = packed .. struct.pack(SLICE, name, begins, length, step, buckets, power, count, math.max(0, removed))
-  end
-  local at = SLICES
-  while at < #meta do
-    local other, other_begins, other_length, _, _, _, _, _, after = struct.unpack(SLICE, meta, at)
-    if other ~= name and other_begins + 3 * other_length > now then
-      packed = packed .. string.sub(meta, at, after - 1)
-    end
-    at = after
-  end
-  meta = packed
+local function close_slice()
+  local slice = name and struct.pack(SLICE, name, begins, length, step, buckets, power, count, stale) or ''
+  meta = string.sub(meta, 1, at - 1) .. slice .. string.sub(meta, after)
+  after = at + #slice
 end
 
--- Opens the slice of entries that start then and live so long.
-local function open_slice(started, time_to_live)
-  local long = math.ceil(time_to_live / 2)
-  local index = math.floor(started / long)
-  if name and long == length and begins == index * long then return end
-  if name then pack_meta() end
-  local at = SLICES
-  while at < #meta do
-    local after
-    name, begins, length, step, buckets, power, count, removed, after = struct.unpack(SLICE, meta, at)
-    if length == long and begins == index * long then return end
-    at = after
-  end
-  name, begins, length, step = string.format('%.0f:%.0f', long, index), index * long, long, math.ceil(long / UNITS)
-  buckets, power, count, removed = 1, 1, 0, 0
+local function save()
+  close_slice()
+  redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8I8', last_fence, epoch) .. string.sub(meta, SLICES))
 end
 
-local function key_of(bucket) return KEYS[1] .. ':' .. name .. ':' .. bucket end
+-- Opens each slice in turn, until `wanted` holds; otherwise none is open in the end.
+local function open(wanted)
+  close_slice()
+  after = SLICES
+  repeat
+    at, name = after, nil
+    if at > #meta then return end
+    name, begins, length, step, buckets, power, count, stale, after = struct.unpack(SLICE, meta, at)
+  until wanted()
+end
 
--- Makes a bucket expire with its slice. An emptied one gets an empty field, so that its expiry stays.
-local function keep(key)
-  if redis.call('EXISTS', key) == 0 then redis.call('HSET', key, '', '') end
+local function open_named(wanted)
+  if name ~= wanted then open(function() return name == wanted end) end
+end
+
+local function begin_bucket(key)
+  redis.call('HSET', key, '', '')
   redis.call('PEXPIREAT', key, begins + 3 * length + 1000)
 end
 
+local function drop_ended_slices()
+  local kept = string.sub(meta, 1, SLICES - 1)
+  open(function()
+    if begins + 3 * length > now then kept = kept .. string.sub(meta, at, after - 1) end
+    return false
+  end)
+  meta, at, after = kept, SLICES, SLICES
+end
+
+-- Opens the slice of entries that start then and live so long; begins it with one bucket, if there is none.
+local function open_slice(started, time_to_live)
+  local half = math.ceil(time_to_live / 2)
+  local begin = math.floor(started / half) * half
+  if name and length == half and begins == begin then return end
+  open(function() return length == half and begins == begin end)
+  if name then return end
+  drop_ended_slices()
+  name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / UNITS)
+  buckets, power, count, stale = 1, 1, 0, 0
+  begin_bucket(KEYS[1] .. ':' .. name .. ':0')
+end
+
 -- Adds a bucket, and moves to it the entries that now hash there.
-local function split()
-  local added, source, target = buckets, key_of(buckets - power), key_of(buckets)
-  buckets = buckets + 1
-  local fields, moved, gone = redis.call('HGETALL', source), {}, {}
+local function add_bucket()
+  local prefix, added, fields, moved, gone = KEYS[1] .. ':' .. name .. ':', buckets, nil, {}, {}
+  local source, target = prefix .. (added - power), prefix .. added
+  fields = redis.call('HGETALL', source)
   for i = 1, #fields, 2 do
     if fields[i] ~= '' and struct.unpack('>I4', fields[i]) % (power * 2) == added then
       moved[#moved + 1], moved[#moved + 2], gone[#gone + 1] = fields[i], fields[i + 1], fields[i]
     end
   end
+  begin_bucket(target)
   if #moved > 0 then
     redis.call('HSET', target, unpack(moved))
     redis.call('HDEL', source, unpack(gone))
   end
-  keep(source)
-  keep(target)
+  buckets = added + 1
   if buckets == power * 2 then power = buckets end
 end
 
--- Writes an entry to its bucket in the open slice.
-local function insert(digest, started, kind, number)
-  local hash = struct.unpack('>I4', digest)
-  local bucket = hash % (power * 2)
-  if bucket >= buckets then bucket = hash % power end
-  local key = key_of(bucket)
-  local value = struct.pack('>I2I3', kind + math.min(UNITS - 1, math.ceil((started - begins) / step)), number % FENCES)
-  if redis.call('HSET', key, digest, value) == 0 then
-    -- What stood there had been counted out: an entry of a released batch.
-    removed = removed - 1
-    return
-  end
-  if count == 0 then keep(key) end
-  count = count + 1
-  if count > buckets * LOAD then split() end
+-- Adds the buckets that the number of entries asks for.
+local function split()
+  while count > buckets * LOAD do add_bucket() end
+end
+
+local function insert(digest, started, asked, fence)
+  --include insert
 end

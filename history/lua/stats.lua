@@ -1,17 +1,47 @@
--- Stats: count what is remembered, without reading the entries.
+-- Stats: count what is remembered, a part at a call; entries are not read, only how many each bucket has.
 --
--- KEYS   the trigger's history (see common.lua)
--- Reply  started, completed
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   cursor (see walk.lua)
+-- Reply  next cursor ("" at the end), started, completed, in this part
 
-local started, completed = redis.call('HLEN', KEYS[1]), 0
-if started > 0 then started = started - 1 end  -- the field "meta"
-for _, slice in ipairs(order) do completed = completed + slice.count - slice.removed end
-local fields = redis.call('HGETALL', KEYS[1] .. ':batches')
-for i = 1, #fields, 2 do
-  local number = string.match(fields[i], '^c (%d+)$')
-  local shown = number and show_batch(tonumber(number))
-  if shown and string.sub(shown, 1, 1) == 'S' then
-    started, completed = started + fields[i + 1], completed - fields[i + 1]
+--include head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include meta
+--include slices
+--include entries
+
+--include walk
+local started, completed, left = 0, 0, 1000  -- buckets counted in one call, which takes about a millisecond
+
+-- Entries that a batch holds stand in buckets, but are started until it is settled, and then count no more.
+local function count_held()
+  local fields = redis.call('HGETALL', ledger)
+  for i = 1, #fields, 2 do
+    local number = string.match(fields[i], '^c (%d+)$')
+    local batch = number and read_batch(tonumber(number))
+    if batch and batch.state == 'S' then
+      started, completed = started + fields[i + 1], completed - fields[i + 1]
+    end
   end
 end
-return {started, math.max(0, completed)}
+
+local function count_started()
+  local size = redis.call('HLEN', KEYS[1])
+  started = size > 0 and size - 1 or 0  -- without the field "meta"
+  count_held()
+  open(function()
+    if begins + 3 * length > now then completed = completed - stale end
+    return false
+  end)
+  return '0'
+end
+
+local function count_bucket(_, key)
+  if left == 0 then return false end
+  left = left - 1
+  completed = completed + redis.call('HLEN', key) - 1
+  return true
+end
+
+local cursor = walk(ARGV[1], count_started, count_bucket)
+return {cursor, started, completed}

@@ -5,9 +5,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 #: How long a command may take, in seconds.
@@ -48,14 +49,16 @@ class CommandLine:
             "PYTHONPATH": f"{here}{os.pathsep}{here.parent.parent}",
         }
 
-    def start(self, *words: str, **settings: str) -> "subprocess.Popen[str]":
+    def start(
+        self, *words: str, stdout: int = subprocess.PIPE, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> "subprocess.Popen[str]":
         """Start a command."""
         return subprocess.Popen(
             [sys.executable, "-W", "error::ResourceWarning", "-m", "triggers.cli", *words],
             cwd=self.folder,
-            env=self.environment | settings,
+            env={**self.environment, **settings},
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
@@ -63,7 +66,7 @@ class CommandLine:
 
     def __call__(self, *words: str, stdin: str = "", **settings: str) -> Answer:
         """Run a command to its end."""
-        with self.start(*words, **settings) as process:
+        with self.start(*words, settings=settings) as process:
             try:
                 return finish(process, stdin)
             finally:

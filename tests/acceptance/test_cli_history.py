@@ -1,5 +1,6 @@
 """``doubtless history`` and ``why``: what is remembered, and what it means for the next delivery."""
 
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from history.entry import EntryOutcome
 from history.message import Message
 from history.parking import Parked, ParkedKind
 from history.store import HistoryStore
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.command_line import CommandLine, until
 
 
 @pytest.fixture
@@ -38,6 +39,20 @@ def test_what_nobody_looks_at_is_one_line_a_row(doubtless: CommandLine, history:
     answer = doubtless("history", "stats", DOUBTLESS_HISTORY=history)
 
     assert answer.out == "trigger  started  completed  parked\nbook     1        2          1\n"
+
+
+def test_a_terminal_gets_a_frame(doubtless: CommandLine, history: str) -> None:
+    ours, theirs = os.openpty()
+
+    process = doubtless.start("history", "stats", "--history", history, stdout=theirs)
+    os.close(theirs)
+    with process, open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123  (a file descriptor has no path)
+        shown = terminal.read(4096).decode()
+        until(lambda: process.poll() is not None)
+
+    assert process.returncode == 0
+    assert "document history" in shown
+    assert "\u250f" in shown
 
 
 def test_show_lists_entries_and_finds_one_by_its_uuid(doubtless: CommandLine, history: str) -> None:

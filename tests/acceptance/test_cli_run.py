@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -113,19 +112,20 @@ def test_a_server_that_evicts_is_refused_with_the_remedy(
     assert "CONFIG SET maxmemory-policy noeviction" in answer.err
 
 
-def test_a_worker_waits_for_a_server_that_is_not_there_yet(doubtless: CommandLine, tmp_path: Path) -> None:
-    server = RedisServer(tmp_path)
-    told: list[str] = []
+def test_a_worker_waits_for_a_server_that_is_not_there_yet(
+    doubtless: CommandLine, private_redis: RedisServer
+) -> None:
+    url, told = private_redis.url, list[str]()
+    private_redis.stop()
 
-    with doubtless.start(*words(server.url, "-t", "book", "--until-idle", "0.5", "--json")) as process:
+    with doubtless.start(*words(url, "-t", "book", "--until-idle", "0.5", "--json")) as process:
         reading = threading.Thread(target=_read, args=(process, told))
         reading.start()
         until(lambda: any("trying again" in line for line in told))
-        with server:
-            send(server.url, "orders", "N-1")
-            assert process.stdout is not None
-            counts = json.loads(process.stdout.read())
-            process.wait()
+        private_redis.start()
+        send(url, "orders", "N-1")
+        assert process.stdout is not None
+        counts = json.loads(process.stdout.read())
         reading.join()
 
     assert process.returncode == 0

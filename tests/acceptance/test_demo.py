@@ -37,7 +37,7 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
 
 
 def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine, tmp_path: Path) -> None:
-    with doubtless.start("demo", "--count", "100", TMPDIR=str(tmp_path)) as process:
+    with doubtless.start("demo", "--count", "100", settings={"TMPDIR": str(tmp_path)}) as process:
         until(lambda: _add_booking(tmp_path))
         answer = finish(process)
 

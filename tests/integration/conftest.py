@@ -1,6 +1,7 @@
 """Fixtures of the integration tests."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -11,8 +12,9 @@ from tests.integration.serving import Steering
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
-def lane(request: pytest.FixtureRequest, tmp_path: Path) -> Lane:
-    """Run the test with the blocking consumer, and again with the asyncio one."""
+def lane(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lane:
+    """Run the test with the blocking consumer, and again with the asyncio one; both stop soon."""
+    monkeypatch.setattr("triggers.worker.RECEIVE_WAIT", timedelta(seconds=0.05))
     return Lane(asyncio=cast("str", request.param) == "asyncio", folder=tmp_path)
 
 

@@ -17,6 +17,7 @@ from history.opening import open_history
 from history.parking import Parked
 from history.store import HistoryStore
 from resolvers.resolution import Resolution
+from tests.integration.consuming import eventually
 from triggers.binding import Delivery
 from triggers.events import RetrievalFailureEvent, on_retrieval_failure
 from triggers.outcome import Outcome
@@ -105,6 +106,13 @@ class Bench:
     def entry(self) -> Entry | None:
         """The entry as it is now."""
         return drive(self.store.lookup(NAME, [UUID]))[0]
+
+    def end_lease(self) -> None:
+        """Let the lease of the entry run out, without waiting for all of it."""
+        entry = self.entry()
+        assert entry is not None
+        assert drive(self.store.renew(NAME, UUID, entry.fence, timedelta(milliseconds=1)))
+        eventually(lambda: (now := self.entry()) is not None and not now.lease_alive)
 
     def state(self) -> State | EntryOutcome | None:
         """The entry in one word: None, STARTED, OK or FAILED."""

@@ -1,7 +1,8 @@
 """Triggers for ``doubtless run tests.integration.served``, watched and steered through files.
 
 ``SERVED`` names a folder. Services note there what they begin and what they have done; one whose body is
-"wait" waits for a file named like its uuid, and one whose body is "exit" calls ``sys.exit(7)``.
+"wait" waits for a file named like its uuid, or "<uuid>.<process id>" for one process alone; one whose body is
+"exit" calls ``sys.exit(7)``.
 """
 
 import asyncio
@@ -31,8 +32,8 @@ def begin(message: Message) -> bool:
 
 
 def may_end(message: Message) -> bool:
-    """Whether the file is there."""
-    return (FOLDER / str(message.uuid)).exists()
+    """Whether the file is there, or the one for this process alone."""
+    return any((FOLDER / name).exists() for name in (f"{message.uuid}", f"{message.uuid}.{os.getpid()}"))
 
 
 def work(message: Message) -> None:

@@ -3,13 +3,13 @@
 import sys
 import threading
 import time
-from datetime import timedelta
 
 import pytest
 
 from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
+from history.memory import MemoryHistory
 from history.parking import ParkedKind
 from tests.integration.consuming import (
     Lane,
@@ -21,8 +21,10 @@ from tests.integration.consuming import (
     send,
     with_store,
 )
-from triggers import FatalError, Message, RetrievalFailureEvent, TransientError, on_retrieval_failure
+from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
+from triggers.providers.memory import MemoryProvider, MemoryReceiver
 from triggers.providers.redis_streams import RedisStreams
+from triggers.testing.redis_server import RedisServer
 from triggers.upkeep import sweep
 
 #: A silent consumer counts as dead soon.
@@ -100,7 +102,20 @@ class TestConsuming:
         assert parked_in(redis_url, "orders") == []
 
 
-class TestNames:
+class TestRefusing:
+    def test_a_history_that_may_silently_forget_ends_the_consumer_before_any_message(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer
+    ) -> None:
+        with client_of(private_redis.url) as client:
+            client.config_set("maxmemory-policy", "allkeys-lru")
+        orders = lane.trigger("orders", lambda _: None, history=private_redis.url)
+
+        with (
+            lane.run([orders], redis_url) as running,
+            pytest.raises(ConfigurationError, match="maxmemory-policy"),
+        ):
+            running.join()
+
     def test_two_triggers_of_one_name_are_refused(self, lane: Lane, redis_url: str) -> None:
         triggers = [lane.trigger(stream, lambda _: None, name="same") for stream in ("orders", "returns")]
 
@@ -164,7 +179,7 @@ class TestEnding:
         orders = lane.trigger("orders", lambda _: sys.exit(7))
         send(redis_url, "orders", "fatal")
 
-        with pytest.raises(SystemExit) as ended, lane.run([orders], redis_url, history=redis_url) as running:
+        with lane.run([orders], redis_url, history=redis_url) as running, pytest.raises(SystemExit) as ended:
             running.join()
 
         entry = entry_in(redis_url, "orders", "fatal")
@@ -188,10 +203,11 @@ class TestEnding:
         send(redis_url, "orders", "a")
         send(redis_url, "returns", "b")
 
-        with pytest.raises(SystemExit), lane.run(triggers, redis_url, history=redis_url) as running:
+        with lane.run(triggers, redis_url, history=redis_url) as running:
             eventually(lambda: _is_given_back(redis_url, "returns"))
             may_end.set()
-            running.join()
+            with pytest.raises(SystemExit):
+                running.join()
 
         assert is_drained(redis_url, "orders")
         assert running.counts["orders"] == {"ok": 1}
@@ -205,62 +221,12 @@ class TestEnding:
 
         assert running.counts == {"orders": {"ok": 1}}
 
-    def test_until_idle_does_not_end_a_suspended_consumer(self, lane: Lane, redis_url: str) -> None:
-        available = threading.Event()
+    def test_a_worker_that_dies_of_a_mistake_ends_the_consumer(self, lane: Lane) -> None:
+        triggers = [lane.trigger(name, lambda _: None) for name in ("orders", _Buggy.TRAP)]
 
-        def work(_: Message) -> None:
-            if not available.is_set():
-                raise TransientError
-
-        orders = lane.trigger(
-            "orders",
-            work,
-            on_retry_failure="suspend",
-            monitor=available.is_set,
-            monitor_interval=timedelta(seconds=0.1),
-        )
-        send(redis_url, "orders", "waits")
-
-        with lane.run([orders], redis_url, history=redis_url, until_idle=0.2) as running:
-            eventually(lambda: running.gates[0].suspended)
-            time.sleep(1)  # for as long as it must not end
-            assert running.alive
-            available.set()
-            running.join()
-
-        assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
-
-
-class TestKeepingAlive:
-    def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        asked, may_end = threading.Event(), threading.Event()
-
-        def hang() -> bool:
-            asked.set()
-            return may_end.wait(10)
-
-        def fail(_: Message) -> None:
-            raise TransientError
-
-        def work(_: Message) -> None:
-            asked.wait(10)
-            time.sleep(1.5)  # longer than a consumer may be silent
-
-        returns = lane.trigger("returns", fail, on_retry_failure="suspend", monitor=hang)
-        send(redis_url, "returns", "a")
-        send(redis_url, "orders", "b")
-
-        quick = redis_url + "?claim_idle=0.9&reclaim_interval=0.1"
-        with lane.run([lane.trigger("orders", work), returns], quick, history=redis_url) as first:
-            asked.wait(10)
-            with lane.run([lane.trigger("orders", work)], quick, history=redis_url) as second:
-                eventually(lambda: is_drained(redis_url, "orders"))
-            may_end.set()
-
-        assert (first.counts["orders"], second.counts["orders"]) == ({"ok": 1}, {})
-        assert parked_in(redis_url, "orders") == []
+        with lane.run(triggers, _Buggy(), history=MemoryHistory()) as running:
+            with pytest.raises(ZeroDivisionError):
+                running.join()
 
 
 class TestFailing:
@@ -291,9 +257,23 @@ class TestFailing:
         drive(provider.close())
 
 
+class _Buggy(MemoryProvider):
+    """A provider with a mistake in it."""
+
+    TRAP = "trap"
+
+    def for_asyncio(self) -> "_Buggy":
+        return self
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
+        if destination == self.TRAP:
+            raise ZeroDivisionError
+        return await super().open_receiver(destination, subscription=subscription, name=name)
+
+
 def _is_given_back(url: str, stream: str) -> bool:
     with client_of(url) as client:
-        if not client.exists(stream):
+        if not client.exists(stream) or not client.xinfo_groups(stream):
             return False
         consumers = client.xinfo_consumers(stream, stream)
         return [(one["name"], one["pending"]) for one in consumers] == [(b"doubtless:waiting", 1)]

@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 from collections import Counter
-from datetime import timedelta
 
 import pytest
 
@@ -20,7 +19,7 @@ from tests.integration.consuming import (
     parked_in,
     send,
 )
-from triggers import Message, TransientError
+from triggers import Message
 from triggers.testing.redis_server import RedisServer
 
 #: A silent consumer counts as dead soon.
@@ -247,62 +246,6 @@ class TestHistoryAway:
 
         assert ran == ["before", "after"]
         assert any("lost the subscription" in one.message for one in caplog.records)
-
-
-class TestSuspending:
-    def test_the_monitor_is_asked_until_it_agrees_and_one_that_raises_does_not(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        answers: list[Exception | bool] = [RuntimeError("cannot tell"), False, True]
-        asked: list[Exception | bool] = []
-        runs: list[int] = []
-
-        def monitor() -> bool:
-            answer = answers[len(asked)]
-            asked.append(answer)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        def work(message: Message) -> None:
-            runs.append(message.delivery_count)
-            if len(runs) == 1:
-                raise TransientError
-
-        orders = lane.trigger(
-            "orders",
-            work,
-            on_retry_failure="suspend",
-            monitor=monitor,
-            monitor_interval=timedelta(seconds=0.2),
-        )
-        send(redis_url, "orders", "a")
-
-        with lane.run([orders], redis_url + FAST, history=redis_url) as running:
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert len(asked) == 3
-        assert runs == [1, 2]
-        assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
-
-    def test_without_a_monitor_the_trigger_resumes_after_the_interval(
-        self, lane: Lane, redis_url: str
-    ) -> None:
-        runs: list[int] = []
-
-        def work(message: Message) -> None:
-            runs.append(message.delivery_count)
-            if len(runs) == 1:
-                raise TransientError
-
-        interval = timedelta(seconds=0.3)
-        orders = lane.trigger("orders", work, on_retry_failure="suspend", monitor_interval=interval)
-        send(redis_url, "orders", "a")
-
-        with lane.run([orders], redis_url + FAST, history=redis_url):
-            eventually(lambda: is_drained(redis_url, "orders"))
-
-        assert runs == [1, 2]
 
 
 def _is_completed(url: str, uuid: str) -> bool:

@@ -86,8 +86,9 @@ class TestSignals:
 
 
 class TestLeases:
+    @pytest.mark.parametrize("next_has_ended", [True, False])
     def test_a_run_that_hangs_past_its_lease_loses_its_fence_to_the_next_one(
-        self, steering: Steering, redis_url: str
+        self, steering: Steering, redis_url: str, *, next_has_ended: bool
     ) -> None:
         words = run_only("resolved", redis_url, FASTER)
         send(redis_url, "resolved", "slow", body="wait")
@@ -95,21 +96,27 @@ class TestLeases:
         with steering.serve(*words) as first:
             steering.wait_for("begun", "slow")
             first.send(signal.SIGSTOP)
-            steering.let_end("slow")
             with steering.serve(*words) as second:
-                steering.wait_for("done", "slow")
-                eventually(lambda: is_drained(redis_url, "resolved"))
+                eventually(lambda: len(steering.noted("begun")) > 1)
+                if next_has_ended:
+                    steering.let_end("slow")
+                    eventually(lambda: is_drained(redis_url, "resolved"))
                 taken = entry_in(redis_url, "resolved", "slow")
+                steering.let_end(f"slow.{first.pid}")
                 first.send(signal.SIGCONT)
                 eventually(lambda: "the fence was lost" in first.log)
-                second.send(signal.SIGTERM)
-                assert second.wait() == 0
-            first.send(signal.SIGTERM)
-            assert first.wait() == 0
+                untouched = entry_in(redis_url, "resolved", "slow")
+                steering.let_end("slow")
+                eventually(lambda: is_drained(redis_url, "resolved"))
+                for process in (first, second):
+                    process.send(signal.SIGTERM)
+                    assert process.wait() == 0
 
         left = entry_in(redis_url, "resolved", "slow")
         assert taken is not None
+        assert untouched is not None
         assert left is not None
+        assert (untouched.state, untouched.fence) == (taken.state, taken.fence)
         assert (left.outcome, left.fence) == (EntryOutcome.OK, taken.fence)
         assert [pid for _, pid in steering.noted("begun")] == [first.pid, second.pid]
 

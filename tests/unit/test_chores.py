@@ -7,8 +7,8 @@ import pytest
 
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory
-from history.parking import Parked, ParkedKind
+from history.memory import MemoryHistory, MemoryParking
+from history.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger
 from triggers.chores import Chores
 from triggers.gate import Gate
@@ -23,8 +23,9 @@ AT_ONCE = 1000.0
 class House:
     """A suspended trigger's chores, with a monitor that counts how often it is asked."""
 
-    def __init__(self, monitor: Callable[[], bool] | None = None) -> None:
+    def __init__(self, monitor: Callable[[], bool] | None = None, lot: Parking | None = None) -> None:
         self.asked = 0
+        self.lot = lot
         self._monitor = monitor
         self.store = MemoryHistory()
 
@@ -34,6 +35,7 @@ class House:
             history=self.store,
             monitor=None if monitor is None else self._ask,
             monitor_interval=timedelta(seconds=INTERVAL),
+            parking=lot,
         )
         def work(message: Message) -> None: ...
 
@@ -108,25 +110,26 @@ class TestWaking:
 
 class TestSuspending:
     @pytest.mark.parametrize(
-        ("executed", "error", "by_history"),
+        ("row", "error", "by_history"),
         [
-            (False, HistoryUnavailableError("claiming"), True),
-            (True, HistoryUnavailableError("looking at some other history"), False),
-            (True, TransientError(), False),
+            (13, HistoryUnavailableError("claiming"), True),
+            (13, RuntimeError("a mistake in a store"), True),
+            (7, HistoryUnavailableError("the service looked into some other history"), False),
+            (16, TransientError(), False),
         ],
     )
     def test_only_an_unreachable_history_of_its_own_counts_as_that(
-        self, *, executed: bool, error: Exception, by_history: bool
+        self, row: int, error: Exception, *, by_history: bool
     ) -> None:
         gate = House().gate
 
         gate.note(
             Outcome(
                 status=None,
-                executed=executed,
+                executed=False,
                 acknowledge=False,
                 reason="for the test",
-                row=13,
+                row=row,
                 suspend=True,
                 error=error,
             )
@@ -137,8 +140,10 @@ class TestSuspending:
 
 
 class TestSweeping:
-    def test_settled_copies_are_closed_every_ten_minutes(self) -> None:
-        house = House()
+    @pytest.mark.parametrize("elsewhere", [False, True])
+    def test_settled_copies_are_closed_every_ten_minutes_wherever_they_are(self, *, elsewhere: bool) -> None:
+        house = House(lot=MemoryParking() if elsewhere else None)
+        lot = house.lot or house.store.parking
         message = Message(uuid="twice", body="")
         parked = Parked(
             id="1",
@@ -152,9 +157,9 @@ class TestSweeping:
         drive(house.store.complete("orders", "twice", claim.fence))
 
         def left_at(now: float) -> int:
-            drive(house.store.parking.park([parked]))
+            drive(lot.park([parked]))
             house.resumes_at(now)
-            return drive(house.store.parking.count())
+            return drive(lot.count())
 
         ten_minutes = SWEEP_INTERVAL.total_seconds()
         assert [left_at(AT_ONCE + minutes * 60) for minutes in (0, 9, 10, 11, 19, 20)] == [1, 1, 0, 1, 1, 0]

@@ -162,7 +162,7 @@ class TestDelivering:
         assert (parked.kind, parked.message) == (ParkedKind.UNREADABLE, None)
         assert parked.raw == {"delivery-count": "0", "body": "base64:/w=="}
         assert parked.reason == "0 is no delivery count"
-        assert [event.cause for event in heard] == [Cause.UNREADABLE]
+        assert [(event.cause, event.delivery_count) for event in heard] == [(Cause.UNREADABLE, -1)]
         assert list(await (await opened(provider)).receive(10, NOT_LONG)) == []
 
     async def test_what_is_no_message_and_cannot_be_parked_is_given_back(

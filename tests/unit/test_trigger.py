@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from history.bridge import drive
 from history.entry import EntryOutcome
@@ -23,7 +24,7 @@ from tests.unit.in_memory import (
     told,
 )
 from triggers.binding import Delivery
-from triggers.detection import Status
+from triggers.detection import Policy, Status
 from triggers.events import Cause
 from triggers.failures import Retry, TransientError
 from triggers.trigger import trigger
@@ -252,6 +253,54 @@ class TestMisuse:
     ) -> None:
         with pytest.raises(ConfigurationError, match=wrong):
             made(Effects(), **settings)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"max_delivery_count": 1},
+            {"concurrency": 1},
+            {"prefetch": 1},
+            {"max_body_size": 1},
+            {"name": "x" * 200},
+            {"lease": timedelta(milliseconds=1)},
+            {"transient": ()},
+            {"transacted": True, "retry": Retry()},
+        ],
+        ids=repr,
+    )
+    def test_a_setting_at_its_limit_works(self, settings: dict[str, Any]) -> None:
+        made(Effects(), **settings)
+
+    def test_what_is_not_set_is_as_documented(self) -> None:
+        settings = trigger("orders", history=None)(Effects()).settings
+
+        assert settings.policy == Policy(
+            max_delivery_count=100,
+            detect_duplicates=True,
+            transacted=False,
+            in_doubt="park",
+            on_retry_failure="throw",
+            on_history_error="suspend",
+        )
+        assert (settings.concurrency, settings.prefetch) == (1, 10)
+        assert settings.max_body_size == 1024 * 1024
+        assert settings.history_time_to_live == timedelta(days=7)
+        assert settings.monitor_interval == timedelta(seconds=60)
+        assert settings.retry.max_attempts == 0
+        assert settings.transient == (ConnectionError, TimeoutError)
+        assert (settings.lease, settings.monitor, settings.parking) == (None, None, None)
+
+    def test_an_annotation_may_name_a_model_of_the_function_around_it(self) -> None:
+        class Local(BaseModel):
+            id: str
+
+        def service(order: object) -> object:
+            return order
+
+        service.__annotations__["order"] = "Local"  # as under "from __future__ import annotations"
+        book = trigger("orders", history=None)(service)
+
+        assert book.handle(message(body='{"id": "o-1"}', delivery_count=1)).result == Local(id="o-1")
 
     @pytest.mark.parametrize("destination", ["", None, "x" * 201])
     def test_a_destination_is_needed(self, destination: Any) -> None:

@@ -44,6 +44,17 @@ class Failing(MemoryHistory):
         return await super().lookup(trigger, uuids)
 
 
+class Closing(MemoryHistory):
+    """A history that counts how often it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
 class FullLot(MemoryParking):
     async def park(self, parked: Sequence[Parked]) -> None:
         raise OverflowError(f"the lot has no room for {len(parked)} more")
@@ -112,6 +123,26 @@ def test_an_end_that_was_forgotten_and_is_claimed_by_another_meanwhile_is_left_t
 
     assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, False, False)
     assert state_of(book) is State.STARTED
+
+
+async def test_a_history_that_was_given_is_closed_by_its_giver() -> None:
+    history = Closing()
+    book = made(Effects(), history=history)
+    await book.ahandle(message())
+    book.handle(message("u-2"))
+
+    book.close()
+    await book.aclose()
+
+    assert history.closed == 0
+    assert book.handle(message("u-2")).status is Status.DUPLICATE
+
+
+async def test_closing_what_was_never_used_is_nothing() -> None:
+    book = made(Effects(), history="redis://127.0.0.1:1/0")
+
+    book.close()
+    await book.aclose()
 
 
 def test_misuse_is_not_taken_for_absence() -> None:

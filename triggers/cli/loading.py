@@ -39,7 +39,7 @@ def collect(module: str, only: Sequence[str] | None = None) -> list[AnyTrigger]:
 
 
 def _imported(module: str) -> ModuleType:
-    if not all(part.isidentifier() for part in module.split(".")):
+    if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
         raise ConfigurationError("MODULE", f"{module!r} is no dotted path", _as_dotted(module))
     if os.getcwd() not in sys.path:  # noqa: PTH109  (sys.path holds text)
         sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as above)

@@ -1,0 +1,116 @@
+"""What the commands are given to open: modules, histories and providers; and what is wrong with them."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from history.errors import ConfigurationError
+from triggers.cli.loading import collect
+from triggers.cli.options import connected, opened
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A module in the current folder, which is no other test's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield tmp_path / "mine.py"
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
+        ("import mine.inner", "ModuleNotFoundError: No module named 'mine.inner'"),
+        ("\n\nraise ValueError", "importing mine raised ValueError ("),
+        ("raise ValueError('first\\nsecond')", "ValueError: first ("),
+        ("def (", "SyntaxError: invalid syntax (mine.py, line 1)"),
+        ("raise SystemExit(5)", "SystemExit: 5"),
+        ("x = 1", "MODULE: mine has no triggers; decorate a function with @trigger"),
+    ],
+)
+def test_a_module_that_fails_is_told_with_its_own_error(mine: Path, source: str, told: str) -> None:
+    mine.write_text(source)
+
+    with pytest.raises(ConfigurationError) as refused:
+        collect("mine")
+
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("no_such.module", "MODULE: there is no module no_such; start where it can be imported"),
+        ("shop/orders.py", "MODULE: 'shop/orders.py' is no dotted path; write it as shop.orders"),
+        ("shop.py", "MODULE: 'shop.py' is no dotted path; write it as shop"),
+        ("./shop.py", "MODULE: './shop.py' is no dotted path; write it as shop"),
+        (".shop", "MODULE: '.shop' is no dotted path; write it as package.module"),
+        ("", "MODULE: '' is no dotted path; write it as package.module"),
+    ],
+)
+def test_a_module_that_cannot_be_found_is_told_with_the_remedy(module: str, told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        collect(module)
+
+    assert told in str(refused.value)
+
+
+def test_each_trigger_of_a_module_is_collected_once_in_order(mine: Path) -> None:
+    mine.write_text(
+        "from triggers import trigger\n"
+        "@trigger('orders', name='b')\ndef first(body: bytes) -> None: ...\n"
+        "@trigger('orders', name='a')\ndef second(body: bytes) -> None: ...\n"
+        "again = first\n"
+    )
+
+    assert [trigger.name for trigger in collect("mine")] == ["b", "a"]
+    assert [trigger.name for trigger in collect("mine", ["a"])] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (None, "--history: is missing; give redis://"),
+        ("", "--history: is missing; give redis://"),
+        ("ftp://x", "--history: unknown URL scheme 'ftp'; use redis://"),
+        (
+            "redis://127.0.0.1:port",
+            "--history: Port could not be cast to integer value as 'port'; use redis://",
+        ),
+        ("redis://[::1", "--history: Invalid IPv6 URL; use redis://"),
+        ("memory://", "--history: memory:// lives in one process only; give a server or a file"),
+        ("sqlite://", "--history: sqlite:// lives in one process only; give a server or a file"),
+        ("sqlite:///:memory:", "lives in one process only; give a server or a file"),
+        (
+            "sqlite:///no/such.db",
+            "--history: there is no file no/such.db; give the file that the triggers use",
+        ),
+    ],
+)
+def test_a_history_that_cannot_be_looked_into_is_told_with_the_option(url: str | None, told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused, opened(url):
+        pass
+
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("memory://", "--provider: memory:// lives in one process only"),
+        ("ftp://x", "--provider: unknown URL scheme 'ftp'; use redis://"),
+        ("redis://[::1", "--provider: Invalid IPv6 URL; use redis://"),
+        ("redis://x?claim_idle=soon", "claim_idle: 'soon' in the URL cannot be used; give seconds"),
+    ],
+)
+def test_a_provider_that_cannot_be_opened_is_told_with_the_option(url: str, told: str) -> None:
+    with pytest.raises(ConfigurationError) as refused, connected(url):
+        pass
+
+    assert told in str(refused.value)
