@@ -19,7 +19,7 @@ class RedisParking:
         """Keep messages, all or none of them for each trigger."""
         for one in parked:
             work: Callable[[], Awaitable[int]] = partial(self._park, one)
-            await self._redis.call("parking", work)
+            _: int = await self._redis.call("parking", work)
 
     async def _park(self, one: Parked) -> int:
         messages, order = keys_of(one.trigger_name, "parked", "parked:order")
