@@ -61,11 +61,20 @@ class Fleet:
                 raise RuntimeError(f"a process ended with {one.returncode}:\n{self.log_tail()}")
 
     def drain(self) -> list[str]:
-        """End all processes with SIGTERM; return what is wrong with how they ended."""
+        """End all processes with SIGTERM; return what is wrong with how they ended.
+
+        One that was started a moment ago, and has run nothing yet, may not be listening: it just ends.
+        """
         for one in self._running:
             one.send_signal(signal.SIGTERM)
-        codes = [one.wait(DRAIN_PATIENCE) for one in self._running]
-        return [f"a process that was to drain ended with {code}" for code in codes if code]
+        codes = {str(one.pid): one.wait(DRAIN_PATIENCE) for one in self._running}
+        at_work = {pid for _, _, pid in self.effects.lines()}
+        fine = {pid: {0} if pid in at_work else {0, -signal.SIGTERM} for pid in codes}
+        return [
+            f"a process that was to drain ended with {code}"
+            for pid, code in codes.items()
+            if code not in fine[pid]
+        ]
 
     def log_tail(self) -> str:
         """Return the end of what the processes had to say."""

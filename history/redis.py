@@ -7,9 +7,10 @@ bytes an entry and expire by themselves.
 
 import logging
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import redis
 
@@ -62,6 +63,7 @@ class RedisHistory(SingleVerbs):
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -84,27 +86,35 @@ class RedisHistory(SingleVerbs):
             ConfigurationError: maxmemory-policy is not noeviction.
         """
         try:
-            info = cast("dict[str, Any]", await self._redis.call("checking", self._redis.client.info))
+            servers = await self._servers()
         except redis.ResponseError as error:
             return [f"could not ask Redis for its settings ({error}): make sure that it never evicts"]
-        policy = info.get("maxmemory_policy", "noeviction")
-        if policy != "noeviction":
-            raise ConfigurationError(
-                "maxmemory-policy",
-                f"{policy} lets Redis forget history, and a forgotten message runs again",
-                "CONFIG SET maxmemory-policy noeviction, or use a Redis of its own for the history",
-            )
-        return [] if await self._persists(info) else ["Redis keeps nothing on disk: a restart forgets it all"]
+        for info in servers:
+            policy = info.get("maxmemory_policy", "noeviction")
+            if policy != "noeviction":
+                raise ConfigurationError(
+                    "maxmemory-policy",
+                    f"{policy} lets Redis forget history, and a forgotten message runs again",
+                    "CONFIG SET maxmemory-policy noeviction, or use a Redis of its own for the history",
+                )
+        kept = all(info.get("aof_enabled") for info in servers) or await self._saves()
+        return [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
 
-    async def _persists(self, info: dict[str, Any]) -> bool:
-        if info.get("aof_enabled"):
-            return True
+    async def _servers(self) -> Sequence[dict[str, Any]]:
+        """Return what each server that takes writes says of itself; a cluster has several."""
+        client = self._redis.client
+        if not self._redis.is_cluster:
+            return [await self._redis.call("checking", client.info)]
+        found = await self._redis.call("checking", lambda: client.info(target_nodes="primaries"))
+        return [found] if "redis_version" in found else list(found.values())
+
+    async def _saves(self) -> bool:
+        client = self._redis.client
         try:
-            client = self._redis.client
             found = await self._redis.call("checking", lambda: client.config_get("save"))
         except redis.ResponseError:
-            return True
-        return bool(cast("dict[str, str]", found).get("save"))
+            return True  # a hosted Redis that does not tell
+        return bool(found.get("save"))
 
     async def _prepare(self, trigger: str) -> Scripts:
         """Return the trigger's scripts; before the first claim, check the server and note the name."""
@@ -151,13 +161,14 @@ class RedisHistory(SingleVerbs):
         return [read_claim(shown, now, mine) for shown in reply[2:]]
 
     def _note_epoch(self, trigger: str, epoch: int) -> None:
-        known = self._epochs.get(trigger)
-        self._epochs[trigger] = epoch
-        if known is None:
-            return
-        # What was noted beside the history is gone too.
-        self._checked = False
-        self._prepared.pop(trigger, None)
+        """Remember which data set this is; another one than before has forgotten everything."""
+        with self._lock:
+            known, self._epochs[trigger] = self._epochs.get(trigger), epoch
+            if known in {None, epoch}:
+                return
+            # The server may be another one, and the trigger's name is gone too.
+            self._checked = False
+            self._prepared.pop(trigger, None)
         _log.critical(
             "the document history of %s was flushed or replaced: messages processed before are NEW again",
             trigger,
@@ -252,7 +263,7 @@ class RedisHistory(SingleVerbs):
     async def triggers(self) -> Sequence[str]:
         """Name the triggers seen so far."""
         client = self._redis.client
-        names = await self._redis.call("listing triggers", lambda: client.smembers(TRIGGERS_KEY))
+        names: Iterable[bytes] = await self._redis.call("naming", lambda: client.smembers(TRIGGERS_KEY))
         return sorted(name.decode() for name in names)
 
     async def close(self) -> None:

@@ -69,9 +69,9 @@ class RedisClient:
         self.client = client
         self.url = url
         self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
-        pool = getattr(client, "connection_pool", None)
-        #: None for a cluster, whose client knows a pool for each node, and the node by the key.
-        self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
+        self.is_cluster = isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster)
+        #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
+        self.wires = None if self.is_cluster else Wires(client.connection_pool, waits=self.is_asyncio)
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False) -> "RedisClient":
@@ -122,12 +122,11 @@ class RedisClient:
 
 def _connect(url: str, *, asyncio: bool) -> Any:
     # As Any, because redis-py leaves the keywords of from_url untyped.
-    blocking_kind, asyncio_kind = cast("Any", redis.Redis), cast("Any", redis.asyncio.Redis)
-    timeouts: dict[str, Any] = {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT}
+    kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
+    retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
     try:
-        if asyncio:
-            once = redis.asyncio.retry.Retry(NoBackoff(), 0)
-            return asyncio_kind.from_url(url, retry=once, **timeouts)
-        return blocking_kind.from_url(url, retry=redis.retry.Retry(NoBackoff(), 0), **timeouts)
+        return kind.from_url(
+            url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, retry=retry(NoBackoff(), 0)
+        )
     except ValueError as error:
         raise ConfigurationError("history", str(error), "use redis://host:6379/0") from error

@@ -1,10 +1,8 @@
 """The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from history.bridge import settled
 from history.parking import Parked
 from history.redis_client import TRIGGERS_KEY, RedisClient, keys_of
 
@@ -16,25 +14,20 @@ class RedisParking:
         self._redis = client
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages, all or none of them for each trigger."""
+        """Keep messages; an id without its message, left by a crash between the two, is not shown."""
+        client = self._redis.client
         for one in parked:
-            work: Callable[[], Awaitable[int]] = partial(self._park, one)
-            _: int = await self._redis.call("parking", work)
-
-    async def _park(self, one: Parked) -> int:
-        messages, order = keys_of(one.trigger_name, "parked", "parked:order")
-        await settled(self._redis.client.sadd(TRIGGERS_KEY, one.trigger_name))
-        pipeline = self._redis.client.pipeline(transaction=True)
-        pipeline.hset(messages, one.id, one.model_dump_json())
-        pipeline.zadd(order, {one.id: one.parked_at.timestamp()})
-        return len(await settled(pipeline.execute()))
+            messages, order = keys_of(one.trigger_name, "parked", "parked:order")
+            await self._call(client.sadd, TRIGGERS_KEY, one.trigger_name)
+            await self._call(client.zadd, order, {one.id: one.parked_at.timestamp()})
+            await self._call(client.hset, messages, one.id, one.model_dump_json())
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
         found: list[Parked] = []
         for name in await self._triggers(trigger):
             messages, order = keys_of(name, "parked", "parked:order")
-            ids = await self._call(self._redis.client.zrange, order, 0, -1)
+            ids: Sequence[bytes] = await self._call(self._redis.client.zrange, order, 0, -1)
             begins = [one for one in ids if one.decode().startswith(parked_id)]
             found += await self._read(messages, begins)
         return found[0] if len(found) == 1 else None
@@ -44,8 +37,9 @@ class RedisParking:
         found: list[Parked] = []
         for name in await self._triggers(trigger):
             messages, order = keys_of(name, "parked", "parked:order")
-            ids = await self._call(self._redis.client.zrange, order, 0, limit - 1)
-            found += await self._read(messages, ids)
+            found += await self._read(
+                messages, await self._call(self._redis.client.zrange, order, 0, limit - 1)
+            )
         return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
 
     async def remove(self, parked: Parked) -> bool:
@@ -65,13 +59,14 @@ class RedisParking:
     async def _triggers(self, trigger: str | None) -> Sequence[str]:
         if trigger is not None:
             return [trigger]
-        return sorted(name.decode() for name in await self._call(self._redis.client.smembers, TRIGGERS_KEY))
+        names: Iterable[bytes] = await self._call(self._redis.client.smembers, TRIGGERS_KEY)
+        return sorted(name.decode() for name in names)
 
     async def _read(self, messages: str, ids: Sequence[bytes]) -> Sequence[Parked]:
         if not ids:
             return []
-        texts = await self._call(self._redis.client.hmget, messages, ids)
+        texts: Sequence[bytes | None] = await self._call(self._redis.client.hmget, messages, ids)
         return [Parked.model_validate_json(text) for text in texts if text is not None]
 
     async def _call(self, command: Any, *arguments: Any) -> Any:
-        return await self._redis.call("reading the parking lot", lambda: command(*arguments))
+        return await self._redis.call("using the parking lot", lambda: command(*arguments))

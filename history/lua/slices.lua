@@ -51,7 +51,7 @@ local function open_slice(started, time_to_live)
   open(function() return length == half and begins == begin end)
   if name then return end
   drop_ended_slices()
-  name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / UNITS)
+  name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / (UNITS - 1))
   buckets, power, count, stale = 1, 1, 0, 0
   begin_bucket(KEYS[1] .. ':' .. name .. ':0')
 end

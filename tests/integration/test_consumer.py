@@ -9,7 +9,6 @@ import pytest
 from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
-from history.memory import MemoryHistory
 from history.parking import ParkedKind
 from tests.integration.consuming import (
     Lane,
@@ -22,7 +21,6 @@ from tests.integration.consuming import (
     with_store,
 )
 from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
-from triggers.providers.memory import MemoryProvider, MemoryReceiver
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 from triggers.upkeep import sweep
@@ -221,12 +219,16 @@ class TestEnding:
 
         assert running.counts == {"orders": {"ok": 1}}
 
-    def test_a_worker_that_dies_of_a_mistake_ends_the_consumer(self, lane: Lane) -> None:
-        triggers = [lane.trigger(name, lambda _: None) for name in ("orders", _Buggy.TRAP)]
+    def test_a_worker_that_cannot_go_on_ends_the_consumer(self, lane: Lane, redis_url: str) -> None:
+        with client_of(redis_url) as client:
+            client.set("returns", "is no stream")
+        triggers = [lane.trigger(name, lambda _: None) for name in ("orders", "returns")]
 
-        with lane.run(triggers, _Buggy(), history=MemoryHistory()) as running:
-            with pytest.raises(ZeroDivisionError):
-                running.join()
+        with (
+            lane.run(triggers, redis_url, history=redis_url) as running,
+            pytest.raises(ConfigurationError, match="its key holds something else than a stream"),
+        ):
+            running.join()
 
 
 class TestFailing:
@@ -255,20 +257,6 @@ class TestFailing:
 
         assert drive(provider.send("orders", [Message(uuid="after", body="")]))
         drive(provider.close())
-
-
-class _Buggy(MemoryProvider):
-    """A provider with a mistake in it."""
-
-    TRAP = "trap"
-
-    def for_asyncio(self) -> "_Buggy":
-        return self
-
-    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
-        if destination == self.TRAP:
-            raise ZeroDivisionError
-        return await super().open_receiver(destination, subscription=subscription, name=name)
 
 
 def _is_given_back(url: str, stream: str) -> bool:

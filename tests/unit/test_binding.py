@@ -94,6 +94,7 @@ class TestBodies:
             (str, b"caf\xe9", "not UTF-8: .*position 3"),
             (bytes, "\ud800", "not UTF-8: .*position 0"),
             (str, {"a": 1}, "valid string"),
+            (Annotated[int, Field(gt=4)], "4", "greater than 4"),
             (int, "[" * 100_000, "recursion limit|Invalid JSON"),
         ],
     )

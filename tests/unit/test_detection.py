@@ -6,7 +6,7 @@ the code renders for the documentation is held to the same.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -465,6 +465,18 @@ def test_a_reason_names_the_row_and_what_became_of_the_message() -> None:
         "row 10: history on, STARTED, lease over or no lease, no resolver: IN_DOUBT, acknowledge, park"
     )
     assert explain(decide(doubted, Policy(in_doubt="acknowledge"))).endswith(": IN_DOUBT, acknowledge")
+    assert explain(decide(replace(doubted, word=Word.NEW), Policy())).endswith(
+        "resolver NEW / DUPLICATE / IN_DOUBT: NEW, acknowledge"
+    )
+    assert explain(decide(replace(doubted, found=Found.IN_PROGRESS), Policy())) == (
+        "row 12: history on, STARTED, lease alive: in progress, recover after a delay"
+    )
+    assert explain(decide(replace(doubted, history=HistoryUse.UNREACHABLE), Policy())) == (
+        'row 13: history unreachable, on_history_error="suspend": undecided, recover, suspend'
+    )
+    assert explain(decide(replace(doubted, identified=False), Policy())) == (
+        "row 19: neither uuid nor JMSMessageID, history on / unreachable: rejected, acknowledge, park, event"
+    )
 
 
 def test_every_decision_and_aftermath_can_be_told() -> None:

@@ -244,6 +244,13 @@ class TestEvent:
 
         assert RetrievalFailureEvent.model_validate_json(told.model_dump_json()) == told
 
+    def test_it_cannot_be_changed(self) -> None:
+        with pytest.raises(ValidationError, match="frozen"):
+            event().delivery_count = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+    def test_a_trigger_with_one_destination_is_told_of_its_first(self) -> None:
+        assert event().destination_index == 0
+
     def test_its_time_is_now_in_utc(self) -> None:
         before = datetime.now(UTC)
 
