@@ -7,11 +7,14 @@ SIGKILL ended each of them. ``finish`` is an ordinary consumer of all their stre
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from history.bridge import drive
+from history.opening import open_history
 from tests.crash import deaths
 from tests.crash.deaths import DEATHS, DOOMED, DOOMED_PLACE, Death, Inside, Point
 from triggers import (
@@ -25,6 +28,7 @@ from triggers import (
 )
 from triggers.consumer import Consumer
 from triggers.pipeline import Step
+from triggers.providers.opening import open_provider
 from triggers.testing.ledger import Ledger
 
 #: After so many seconds without a message the finisher is done; the dead are silent for longer by then.
@@ -77,6 +81,9 @@ def die(folder: Path, provider: str, history: str, death: Death) -> None:
 
 def kill_all(folder: Path, provider: str, history: str) -> list[str]:
     """Have one process die each death; return the names of those that were not killed."""
+    # Imports the drivers once for all of them; nothing is connected yet.
+    drive(open_history(history).close())
+    drive(open_provider(provider).close())
     children: dict[int, Death] = {}
     for death in DEATHS:
         child = os.fork()
@@ -95,6 +102,8 @@ def _live(life: Callable[[], None]) -> NoReturn:
     """Run a forked child's life; it must not return into its parent's."""
     try:
         life()
+    except BaseException:  # noqa: BLE001  (nobody above may see it)
+        traceback.print_exc()
     finally:
         os._exit(1)
 
