@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test lint types bench soak docs clean
+.PHONY: help setup servers demo test lint types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,9 +42,6 @@ bench: $(STAMP)  ## Measure against the budgets, as ratios in one run
 soak: $(STAMP)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
 	@.ci/setup redis
 	$(BIN)/python -m benchmarks.soak
-
-docs: $(STAMP)  ## Write the decision table into docs/ from the code
-	$(BIN)/python -m triggers.table_text docs/detection.md
 
 clean:  ## Remove what the targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
