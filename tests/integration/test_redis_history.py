@@ -205,18 +205,6 @@ def test_no_entry_is_shown_after_its_time_to_live(history: RedisHistory) -> None
         time.sleep(0.005)
 
 
-def test_a_batch_is_known_after_a_hundred_million_claims(history: RedisHistory, client: Any) -> None:
-    batch, key = BatchOwner("query-1/7"), f"doubtless:{{{TRIGGER}}}:history"
-    drive(history.claim(TRIGGER, ["u1", "u2"], batch))
-    meta = client.hget(key, "meta")
-    (last_fence,) = struct.unpack_from(">Q", meta)
-    client.hset(key, "meta", struct.pack(">Q", last_fence + 100_000_000) + meta[8:])
-
-    assert state(history, "u1") is State.STARTED
-    assert drive(history.settle_batch(TRIGGER, batch, EntryOutcome.OK))
-    assert state(history, "u2") is EntryOutcome.OK
-
-
 def test_what_a_released_batch_left_hides_nothing(history: RedisHistory) -> None:
     complete(history, ["first"], time_to_live=timedelta(days=2))
     batch = BatchOwner("query-1/7")
