@@ -1,7 +1,6 @@
 """The Redis history on a server that is set wrong, flushed, killed, emptied of scripts, or full."""
 
 import logging
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
