@@ -137,28 +137,27 @@ class RedisHistory(SingleVerbs):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
+        if not uuids:
+            return []
+        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
+        name = "claim_batch" if isinstance(owner, BatchOwner) else "claim"
         terms = _terms(owner, lease, time_to_live)
         digests = [digest(uuid) for uuid in uuids]
         if in_one_round(digests):
-            return await self._claim(trigger, owner, terms, digests)
+            return self._read_claims(trigger, await scripts.run(name, [terms, *digests]), owner)
         claims: dict[int, Claim] = {}
         for first, places in rounds(digests):
-            some = [digests[place] for place in places]
-            answers = await self._claim(trigger, owner, terms, some, first=first)
+            reply = await scripts.run(name, [terms, *[digests[place] for place in places]])
+            # Only the first place of a uuid may meet its own claim and succeed.
+            answers = self._read_claims(trigger, reply, owner if first else None)
             claims.update(zip(places, answers, strict=True))
         return [claims[place] for place in range(len(digests))]
 
-    async def _claim(
-        self, trigger: str, owner: Owner, terms: bytes, digests: Sequence[bytes], *, first: bool = True
-    ) -> Sequence[Claim]:
-        """Claim in one round trip. Only a digest's ``first`` place may meet its own claim and succeed."""
-        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
-        name = "claim_batch" if isinstance(owner, BatchOwner) else "claim"
-        reply = await scripts.run(name, [terms, *digests])
-        if reply[1] != self._epochs.get(trigger):
-            self._note_epoch(trigger, reply[1])
-        now, mine = reply[0], owner if first else None
-        return [read_claim(shown, now, mine) for shown in reply[2:]]
+    def _read_claims(self, trigger: str, reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
+        now, epoch = reply[0], reply[1]
+        if epoch != self._epochs.get(trigger):
+            self._note_epoch(trigger, epoch)
+        return [read_claim(shown, now, owner) for shown in reply[2:]]
 
     def _note_epoch(self, trigger: str, epoch: int) -> None:
         """Remember which data set this is; another one than before has forgotten everything."""
@@ -187,7 +186,7 @@ class RedisHistory(SingleVerbs):
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         words = [_terms(owner, lease, time_to_live), b"%d" % expected_fence]
-        fence = await self._run("take_over", trigger, [*words, digest(uuid)])
+        fence = await self._scripts(trigger).run("take_over", [*words, digest(uuid)])
         return None if fence < 0 else Claim(None, Fence(fence))
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
@@ -204,59 +203,61 @@ class RedisHistory(SingleVerbs):
 
     async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
         """Settle in one round trip, and in one more what is not simply in flight."""
-        answers = await self._run("settle", trigger, asked + digests)
+        answers = await self._scripts(trigger).run("settle", asked + digests)
         if answers.endswith(b"+"):
-            await self._run("split", trigger, [])
+            await self._scripts(trigger).run("split", [])
         done = [answer == _YES for answer in answers[:-1]]
         if b"?" in answers:
             rest = [place for place, answer in enumerate(answers) if answer == _UNDECIDED]
             words = [words[place] for words in (asked, digests) for place in rest]
-            for place, answer in zip(rest, await self._run("settle_any", trigger, words), strict=True):
+            for place, answer in zip(
+                rest, await self._scripts(trigger).run("settle_any", words), strict=True
+            ):
                 done[place] = answer == _YES
         return done
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
         """Prolong a lease whose fence still stands."""
         words = [b"%d" % fence, b"%d" % milliseconds(lease)]
-        return bool(await self._run("renew", trigger, [*words, digest(uuid)]))
+        return bool(await self._scripts(trigger).run("renew", [*words, digest(uuid)]))
 
     async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
         """Settle the batch's one ledger record."""
-        return bool(await self._run("settle_batch", trigger, [owner.token.encode(), CODES[outcome]]))
+        return bool(await self._scripts(trigger).run("settle_batch", [owner.token.encode(), CODES[outcome]]))
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""
         digests = [digest(uuid) for uuid in uuids]
         found: list[Entry | None] = []
         for start in range(0, len(digests), CLAIM_BATCH):
-            reply = await self._run("lookup", trigger, digests[start : start + CLAIM_BATCH])
+            reply = await self._scripts(trigger).run("lookup", digests[start : start + CLAIM_BATCH])
             found += [read_entry(shown, reply[0]) if shown else None for shown in reply[1:]]
         return found
 
     async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
         """Read a part; an entry may be seen twice when others write meanwhile."""
-        reply = await self._run("scan", trigger, [(cursor or "").encode(), b"%d" % limit])
+        reply = await self._scripts(trigger).run("scan", [(cursor or "").encode(), b"%d" % limit])
         pairs = zip(reply[2::2], reply[3::2], strict=True)
         entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
         return Page(entries, reply[1].decode() or None)
 
     async def purge(self, trigger: str) -> int:
         """Delete what has expired now; without it, completed entries vanish some time later by themselves."""
-        cursor, deleted = await self._run("purge", trigger, [b""])
+        cursor, deleted = await self._scripts(trigger).run("purge", [b""])
         while cursor:
-            cursor, some = await self._run("purge", trigger, [cursor])
+            cursor, some = await self._scripts(trigger).run("purge", [cursor])
             deleted += some
         return int(deleted)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""
-        return bool(await self._run("forget", trigger, [digest(uuid)]))
+        return bool(await self._scripts(trigger).run("forget", [digest(uuid)]))
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count what the buckets hold, without reading entries."""
-        cursor, started, completed = await self._run("stats", trigger, [b""])
+        cursor, started, completed = await self._scripts(trigger).run("stats", [b""])
         while cursor:
-            cursor, more, others = await self._run("stats", trigger, [cursor])
+            cursor, more, others = await self._scripts(trigger).run("stats", [cursor])
             started, completed = started + more, completed + others
         return HistoryStats(trigger=trigger, started=started, completed=max(0, completed))
 
@@ -270,9 +271,8 @@ class RedisHistory(SingleVerbs):
         """Close the connections."""
         await self._redis.close()
 
-    async def _run(self, name: str, trigger: str, words: Sequence[bytes]) -> Any:
-        scripts = self._prepared.get(trigger) or Scripts(self._redis, trigger)
-        return await scripts.run(name, words)
+    def _scripts(self, trigger: str) -> Scripts:
+        return self._prepared.get(trigger) or Scripts(self._redis, trigger)
 
 
 def _terms(owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:

@@ -1,8 +1,10 @@
 """The asyncio consumer: the blocking one's workers and chores, as tasks of the running event loop."""
 
 import asyncio
+import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -130,7 +132,8 @@ class AsyncConsumer:
                 await work
             except BaseException as failure:  # noqa: BLE001  (raised again by run())
                 # Not from here: a SystemExit that leaves a task ends the event loop under all the others.
-                self._failure = self._failure or failure
+                if not self._ended.is_set():  # after that, chores that hang are cancelled
+                    self._failure = self._failure or failure
                 self._stop.set()
 
         return asyncio.create_task(run(), name=name)
@@ -156,5 +159,22 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 async def _ask_in_thread(monitor: Callable[[], bool]) -> bool:
-    """Ask a monitor without holding up the event loop; one that is a coroutine function is awaited."""
-    return bool(await settled(await asyncio.to_thread(monitor)))
+    """Ask a monitor without holding up the event loop; one that is a coroutine function is awaited.
+
+    Not with ``asyncio.to_thread``: the event loop would not end before a monitor that hangs.
+    """
+    loop = asyncio.get_running_loop()
+    answered = asyncio.Event()
+    answers: Future[Awaitable[bool] | bool] = Future()
+
+    def ask() -> None:
+        try:
+            answers.set_result(monitor())
+        except BaseException as error:  # noqa: BLE001  (raised again below)
+            answers.set_exception(error)
+        with suppress(RuntimeError):  # the event loop has ended without it
+            loop.call_soon_threadsafe(answered.set)
+
+    threading.Thread(target=ask, name="doubtless-monitor", daemon=True).start()
+    await answered.wait()
+    return bool(await settled(answers.result()))

@@ -38,6 +38,8 @@ class Completion:
             for run in runs:
                 run.notes.append(f"its end could not be written: {error}")
             return runs
+        if all(settled):
+            return []
         lost = [run for run, done in zip(runs, settled, strict=True) if not done]
         return [run for run in lost if not await self._lost_fence(self.store, run)]
 

@@ -5,7 +5,8 @@
 --                                      "meta" -> last fence, epoch of this data set (its first fence); slices of time
 --   <KEYS[1]>:batches            HASH  "o <token>" -> number, "c <number>" -> entries held,
 --                                      "b <number>" -> state S, O, F or R(eleased), record; its fence is the number
---   <KEYS[1]>:<slice>:<bucket>   HASH  digest -> 5 bytes: 2 bits kind, 14 bits start time, 24 bits fence or number;
+--   <KEYS[1]>:<slice>:<bucket>   HASH  digest -> 5 bytes: 2 bits kind, 14 bits start time, 24 bits fence;
+--                                      for an entry of a batch 2 bits kind, 38 bits number;
 --                                      "" -> "", so that the bucket and its expiry stay when it is emptied
 --
 -- A record is 4 x 8 bytes, fence, started, lease, expires, and then the owner. Instants are milliseconds since
@@ -21,12 +22,12 @@
 -- lookup before it does anything, and so does a number that is turned into text. No digest stands twice in one
 -- call, to which the caller sees.
 
-local LOAD = 64          -- entries per bucket on average; never more than about 170 in one
+local LOAD = 64          -- entries per bucket on average; hardly ever more than 200 in one
 local SAMPLE = 16        -- one entry in so many is counted, for all of them: counting each would be one more write
 local SAMPLED = 4294967296 - 4294967296 / SAMPLE  -- the first 4 bytes of such a digest, or more
 local UNITS = 16384      -- steps of a slice in which a start time is kept
-local FENCES = 16777216  -- a completed entry keeps the low 24 bits of its fence
-local OK, FAILED, BATCH = 0, 16384, 32768  -- the kind of an entry, in units of its start time's step
+local FENCES = 16777216  -- a completed entry keeps the low 24 bits of its fence, the rest is guessed
+local OK, FAILED, BATCH = 0, 16384, 32768  -- the kind of an entry, in the bits above the start time
 
 -- Name (zero-terminated), begin, length, step of a start time, buckets, power, entries by estimate, and those that
 -- were held by a batch which was released.

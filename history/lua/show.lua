@@ -1,8 +1,8 @@
 -- Sets `shown` to the entry whose `value` stands in a bucket of the slice with `begins`, `length` and `step`; leaves
 -- it nil when the entry has expired.
 local head, number = struct.unpack('>I2I3', value)
-local fence = last_fence - (last_fence - number) % FENCES
 if head < BATCH then
+  local fence = last_fence - (last_fence - number) % FENCES
   local started = begins + head % UNITS * step
   if started + 2 * length > now then
     if started > now then started = now end
@@ -10,6 +10,8 @@ if head < BATCH then
   end
 else
   -- The ledger knows the state, unless the batch was released. A plain concatenation would round the number.
+  number = number + (head - BATCH) * FENCES
+  local fence = last_fence - (last_fence - number) % (FENCES * UNITS)
   local record = redis.call('HGET', KEYS[1] .. ':batches', string.format('b %.0f', fence))
   if record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
     shown = string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2)

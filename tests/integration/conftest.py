@@ -1,6 +1,7 @@
 """Fixtures of the integration tests."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
@@ -8,6 +9,7 @@ from typing import cast
 import pytest
 
 from tests.integration.consuming import Lane
+from tests.integration.rows import Bench
 from tests.integration.serving import Steering
 
 
@@ -24,3 +26,16 @@ def steering(tmp_path: Path) -> Iterator[Steering]:
     steering = Steering(tmp_path)
     yield steering
     steering.let_end(*(uuid for uuid, _ in steering.noted("begun")))
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def form(request: pytest.FixtureRequest) -> str:
+    """Run the test through ``handle``, and again through ``ahandle``."""
+    return cast("str", request.param)
+
+
+@pytest.fixture
+def bench(form: str, history_url: str, tmp_path: Path) -> Iterator[Bench]:
+    """Return the means to try a trigger on each kind of history."""
+    with ExitStack() as closing:
+        yield Bench(history_url, tmp_path, form == "asyncio", closing)

@@ -14,17 +14,19 @@ from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.message import Message, Uuid
 from history.opening import open_history
-from history.parking import Parked
+from history.parking import Parked, ParkedKind
 from history.store import HistoryStore
 from resolvers.resolution import Resolution
 from tests.integration.consuming import eventually
 from triggers.binding import Delivery
-from triggers.events import RetrievalFailureEvent, on_retrieval_failure
+from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
 from triggers.outcome import Outcome
 from triggers.trigger import Trigger, trigger
 
 NAME = "book-order"
 UUID = "order/4711"
+
+OK, FAILED, STARTED = EntryOutcome.OK, EntryOutcome.FAILED, State.STARTED
 
 #: Whose entry stands in the way.
 DEAD = "a worker that is no more"
@@ -150,3 +152,24 @@ def answering(answer: object) -> Callable[[str, str, Message], Any]:
 
 
 NEW, DUPLICATE, IN_DOUBT = (answering(word) for word in Resolution)
+
+
+def off(**settings: Any) -> dict[str, Any]:
+    """Make the settings of a trigger without a document history."""
+    return {"history": None, **settings}
+
+
+def assert_parked(bench: Bench, outcome: Outcome, kind: ParkedKind | None, message: object) -> None:
+    """Hold what is parked beside the history to one copy of ``kind``, or none."""
+    parked = bench.parked()
+    assert outcome.parked is (kind is not None)
+    assert [(one.kind, one.message, one.reason) for one in parked] == (
+        [] if kind is None else [(kind, message, outcome.reason)]
+    )
+
+
+def assert_told(bench: Bench, outcome: Outcome, cause: Cause | None, message: object) -> None:
+    """Hold the events to one of ``cause``, or none."""
+    assert [event.cause for event in bench.heard] == ([] if cause is None else [cause])
+    assert outcome.event is (bench.heard[0] if bench.heard else None)
+    assert all(event.message == message for event in bench.heard)

@@ -96,7 +96,11 @@ class TestProviderAway:
         assert running.counts["orders"]["ok"] >= 5
 
     def test_an_acknowledgement_that_cannot_be_sent_makes_a_duplicate(
-        self, lane: Lane, redis_url: str, network_before: NetworkBefore
+        self,
+        lane: Lane,
+        redis_url: str,
+        network_before: NetworkBefore,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         ran: list[str | None] = []
         network = network_before(redis_url)
@@ -108,7 +112,8 @@ class TestProviderAway:
 
         send(redis_url, "orders", *"abcd")
         with lane.run([lane.trigger("orders", work)], network.url(redis_url), history=redis_url) as running:
-            eventually(lambda: _is_completed(redis_url, "b"))
+            eventually(lambda: "trying again" in caplog.text)
+            assert _is_completed(redis_url, "b")
             network.bring_up()
             eventually(lambda: is_drained(redis_url, "orders"))
 

@@ -4,6 +4,8 @@ import threading
 import time
 from datetime import timedelta
 
+import pytest
+
 from tests.integration.consuming import Lane, eventually, is_drained, parked_in, send
 from triggers import Message, TransientError
 
@@ -89,6 +91,32 @@ def test_until_idle_does_not_end_a_suspended_consumer(lane: Lane, redis_url: str
         running.join()
 
     assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
+
+
+def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for consumer in ("consumer", "async_consumer"):
+        monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.2)
+    asked, may_end = threading.Event(), threading.Event()
+
+    def hang() -> bool:
+        asked.set()
+        return may_end.wait(30)
+
+    def fail(_: Message) -> None:
+        raise TransientError
+
+    orders = lane.trigger("orders", fail, on_retry_failure="suspend", monitor=hang)
+    send(redis_url, "orders", "a")
+
+    with lane.run([orders], redis_url, history=redis_url) as running:
+        asked.wait(10)
+        running.stop()
+        running.join()
+    may_end.set()
+
+    assert running.counts == {"orders": {"recovered": 1}}
 
 
 def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(lane: Lane, redis_url: str) -> None:

@@ -1,40 +1,37 @@
-"""Every row of the decision table on real servers: what is answered, left behind, parked and told.
+"""The rows of the decision table on real servers: what is answered, left behind, parked and told.
 
 The design's table is in ``tests/unit/decision_table.md``; the numbers here are its rows.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from history.entry import EntryOutcome, State
-from history.errors import HistoryUnavailableError
 from history.parking import ParkedKind
-from tests.fixtures.histories import FragileHistory
-from tests.integration.rows import DEAD, DUPLICATE, IN_DOUBT, NEW, Bench, Effects, answering, order
+from tests.integration.rows import (
+    DEAD,
+    DUPLICATE,
+    FAILED,
+    IN_DOUBT,
+    NEW,
+    OK,
+    STARTED,
+    Bench,
+    Effects,
+    answering,
+    assert_parked,
+    assert_told,
+    off,
+    order,
+)
 from triggers.detection import Status
 from triggers.events import Cause
 from triggers.failures import TransientError
-from triggers.outcome import Outcome
 
-OK, FAILED, STARTED = EntryOutcome.OK, EntryOutcome.FAILED, State.STARTED
 ALIVE = timedelta(minutes=5)
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def form(request: pytest.FixtureRequest) -> str:
-    return cast("str", request.param)
-
-
-@pytest.fixture
-def bench(form: str, history_url: str, tmp_path: Path) -> Iterator[Bench]:
-    with ExitStack() as closing:
-        yield Bench(history_url, tmp_path, form == "asyncio", closing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +58,6 @@ class Case:
 
     def __str__(self) -> str:
         return f"row {self.row} {self.told}"
-
-
-def off(**settings: Any) -> dict[str, Any]:
-    return {"history": None, **settings}
 
 
 def worded(
@@ -269,20 +262,6 @@ def unread(entry: Any) -> object:
     return None if entry is None else (entry.state, entry.outcome, entry.owner, entry.fence)
 
 
-def assert_parked(bench: Bench, outcome: Outcome, kind: ParkedKind | None, message: object) -> None:
-    parked = bench.parked()
-    assert outcome.parked is (kind is not None)
-    assert [(one.kind, one.message, one.reason) for one in parked] == (
-        [] if kind is None else [(kind, message, outcome.reason)]
-    )
-
-
-def assert_told(bench: Bench, outcome: Outcome, cause: Cause | None, message: object) -> None:
-    assert [event.cause for event in bench.heard] == ([] if cause is None else [cause])
-    assert outcome.event is (bench.heard[0] if bench.heard else None)
-    assert all(event.message == message for event in bench.heard)
-
-
 def test_in_doubt_is_parked_with_what_is_known_of_the_earlier_run(bench: Bench) -> None:
     bench.leave(STARTED)
 
@@ -322,235 +301,3 @@ def test_a_lease_is_waited_for_and_then_the_message_is_in_doubt(bench: Bench) ->
     assert (while_alive.row, while_alive.acknowledge) == (12, False)
     assert 0 < while_alive.recover_after <= 20
     assert (afterwards.row, afterwards.status, afterwards.parked) == (10, Status.IN_DOUBT, True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Away:
-    """One row of a history that cannot be reached; ``then`` is the next delivery's row once it can."""
-
-    row: int
-    told: str
-    settings: dict[str, Any]
-    status: Status | None = None
-    runs: bool = False
-    acknowledges: bool = True
-    suspends: bool = False
-    parked: bool = False
-    event: Cause | None = None
-    then: int = 7
-
-    def __str__(self) -> str:
-        return f"row {self.row} {self.told}"
-
-
-RESOLVE = {"on_history_error": "resolve"}
-UNAVAILABLE = Cause.HISTORY_UNAVAILABLE
-
-AWAY = [
-    Away(row=13, told="suspends by default", settings={}, acknowledges=False, suspends=True),
-    Away(
-        row=13,
-        told="does not ask the resolver",
-        settings={"resolver": DUPLICATE},
-        acknowledges=False,
-        suspends=True,
-    ),
-    Away(
-        row=14, told="no resolver", settings=RESOLVE, status=Status.IN_DOUBT, parked=True, event=UNAVAILABLE
-    ),
-    Away(row=15, told="NEW", settings={**RESOLVE, "resolver": NEW}, status=Status.NEW, runs=True),
-    Away(row=15, told="DUPLICATE", settings={**RESOLVE, "resolver": DUPLICATE}, status=Status.DUPLICATE),
-    Away(
-        row=15,
-        told="IN_DOUBT",
-        settings={**RESOLVE, "resolver": IN_DOUBT},
-        status=Status.IN_DOUBT,
-        parked=True,
-    ),
-    Away(
-        row=16,
-        told="resolver away as well, suspend",
-        settings={**RESOLVE, "resolver": answering(TransientError()), "on_retry_failure": "suspend"},
-        acknowledges=False,
-        suspends=True,
-    ),
-    Away(
-        row=17,
-        told="resolver away as well, throw",
-        settings={**RESOLVE, "resolver": answering(TransientError())},
-        status=Status.IN_DOUBT,
-        parked=True,
-        event=Cause.RESOLVER_UNAVAILABLE,
-    ),
-    Away(
-        row=18,
-        told="resolver fails as well",
-        settings={**RESOLVE, "resolver": answering(KeyError("id"))},
-        status=Status.IN_DOUBT,
-        parked=True,
-        event=Cause.RESOLVER_FAILED,
-    ),
-]
-
-
-@pytest.mark.parametrize("case", AWAY, ids=str)
-def test_what_becomes_of_a_delivery_while_the_history_is_away(
-    case: Away, form: str, fragile_history: FragileHistory, tmp_path: Path
-) -> None:
-    with ExitStack() as closing:
-        bench = Bench(fragile_history.url, tmp_path, form == "asyncio", closing)
-        effects = Effects()
-        book = bench.trigger(effects, **case.settings)
-        bench.deliver(book, order("an earlier one"))
-        effects.runs.clear()
-        fragile_history.take_away()
-
-        outcome = bench.deliver(book, order())
-
-        fragile_history.give_back()
-        assert (outcome.row, outcome.status) == (case.row, case.status)
-        assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (
-            case.runs,
-            case.acknowledges,
-            case.suspends,
-        )
-        assert len(effects.runs) == case.runs
-        if case.row in {13, 14}:
-            assert isinstance(outcome.error, HistoryUnavailableError)
-        assert outcome.parked is case.parked
-        assert [one.message for one in bench.parked_locally()] == [order()] * case.parked
-        assert [event.cause for event in bench.heard] == ([] if case.event is None else [case.event])
-        assert bench.state() is None
-        assert bench.parked() == []
-
-        again = bench.deliver(book, order(delivery_count=2))
-
-        assert (again.row, again.status, again.executed) == (case.then, Status.NEW, True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class After:
-    """One line of the second table: how the service ends, and what that leaves."""
-
-    told: str
-    failure: Exception | None
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    acknowledges: bool = True
-    suspends: bool = False
-    parked: bool = False
-    event: Cause | None = None
-    entry: State | EntryOutcome | None = None
-    then: Status | None
-    then_rejected: bool = False
-
-    def __str__(self) -> str:
-        return self.told
-
-
-SUSPEND = {"on_retry_failure": "suspend"}
-ROLLED_BACK: dict[str, Any] = {"acknowledges": False}
-
-AFTER = [
-    After(told="success", failure=None, entry=OK, then=Status.DUPLICATE),
-    After(
-        told="transacted success",
-        failure=None,
-        settings={"transacted": True},
-        entry=OK,
-        then=Status.DUPLICATE,
-    ),
-    After(
-        told="plain, fatal",
-        failure=ValueError("no such customer"),
-        settings=SUSPEND,
-        parked=True,
-        event=Cause.SERVICE_FAILED,
-        entry=FAILED,
-        then=Status.DUPLICATE,
-    ),
-    After(
-        told="plain, retries used up, throw",
-        failure=TransientError(),
-        parked=True,
-        event=Cause.RETRIES_USED_UP,
-        entry=FAILED,
-        then=Status.DUPLICATE,
-    ),
-    After(
-        told="plain, retries used up, suspend",
-        failure=TransientError(),
-        settings=SUSPEND,
-        acknowledges=False,
-        suspends=True,
-        then=Status.NEW,
-    ),
-    After(
-        told="transacted, transient",
-        failure=TransientError(),
-        settings={"transacted": True},
-        then=Status.NEW,
-        **ROLLED_BACK,
-    ),
-    After(
-        told="transacted, transient, suspend",
-        failure=TransientError(),
-        settings={"transacted": True, **SUSPEND},
-        suspends=True,
-        then=Status.NEW,
-        **ROLLED_BACK,
-    ),
-    After(
-        told="transacted, fatal",
-        failure=ValueError("no such customer"),
-        settings={"transacted": True},
-        entry=FAILED,
-        then=None,
-        then_rejected=True,
-        **ROLLED_BACK,
-    ),
-    *(
-        After(
-            told=f"transacted, no history, {type(failure).__name__}",
-            failure=failure,
-            settings=off(transacted=True, resolver=NEW),
-            then=Status.NEW,
-            **ROLLED_BACK,
-        )
-        for failure in (ValueError("no such customer"), TransientError())
-    ),
-]
-
-
-@pytest.mark.parametrize("case", AFTER, ids=str)
-def test_what_the_end_of_a_service_leaves(case: After, bench: Bench) -> None:
-    effects = Effects(*filter(None, [case.failure]))
-    book = bench.trigger(effects, **case.settings)
-
-    outcome = bench.deliver(book, order(delivery_count=1))
-
-    assert (outcome.status, outcome.executed, outcome.rejected) == (Status.NEW, True, False)
-    assert (outcome.acknowledge, outcome.suspend) == (case.acknowledges, case.suspends)
-    assert outcome.error is case.failure
-    assert outcome.result == (None if case.failure else "booked")
-    assert bench.state() == case.entry
-    assert_parked(bench, outcome, ParkedKind.REJECTED if case.parked else None, order(delivery_count=1))
-    assert_told(bench, outcome, case.event, order(delivery_count=1))
-
-    again = bench.deliver(book, order(delivery_count=2))
-
-    assert (again.status, again.rejected) == (case.then, case.then_rejected)
-    assert len(effects.runs) == (2 if case.then is Status.NEW else 1)
-    assert (again.event is not None) is case.then_rejected
-
-
-def test_a_transacted_trigger_without_history_runs_until_the_count_is_passed(bench: Bench) -> None:
-    effects = Effects(*[ValueError(str(n)) for n in range(9)])
-    settings = off(transacted=True, resolver=NEW, max_delivery_count=3)
-    book = bench.trigger(effects, **settings)
-
-    outcomes = [bench.deliver(book, order(delivery_count=count)) for count in range(1, 5)]
-
-    assert [outcome.acknowledge for outcome in outcomes] == [False, False, False, True]
-    assert len(effects.runs) == 3
-    assert [event.cause for event in bench.heard] == [Cause.MAX_DELIVERY_COUNT]
-    assert [parked.kind for parked in bench.parked()] == [ParkedKind.REJECTED]

@@ -29,11 +29,6 @@ from triggers.failures import TransientError
 from triggers.testing.redis_server import RedisServer
 
 
-@pytest.fixture(params=["blocking", "asyncio"])
-def form(request: pytest.FixtureRequest) -> str:
-    return cast("str", request.param)
-
-
 @pytest.fixture
 def closing() -> Iterator[ExitStack]:
     with ExitStack() as stack:

@@ -31,7 +31,9 @@ from history.entry import (
     started,
     take_over,
 )
-from tests.unit.model import Explored, Faults, Model, Rules, Scope, ViolationError, explore
+from tests.unit.model.exploring import Explored, explore
+from tests.unit.model.moves import Model
+from tests.unit.model.world import Faults, Rules, Scope, ViolationError
 from triggers.detection import (
     Aftermath,
     Answer,
@@ -57,7 +59,7 @@ SCOPES = {
         Faults(crashes=1, redeliveries=1, repeats=1), says=(Word.NEW, Word.IN_DOUBT, Word.DUPLICATE)
     ),
     "leases and a resolver": Scope(
-        Faults(crashes=1, redeliveries=1, repeats=1, ticks=2), lease=True, says=(Word.NEW, Word.DUPLICATE)
+        Faults(crashes=1, redeliveries=1, ticks=2), lease=True, says=(Word.NEW, Word.DUPLICATE)
     ),
     "three workers": Scope(Faults(crashes=1, redeliveries=2), workers=3),
     "two uuids": Scope(Faults(crashes=1, redeliveries=1), uuids=2),
@@ -97,7 +99,7 @@ EVENTS = {
         "fail: fatal",
         "send again",
     },
-    "giving back": {"fail: transient", "recover", "a late copy of a write arrives"},
+    "giving back": {"claim: reply lost", "fail: transient", "recover", "a late copy of a write arrives"},
     "transacted": {"decide: row 9", "fail: fatal", "recover"},
     "leases": {"decide: row 12", "recover after a delay", "renew", "decide: row 10"},
     "a resolver": {"decide: row 11", "take over", "take over: too late", "settle: False"},
@@ -137,6 +139,15 @@ class Mutants:
         if entry is not None and entry.fence == fence and entry.state is State.COMPLETED:
             return (None, True) if outcome is None else (replace(entry, outcome=outcome), True)
         return settle(entry, fence=fence, outcome=outcome, now=now)
+
+    @staticmethod
+    def claim_that_meets_itself(
+        entry: Entry | None, owner: str, *, fence: Fence, now: datetime, terms: Terms
+    ) -> tuple[Entry, Claim]:
+        held = current(entry, now)
+        if held is not None:
+            return held, Claim(held, held.fence)
+        return claim(None, owner, fence=fence, now=now, terms=terms)
 
     @staticmethod
     def claim_over_a_dead_lease(
@@ -228,6 +239,9 @@ BREACHES = {
     ),
     "a completed entry can be settled otherwise": Breach(
         Rules(settle=Mutants.settle_again, afterwards=Mutants.successes_are_released), "plain", AGAIN
+    ),
+    "a claim that is sent twice is not known again": Breach(
+        Rules(claim=Mutants.claim_that_meets_itself), "plain", "stands in its own way"
     ),
     "a claim takes an entry whose lease is over": Breach(
         Rules(claim=Mutants.claim_over_a_dead_lease), "leases", AGAIN

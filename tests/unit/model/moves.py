@@ -1,26 +1,32 @@
-"""A model of workers, broker and history that is small enough to be explored whole.
+"""What may happen next in a state: the steps of the pipeline, and the faults."""
 
-The decisions are not the model's: it calls the functions of :mod:`history.entry` and
-:mod:`triggers.detection` that the stores and the pipeline run on, or a mutant of one of them. What is
-modelled is everything around them: workers that take the pipeline's steps one at a time and may stop for a
-while or for ever between any two, a broker that delivers again, a publisher that sends twice, a network that
-repeats a write late, and leases that run out.
-
-Each state is explored once, breadth first, so a :class:`ViolationError` comes with a shortest path to it.
-"""
-
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from enum import IntEnum, auto
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
-from typing import NamedTuple, TypeVar
 
-from history.entry import Claim, Entry, EntryOutcome, Fence, State, Terms, claim, renew, settle, take_over
-from history.message import Message, Uuid
+from history.entry import EntryOutcome, Fence, State, Terms
+from tests.unit.model.world import (
+    FOREVER,
+    IDLE,
+    TICK,
+    Job,
+    Move,
+    Phase,
+    Rules,
+    Scope,
+    ViolationError,
+    Worker,
+    World,
+    arranged,
+    bump,
+    clock,
+    found_of,
+    guard,
+    stepped,
+    without,
+    written,
+)
 from triggers.detection import (
-    Aftermath,
     Answer,
     Count,
     Decision,
@@ -28,125 +34,8 @@ from triggers.detection import (
     Facts,
     Found,
     HistoryUse,
-    Policy,
     Word,
-    afterwards,
-    decide,
 )
-from triggers.run import Run
-
-T = TypeVar("T")
-
-TICK = timedelta(seconds=1)
-START = datetime(2024, 5, 1, tzinfo=UTC)
-FOREVER = 1000 * TICK
-
-
-class ViolationError(AssertionError):
-    """A property does not hold; the message tells it, and the path that leads there."""
-
-
-class Phase(IntEnum):
-    """How far a worker has come with the delivery in its hands."""
-
-    IDLE = auto()
-    RECEIVED = auto()
-    CLAIMED = auto()
-    TAKING_OVER = auto()
-    READY = auto()
-    RUNNING = auto()
-    ENDED = auto()
-    PARKED = auto()
-    PARKING = auto()
-    ANSWERING = auto()
-
-
-class Job(NamedTuple):
-    """One delivery; ``again`` tells a redelivery."""
-
-    uuid: int
-    again: bool = False
-
-
-class Worker(NamedTuple):
-    """One worker. ``held`` tells whether the broker still counts the delivery as its own."""
-
-    phase: Phase = Phase.IDLE
-    job: Job = Job(0)
-    held: bool = False
-    found: Found = Found.NOTHING
-    fence: int = 0
-    ending: Ending | None = None
-    acknowledges: bool = False
-    later: bool = False
-
-
-IDLE = Worker()
-
-
-class Faults(NamedTuple):
-    """How many of each may still happen."""
-
-    crashes: int = 0
-    redeliveries: int = 0
-    repeats: int = 0
-    sends: int = 0
-    failures: int = 0
-    ticks: int = 0
-
-
-class World(NamedTuple):
-    """Everything. The last five count per uuid; ``risky`` are runs that may have had an effect."""
-
-    now: int
-    numbers: int
-    faults: Faults
-    workers: tuple[Worker, ...]
-    queue: tuple[Job, ...]
-    late: tuple[tuple[int, int, EntryOutcome | None], ...]
-    entries: tuple[Entry | None, ...]
-    effects: tuple[int, ...]
-    risky: tuple[int, ...]
-    parked: tuple[int, ...]
-    allowed: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The functions under test."""
-
-    claim: Callable[..., tuple[Entry, Claim]] = claim
-    take_over: Callable[..., tuple[Entry | None, Claim | None]] = take_over
-    settle: Callable[..., tuple[Entry | None, bool]] = settle
-    renew: Callable[..., tuple[Entry | None, bool]] = renew
-    decide: Callable[[Facts, Policy], Decision] = decide
-    afterwards: Callable[..., Aftermath] = afterwards
-
-
-@dataclass(frozen=True)
-class Scope:
-    """How much is explored.
-
-    ``says`` is what a resolver may answer; without any there is no resolver. ``patience`` is how often it
-    lets a uuid be taken over: without an end to that, there would be no end of states.
-    """
-
-    faults: Faults
-    workers: int = 2
-    uuids: int = 1
-    lease: bool = False
-    says: tuple[Word, ...] = ()
-    patience: int = 2
-    history: bool = True
-    policy: Policy = field(default_factory=Policy)
-
-
-class Move(NamedTuple):
-    """One thing that may happen next. What is no ``fault`` goes on happening when the faults stop."""
-
-    name: str
-    after: World
-    fault: bool = False
 
 
 class Model:
@@ -193,7 +82,7 @@ class Model:
             case Phase.IDLE:
                 yield from self._receive(world, place)
             case Phase.RECEIVED:
-                yield self._claim(world, place, worker)
+                yield from self._claim(world, place, worker)
             case Phase.CLAIMED:
                 yield from self._decide(world, place, worker)
             case Phase.TAKING_OVER:
@@ -218,19 +107,26 @@ class Model:
                 f"receive {job}", stepped(world._replace(queue=without(world.queue, job)), place, taken)
             )
 
-    def _claim(self, world: World, place: int, worker: Worker) -> Move:
-        uuid = worker.job.uuid
+    def _claim(self, world: World, place: int, worker: Worker) -> Iterator[Move]:
         if not self.scope.history:
-            return Move("no history", stepped(world, place, worker._replace(phase=Phase.CLAIMED)))
+            yield Move("no history", stepped(world, place, worker._replace(phase=Phase.CLAIMED)))
+            return
+        uuid, token = worker.job.uuid, worker.token or world.numbers
+        owner, before = f"owner {token}", world.entries[uuid]
         entry, answer = self.claim(
-            world.entries[uuid],
-            f"owner {world.numbers}",
-            fence=Fence(world.numbers),
-            now=clock(world),
-            terms=self.terms,
+            before, owner, fence=Fence(world.numbers), now=clock(world), terms=self.terms
         )
-        claimed = worker._replace(phase=Phase.CLAIMED, found=found_of(answer.found), fence=answer.fence)
-        return Move(f"claim: {claimed.found.name}", stepped(written(world, uuid, entry), place, claimed))
+        if before is not None and before.owner == owner and answer.found is not None:
+            raise ViolationError("a claim that is sent twice stands in its own way")
+        after = written(world, uuid, entry)
+        claimed = worker._replace(
+            phase=Phase.CLAIMED, found=found_of(answer.found), fence=answer.fence, token=0
+        )
+        yield Move(f"claim: {claimed.found.name}", stepped(after, place, claimed))
+        if world.faults.repeats and not worker.token:
+            faults = world.faults._replace(repeats=world.faults.repeats - 1)
+            after = after._replace(faults=faults, numbers=world.numbers + 1)
+            yield Move("claim: reply lost", stepped(after, place, worker._replace(token=token)), fault=True)
 
     def _decide(self, world: World, place: int, worker: Worker) -> Iterator[Move]:
         facts = Facts(
@@ -403,142 +299,3 @@ class Model:
         if faults.ticks:
             ticked = world._replace(now=world.now + 1, faults=faults._replace(ticks=faults.ticks - 1))
             yield Move("time passes", ticked, fault=True)
-
-
-@dataclass
-class Explored:
-    """What an exploration has seen."""
-
-    states: int = 0
-    transitions: int = 0
-    drained: int = 0
-    names: set[str] = field(default_factory=set[str])
-
-
-#: How many steps may lead from any state, without faults, to the end of all work.
-LONGEST_DRAIN = 500
-
-
-def explore(scope: Scope, rules: Rules | None = None) -> Explored:
-    """Visit every state of a scope.
-
-    Raises:
-        ViolationError: a property does not hold.
-    """
-    model = Model(scope, rules or Rules())
-    start = model.start()
-    parents: dict[World, tuple[World, str] | None] = {start: None}
-    seen, drains = Explored(), set[World]()
-    waiting = deque([start])
-    while waiting:
-        world = waiting.popleft()
-        try:
-            moves = list(model.moves(world))
-            drain(model, world, drains)
-        except ViolationError as violation:
-            path = " > ".join(path_to(parents, world))
-            raise ViolationError(f"{violation}\n{path}\nin {world}") from None
-        for move in moves:
-            seen.transitions += 1
-            seen.names.add(move.name)
-            if move.after not in parents:
-                parents[move.after] = (world, move.name)
-                waiting.append(move.after)
-    seen.states, seen.drained = len(parents), len(drains)
-    return seen
-
-
-def path_to(parents: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    path: list[str] = []
-    step = parents[world]
-    while step is not None:
-        world, name = step
-        path.append(name)
-        step = parents[world]
-    return path[::-1]
-
-
-def drain(model: Model, world: World, drains: set[World]) -> None:
-    """Stop all faults and let the workers go on; time passes while everybody waits for a lease."""
-    path: list[World] = []
-    world = world._replace(faults=Faults(), late=())
-    while world not in drains:
-        path.append(world)
-        if len(path) > LONGEST_DRAIN:
-            raise ViolationError("the work does not come to an end when the faults have stopped")
-        moves = [move for move in model.moves(world) if not move.fault]
-        if not moves:
-            check_end(model, world)
-            break
-        # Those who are at work go first, so that nobody waits for a worker that never gets its turn.
-        going = [move for move in moves if not move.name.startswith("receive")] or moves
-        world = going[0].after
-        if going[0].name == "recover after a delay":
-            world = world._replace(now=world.now + 1)
-    drains.update(path)
-
-
-def check_end(model: Model, world: World) -> None:
-    if world.queue or any(worker != IDLE for worker in world.workers):
-        raise ViolationError("work is left that nobody can do")
-    for uuid in range(model.scope.uuids):
-        if not world.effects[uuid] and not world.parked[uuid]:
-            raise ViolationError("a message is lost")
-
-
-def guard(before: Entry | None, after: Entry | None, fence: int) -> None:
-    """Hold one who knows an entry by ``fence`` to what that allows."""
-    if before is None or before == after:
-        return
-    if before.state is State.COMPLETED:
-        raise ViolationError("a completed entry changes")
-    if before.fence != fence:
-        raise ViolationError("a late worker changes its successor's entry")
-
-
-def clock(world: World) -> datetime:
-    return START + world.now * TICK
-
-
-@cache
-def found_of(entry: Entry | None) -> Found:
-    """Put an entry into the table's terms as the pipeline does."""
-    return Run(MESSAGE, HistoryUse.ON, found=entry).facts(Count.FIRST, Word.NONE).found
-
-
-MESSAGE = Message(body="", uuid=Uuid("u-1"))
-
-
-def written(world: World, uuid: int, entry: Entry | None) -> World:
-    """Store an entry; a new fence uses its number up, and when it was read does not matter."""
-    kept = None if entry is None else replace(entry, read_at=START)
-    numbers = world.numbers + (kept is not None and kept.fence == world.numbers)
-    entries = (*world.entries[:uuid], kept, *world.entries[uuid + 1 :])
-    return world._replace(numbers=numbers, entries=entries)
-
-
-def stepped(world: World, place: int, worker: Worker) -> World:
-    return arranged(world._replace(workers=(*world.workers[:place], worker, *world.workers[place + 1 :])))
-
-
-def arranged(world: World) -> World:
-    """Order what has no order, so that equal worlds are equal."""
-    return world._replace(
-        workers=tuple(sorted(world.workers, key=order_of)),
-        queue=tuple(sorted(world.queue)),
-        late=tuple(sorted(world.late, key=order_of)),
-    )
-
-
-@cache
-def order_of(thing: object) -> str:
-    return repr(thing)
-
-
-def without(things: tuple[T, ...], thing: T) -> tuple[T, ...]:
-    place = things.index(thing)
-    return things[:place] + things[place + 1 :]
-
-
-def bump(counts: tuple[int, ...], uuid: int, by: int = 1) -> tuple[int, ...]:
-    return (*counts[:uuid], counts[uuid] + by, *counts[uuid + 1 :])

@@ -1,0 +1,246 @@
+"""The decision table of the design and of the documentation, read line by line as conditions and verdicts.
+
+``decision_table.md`` is the design's table, word for word.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+from triggers.detection import (
+    Answer,
+    Count,
+    Decision,
+    Ending,
+    Facts,
+    FailurePolicy,
+    Found,
+    HistoryErrorPolicy,
+    HistoryUse,
+    InDoubtPolicy,
+    Policy,
+    Status,
+    Word,
+    decide,
+)
+from triggers.table_text import render
+
+DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8")
+
+#: What the design says below its table, as lines of it: "detect_duplicates=False runs the service on every
+#: delivery", and "a plain trigger's failed entry is a duplicate".
+SENTENCES = """
+| 0 | any | any, `detect_duplicates=False` | not consulted | not called | NEW | yes | acknowledge | - |
+| 8 | any | on | COMPLETED failed, `transacted=False` | not called | DUPLICATE | no | acknowledge | no |
+"""
+
+TABLES = {"design": SENTENCES + DESIGN, "documentation": render()}
+
+#: Lines that are tried before the others, in this order; of the others exactly one fits.
+FIRST_TRIED = (1, 0, 19)
+
+COUNTS = {count.value: {count} for count in Count} | {"any": set(Count)}
+CALLED = "NEW / DUPLICATE / IN_DOUBT"
+STATUSES = {"NEW": Status.NEW, "DUPLICATE": Status.DUPLICATE, "IN_DOUBT": Status.IN_DOUBT}
+UNDECIDED = {"rejected", "undecided", "in progress"}
+
+POLICIES = [
+    Policy(
+        detect_duplicates=detects,
+        transacted=transacted,
+        in_doubt=in_doubt,
+        on_retry_failure=on_retry_failure,
+        on_history_error=on_history_error,
+    )
+    for detects, transacted, in_doubt, on_retry_failure, on_history_error in product(
+        (True, False),
+        (True, False),
+        get_args(InDoubtPolicy),
+        get_args(FailurePolicy),
+        get_args(HistoryErrorPolicy),
+    )
+]
+
+
+@dataclass(frozen=True)
+class World:
+    """One combination. ``says`` is what the resolver would say if it were asked; NONE: there is none."""
+
+    count: Count
+    identified: bool
+    history: HistoryUse
+    found: Found
+    says: Word
+    policy: Policy
+
+    def facts(self, word: Word) -> Facts:
+        return Facts(
+            count=self.count,
+            identified=self.identified,
+            history=self.history,
+            found=self.found,
+            word=word,
+        )
+
+
+def worlds() -> Iterator[World]:
+    sayings = [word for word in Word if word is not Word.NOT_ASKED]
+    for count, identified, use, says, policy in product(Count, (True, False), HistoryUse, sayings, POLICIES):
+        for found in Found if use is HistoryUse.ON else [Found.NOTHING]:
+            yield World(count, identified, use, found, says, policy)
+
+
+def judged(world: World) -> tuple[Decision, bool]:
+    """Decide as the pipeline does; tell as well whether the resolver was asked."""
+    unasked = Word.NONE if world.says is Word.NONE else Word.NOT_ASKED
+    decision = decide(world.facts(unasked), world.policy)
+    if decision.ask:
+        return decide(world.facts(world.says), world.policy), True
+    return decision, False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the first table, as it is written."""
+
+    number: int
+    count: str
+    history: str
+    found: str
+    resolver: str
+    status: str
+    runs: str
+    answer: str
+    event: str
+
+    def fits(self, world: World) -> bool:
+        return self.situation_fits(world) and self.resolver_fits(world)
+
+    def situation_fits(self, world: World) -> bool:
+        return (
+            world.count in COUNTS[self.count]
+            and self.history_fits(world)
+            and self.found_fits(world)
+            and ("detect_duplicates=False" not in self.history or not world.policy.detect_duplicates)
+        )
+
+    def history_fits(self, world: World) -> bool:
+        word = self.history.partition(",")[0]
+        return word == "any" or (word == "off") is (world.history is HistoryUse.OFF)
+
+    def found_fits(self, world: World) -> bool:
+        cell, policy = self.found, world.policy
+        if cell in {"-", "not consulted"}:
+            return True
+        if cell.startswith("message has neither"):
+            return not world.identified
+        if cell.startswith("unreachable"):
+            return world.history is HistoryUse.UNREACHABLE and f'"{policy.on_history_error}"' in cell
+        if world.history is not HistoryUse.ON or not cell.startswith(world.found.value):
+            return False
+        return "transacted" not in cell or ("transacted=False" not in cell) is policy.transacted
+
+    def resolver_fits(self, world: World) -> bool:
+        match self.resolver.partition(",")[0]:
+            case "not called":
+                return True
+            case "none":
+                return world.says is Word.NONE
+            case "raises transient":
+                return world.says is Word.TRANSIENT and f'"{world.policy.on_retry_failure}"' in self.resolver
+            case "raises anything else":
+                return world.says is Word.BROKEN
+            case _:
+                return world.says.value in self.resolver.split(" / ")
+
+    def expected(self, world: World) -> dict[str, object]:
+        assert self.status in STATUSES or self.status in UNDECIDED or self.status == "as resolver"
+        told = world.says.value if self.status == "as resolver" else self.status
+        status = STATUSES.get(told)
+        in_doubt = status is Status.IN_DOUBT
+        return {
+            "row": self.number,
+            "status": status,
+            "rejected": self.status == "rejected",
+            "runs": self.runs == "yes"
+            or (self.runs == "only NEW" and status is Status.NEW)
+            or (in_doubt and world.policy.in_doubt == "execute"),
+            "answer": answer_of(self.answer),
+            # In row 15 the answer is silent about it; in_doubt="park" holds there as everywhere.
+            "park": world.policy.in_doubt == "park" if in_doubt else ", park" in self.answer,
+            "suspend": "suspend" in self.answer,
+            "event": self.event == "yes",
+        }
+
+
+def answer_of(cell: str) -> Answer:
+    if "after a delay" in cell:
+        return Answer.RECOVER_LATER
+    return Answer.RECOVER if cell.startswith("recover") else Answer.ACKNOWLEDGE
+
+
+def cells_of(text: str, columns: int) -> list[list[str]]:
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line]
+    return [row for row in rows if len(row) == columns and not row[0].startswith(("#", "trigger", "--"))]
+
+
+@cache
+def lines_of(table: str) -> Sequence[Line]:
+    return [Line(int(number), *cells) for number, *cells in cells_of(TABLES[table], 9)]
+
+
+def line_for(world: World, lines: Sequence[Line]) -> Line:
+    """Return the one line that is for this combination."""
+    needed = [line for line in lines if line.count == "resolver needed"]
+    others = [line for line in lines if line not in needed]
+    asks = any(line.resolver == CALLED and line.situation_fits(world) for line in others)
+    fitting = [line for line in others if line.fits(world)]
+    fitting += [line for line in needed if asks and line.resolver_fits(world)]
+    for number in FIRST_TRIED:
+        for line in fitting:
+            if line.number == number:
+                return line
+    assert len(fitting) == 1, f"{world} is in lines {[line.number for line in fitting]}"
+    return fitting[0]
+
+
+@dataclass(frozen=True)
+class AfterLine:
+    """One line of the second table, as it is written."""
+
+    trigger: str
+    outcome: str
+    entry: str
+    answer: str
+    next: str
+
+    def fits(self, ending: Ending, policy: Policy, *, history: bool) -> bool:
+        kind = self.trigger.partition(",")[0]
+        if kind != "any" and (kind == "transacted") is not policy.transacted:
+            return False
+        # A plain trigger without a history does the same, but for the entry.
+        if policy.transacted and ending is not Ending.SUCCESS and ("no history" in self.trigger) is history:
+            return False
+        return any(self.part_fits(part, ending, policy) for part in self.parts())
+
+    def parts(self) -> Sequence[str]:
+        return self.outcome.replace(", or ", " or ").split(" or ")
+
+    def part_fits(self, part: str, ending: Ending, policy: Policy) -> bool:
+        if '"' in part and f'"{policy.on_retry_failure}"' not in part:
+            return False
+        names = {Ending.SUCCESS: "success", Ending.FATAL: "fatal", Ending.TRANSIENT: "transient"}
+        return part.startswith(names[ending]) or (
+            ending is Ending.TRANSIENT and part.startswith("retries used up")
+        )
+
+
+def after_line_for(lines: Sequence[AfterLine], ending: Ending, policy: Policy, *, history: bool) -> AfterLine:
+    fitting = [line for line in lines if line.fits(ending, policy, history=history)]
+    # The rendered table has lines of its own for transacted triggers that suspend, before the general ones.
+    special = [line for line in fitting if '"suspend"' in line.outcome]
+    assert len(special or fitting) == 1, (ending, policy, history, fitting)
+    return (special or fitting)[0]
