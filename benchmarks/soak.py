@@ -8,7 +8,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from benchmarks.soak_effects import TableEffects
 from benchmarks.soak_fleet import Fleet
 from benchmarks.soak_service import NAME
 from history.bridge import drive
@@ -28,6 +30,7 @@ from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
 from triggers.providers.opening import open_provider
+from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 from triggers.upkeep import close_settled
 
@@ -70,7 +73,10 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """One soak on a Redis server, with its files in ``folder``; ``history`` defaults to the same server."""
+    """One soak on a Redis server, with its files in ``folder``; ``history`` defaults to the same server.
+
+    ``atomic`` services have their effects in the history, which must be in SQL; nothing may be In Doubt then.
+    """
 
     folder: Path
     redis_url: str
@@ -79,6 +85,7 @@ class Soak:
     kills: int = 20
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(2**32))
     history: str | None = None
+    atomic: bool = False
 
     def run(self, show: Callable[[int, int], None] = lambda _effects, _kills: None) -> Report:
         """Send, consume and kill, and account for every message.
@@ -88,7 +95,9 @@ class Soak:
         """
         begun, chance = time.monotonic(), random.Random(self.seed)  # noqa: S311  (to be repeated by its seed)
         sent = self._send(chance)
+        effects = TableEffects(self.history or "") if self.atomic else None
         fleet = Fleet(
+            atomic=effects,
             folder=self.folder,
             provider=self.redis_url + FAST,
             history=self.history or self.redis_url,
@@ -98,12 +107,14 @@ class Soak:
             self._kill_at_random(fleet, chance, show)
             failed = fleet.drain()
         lines = fleet.effects.lines()
+        if effects is not None:
+            effects.close()
         return Report(
             seed=self.seed,
             kills=fleet.kills,
             seconds=time.monotonic() - begun,
             fates=(fates := self._judge(sent, lines)),
-            mistakes=tuple(_mistakes(lines, fates, failed)),
+            mistakes=tuple(_mistakes(lines, fates, failed, atomic=self.atomic)),
         )
 
     def _send(self, chance: random.Random) -> Sequence[_Sent]:
@@ -124,7 +135,7 @@ class Soak:
         effects, changed = 0, time.monotonic()
         with cast("Any", redis.Redis).from_url(self.redis_url) as client:
             while due or not _is_drained(client):
-                seen = fleet.count_effects()
+                seen = fleet.effects.count()
                 if seen != effects:
                     effects, changed = seen, time.monotonic()
                 elif time.monotonic() - changed > PATIENCE:
@@ -170,12 +181,17 @@ def _completed(store: HistoryStore, uuids: Sequence[str]) -> set[str]:
     }
 
 
-def _mistakes(lines: Sequence[tuple[str, ...]], fates: Counter[Fate], failed: Sequence[str]) -> Iterator[str]:
+def _mistakes(
+    lines: Sequence[tuple[str, ...]], fates: Counter[Fate], failed: Sequence[str], *, atomic: bool
+) -> Iterator[str]:
     twice = [uuid for uuid, times in Counter(words[0] for words in lines).items() if times > 1]
     if twice:
         yield f"{len(twice)} uuids had more than one effect, such as {twice[:5]}"
     if fates[Fate.LOST]:
         yield f"{fates[Fate.LOST]} messages are lost"
+    in_doubt = fates[Fate.PARKED_WITH_EFFECT] + fates[Fate.PARKED_WITHOUT_EFFECT]
+    if atomic and in_doubt:
+        yield f"{in_doubt} messages of an atomic trigger are In Doubt"
     yield from failed
 
 
@@ -192,6 +208,7 @@ def main(
     kills: int = typer.Option(20, min=0, help="How many of them to kill, at random moments."),
     seed: int | None = typer.Option(None, help="Repeats another run's choices."),
     history: str | None = typer.Option(None, help="A history elsewhere: sqlite:///..., postgresql://..."),
+    atomic: bool = typer.Option(False, help="Effects and history in one transaction of PostgreSQL."),  # noqa: FBT001, FBT003
 ) -> None:
     """Kill consumers at random, and account for every message."""
     console = Console()
@@ -199,6 +216,7 @@ def main(
     with (
         tempfile.TemporaryDirectory(prefix="doubtless-soak-", ignore_cleanup_errors=True) as folder,
         RedisServer(Path(folder), appendfsync="everysec") as server,
+        _database(atomic=atomic and history is None) as database,
         Progress(*bar, console=console) as progress,
     ):
         options: dict[str, Any] = {} if seed is None else {"seed": seed}
@@ -208,7 +226,8 @@ def main(
             messages=messages,
             processes=processes,
             kills=kills,
-            history=history,
+            history=history or database,
+            atomic=atomic,
             **options,
         )
         console.print(f"seed {soak.seed}")
@@ -220,6 +239,19 @@ def main(
     for mistake in report.mistakes:
         console.print(f"[red]{mistake}")
     sys.exit(1 if report.mistakes else 0)
+
+
+@contextmanager
+def _database(*, atomic: bool) -> Generator[str | None]:
+    """Start a PostgreSQL where the soak is atomic and was given none; its user cannot reach our folders."""
+    if not atomic:
+        yield None
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="doubtless-soak-", ignore_cleanup_errors=True) as folder,
+        PostgresServer(Path(folder)) as server,
+    ):
+        yield server.url
 
 
 def _table(report: Report, messages: int) -> Table:

@@ -5,11 +5,13 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
+from benchmarks.soak_effects import TableEffects
 from benchmarks.soak_service import EFFECTS
 from triggers.testing.ledger import Ledger
 
@@ -19,25 +21,38 @@ DRAIN_PATIENCE = 30.0
 _ROOT = Path(__file__).parents[1]
 
 
+class Effects(Protocol):
+    """What the services leave behind: uuid, JMSMessageID and process of each effect."""
+
+    def count(self) -> int:
+        """Count them."""
+        ...
+
+    def lines(self) -> Sequence[tuple[str, ...]]:
+        """Return them."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """So many processes, running while it is entered."""
+    """So many processes, running while it is entered; in an ``atomic`` soak they share a table of effects."""
 
     folder: Path
     provider: str
     history: str
     processes: int
+    atomic: TableEffects | None = None
     kills: int = 0
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     @property
-    def effects(self) -> Ledger:
+    def effects(self) -> Effects:
         """Where the services leave their effects."""
-        return Ledger(self.folder / "effects")
+        return self.atomic or self._ledger
 
-    def count_effects(self) -> int:
-        """Count the effects so far."""
-        return len(self.effects.lines())
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.folder / "effects")
 
     def kill_one(self, chance: random.Random) -> None:
         """Kill a process that has begun to work, if there is one, and start another in its place."""
@@ -81,9 +96,10 @@ class Fleet:
         return (self.folder / "consumers.log").read_text(errors="replace")[-3000:]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "benchmarks.soak_service", self.provider, self.history]
+        module = "benchmarks.soak_service" if self.atomic is None else "benchmarks.soak_atomic_service"
+        words = [sys.executable, "-m", module, self.provider, self.history]
         # What cannot be parked on a server goes into a file of ours, and not of whoever runs this.
-        ours = {EFFECTS: str(self.effects.file), "XDG_STATE_HOME": str(self.folder / "state")}
+        ours = {EFFECTS: str(self._ledger.file), "XDG_STATE_HOME": str(self.folder / "state")}
         with (self.folder / "consumers.log").open("ab") as log:
             return subprocess.Popen(words, cwd=_ROOT, env={**os.environ, **ours}, stdout=log, stderr=log)
 

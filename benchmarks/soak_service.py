@@ -26,12 +26,13 @@ LONGEST_MOMENT = 0.004
 @trigger(NAME, name=NAME, concurrency=4)
 def work(message: Message, delivery: Delivery) -> None:
     """Have an effect that would show if it happened twice."""
-    _linger()
+    linger()
     Ledger(Path(os.environ[EFFECTS])).note(delivery.uuid or "", message.message_id or "", str(os.getpid()))
-    _linger()
+    linger()
 
 
-def _linger() -> None:
+def linger() -> None:
+    """Give whoever kills processes a moment to do so."""
     time.sleep(random.uniform(0, LONGEST_MOMENT))  # noqa: S311  (no secret)
 
 

@@ -46,3 +46,7 @@ class HistoryUnavailableError(UnavailableError):
 
     def __init__(self, doing: str) -> None:
         super().__init__("the document history", doing)
+
+
+class TransactionConflictError(HistoryUnavailableError):
+    """The database rolled a transaction back in favour of another one; it may simply be tried again."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from history.control import Control
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -22,6 +23,9 @@ from history.entry import (
     started,
     take_over,
 )
+from history.joining import Joining
+from history.memory_control import MemoryControl
+from history.memory_joining import MemoryJoining
 from history.parking import Parked, Parking
 from history.store import BatchOwner, HistoryStats, HistoryStore, Owner, Page, ScannedEntry, SingleVerbs
 
@@ -70,11 +74,29 @@ class MemoryHistory(SingleVerbs):
         self._fence = 0
         self._namespaces: dict[str, _Namespace] = {}
         self._parking = MemoryParking()
+        self._control = MemoryControl(clock)
+        self._joining = MemoryJoining(
+            lock=self._lock,
+            clock=clock,
+            next_number=self._next_fence,
+            read=lambda trigger, uuid: self._namespace(trigger).read(digest(uuid), self._clock()),
+            write=lambda trigger, uuid, entry: self._namespace(trigger).write(digest(uuid), entry),
+        )
 
     @property
     def parking(self) -> Parking:
         """The parking lot in the same memory."""
         return self._parking
+
+    @property
+    def control(self) -> Control:
+        """Orders, states and statistics in the same memory."""
+        return self._control
+
+    @property
+    def joining(self) -> Joining:
+        """The joins in the same memory."""
+        return self._joining
 
     def for_asyncio(self) -> HistoryStore:
         """Return itself: nothing here waits."""

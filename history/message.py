@@ -43,6 +43,7 @@ HEADER_FIELDS: Mapping[str, str] = MappingProxyType(
         "JMSPriority": "priority",
         "JMSTimestamp": "timestamp",
         "JMSExpiration": "expiration",
+        "JMSDeliveryTime": "delivery_time",
         "JMSXGroupID": "group_id",
         "JMSXGroupSeq": "group_sequence",
         "uuid": "uuid",
@@ -61,7 +62,8 @@ class Message(BaseModel):
 
     ``body`` is bytes, text, or a JSON value. ``delivery_count`` is JMSXDeliveryCount: 1 for a first delivery,
     more for a redelivery, -1 for undefined; 0, other negatives and anything that is no integer are refused.
-    ``timestamp`` and ``expiration`` are aware datetimes; no expiration is None.
+    ``timestamp``, ``expiration`` and ``delivery_time`` are aware datetimes; no expiration is None. A message
+    whose delivery time (JMS 2.0) is ahead is delivered then, and not before.
 
     Raises:
         pydantic.ValidationError: naming the field that is wrong, and the remedy.
@@ -82,6 +84,7 @@ class Message(BaseModel):
     priority: int = Field(default=4, ge=0, le=9)
     timestamp: AwareDatetime | None = None
     expiration: AwareDatetime | None = None
+    delivery_time: AwareDatetime | None = None
     group_id: str | None = None
     group_sequence: int | None = None
     properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
@@ -129,8 +132,9 @@ class Message(BaseModel):
     def from_headers(cls, headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Self:
         """Make a message from JMS header names; every other name becomes a property.
 
-        Numbers may be text, as they are on text protocols. JMSTimestamp and JMSExpiration are milliseconds
-        since 1970 (an expiration of 0 means never); JMSDeliveryMode is 1, 2, or its constant's name.
+        Numbers may be text, as they are on text protocols. JMSTimestamp, JMSExpiration and JMSDeliveryTime
+        are milliseconds since 1970 (0 in the last two means none); JMSDeliveryMode is 1, 2, or the name of
+        its constant.
 
         Raises:
             pydantic.ValidationError: as the constructor.
@@ -209,7 +213,7 @@ def _read_header(name: str, value: Any) -> Any:
     match name:
         case "JMSXDeliveryCount" | "JMSPriority" | "JMSXGroupSeq":
             return int(value) if isinstance(value, str) and _is_integer(value) else value
-        case "JMSTimestamp" | "JMSExpiration":
+        case "JMSTimestamp" | "JMSExpiration" | "JMSDeliveryTime":
             return _read_instant(name, value)
         case "JMSDeliveryMode":
             return _read_delivery_mode(value)
@@ -226,7 +230,7 @@ def _read_instant(name: str, value: Any) -> Any:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         return value
-    if name == "JMSExpiration" and value == 0:
+    if name != "JMSTimestamp" and value == 0:
         return None
     try:
         return _EPOCH + timedelta(milliseconds=value)

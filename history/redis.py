@@ -14,10 +14,15 @@ from typing import Any, Self
 
 import redis
 
+from history.control import Control
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, digest
 from history.errors import ConfigurationError
+from history.joining import Joining
 from history.parking import Parking
 from history.redis_client import TRIGGERS_KEY, RedisClient
+from history.redis_control import RedisControl
+from history.redis_errors import NotPermittedError
+from history.redis_joining import RedisJoining
 from history.redis_parking import RedisParking
 from history.redis_replies import CODES, in_one_round, read_claim, read_entry, rounds
 from history.redis_scripts import Scripts
@@ -49,17 +54,20 @@ class RedisHistory(SingleVerbs):
     """A document history in Redis 6.2 or later, blocking or asyncio.
 
     Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
-    whose own retries are switched off. At its first use it refuses a server that may silently forget. It
-    remembers the epoch of the data it wrote into, and says so, once, at level CRITICAL, when a flushed or
-    another server answers instead.
+    whose own retries are switched off. While the server does not answer, calls fail at once, unless
+    ``circuit`` is false, or ``?circuit=off`` stands in the URL. At its first use it refuses a server that may
+    silently forget. It remembers the epoch of the data it wrote into, and says so, once, at level CRITICAL,
+    when a flushed or another server answers instead.
 
     Guarantee: in doubt; fenced, where the effect's target checks the fence. An asynchronous replica that
     takes over may have lost the last entries.
     """
 
-    def __init__(self, client: Any) -> None:
-        self._redis = client if isinstance(client, RedisClient) else RedisClient(client)
+    def __init__(self, client: Any, *, circuit: bool = True) -> None:
+        self._redis = client if isinstance(client, RedisClient) else RedisClient(client, circuit=circuit)
         self._parking = RedisParking(self._redis)
+        self._control = RedisControl(self._redis)
+        self._joining = RedisJoining(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -75,6 +83,16 @@ class RedisHistory(SingleVerbs):
         """The parking lot in the same Redis."""
         return self._parking
 
+    @property
+    def control(self) -> Control:
+        """Orders, states and statistics in the same Redis."""
+        return self._control
+
+    @property
+    def joining(self) -> Joining:
+        """The joins in the same Redis."""
+        return self._joining
+
     def for_asyncio(self) -> HistoryStore:
         """Return the same history through redis.asyncio."""
         return self if self._redis.is_asyncio else RedisHistory(self._redis.for_asyncio())
@@ -87,7 +105,7 @@ class RedisHistory(SingleVerbs):
         """
         try:
             servers = await self._servers()
-        except redis.ResponseError as error:
+        except (redis.ResponseError, NotPermittedError) as error:
             return [f"could not ask Redis for its settings ({error}): make sure that it never evicts"]
         for info in servers:
             policy = info.get("maxmemory_policy", "noeviction")
@@ -112,7 +130,7 @@ class RedisHistory(SingleVerbs):
         client = self._redis.client
         try:
             found = await self._redis.call("checking", lambda: client.config_get("save"))
-        except redis.ResponseError:
+        except (redis.ResponseError, NotPermittedError):
             return True  # a hosted Redis that does not tell
         return bool(found.get("save"))
 

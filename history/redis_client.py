@@ -1,26 +1,19 @@
 """One Redis client for the blocking and the asyncio form of everything that lives in Redis."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote
 
 import redis
 import redis.asyncio
-import redis.asyncio.retry
-import redis.retry
-from redis.backoff import NoBackoff
-from redis.exceptions import (
-    BusyLoadingError,
-    ClusterError,
-    MasterDownError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    TryAgainError,
-)
 
 from history.bridge import settled
+from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
+from history.redis_errors import Kind, configuration_error, sort
+from history.redis_probe import answers, stranger_at
+from history.redis_urls import open_client, split_circuit
 from history.redis_wires import Wires
 
 T = TypeVar("T")
@@ -30,18 +23,6 @@ TIMEOUT = 5.0
 
 #: The names of all triggers with something in this Redis.
 TRIGGERS_KEY = "doubtless:triggers"
-
-#: What redis-py raises when the server cannot answer now but may answer later.
-AWAY = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    ClusterError,
-    MasterDownError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    TryAgainError,
-)
 
 
 def keys_of(trigger: str, *names: str) -> list[str]:
@@ -57,11 +38,14 @@ class RedisClient:
     own first write for somebody else's. Here a lost connection is opened again once, and only for calls that
     may be sent twice; everything the history writes may.
 
+    While the server does not answer, calls fail at once (see :mod:`history.circuit`), unless ``circuit`` is
+    false. A cluster has no circuit: that one node is away says nothing of the others.
+
     Raises:
         ConfigurationError: the client decodes replies, but what is stored is bytes that are no text.
     """
 
-    def __init__(self, client: Any, url: str | None = None) -> None:
+    def __init__(self, client: Any, url: str | None = None, *, circuit: bool = True) -> None:
         if client.get_encoder().decode_responses:
             raise ConfigurationError(
                 "history", "its Redis client is one with decode_responses=True", "leave that out"
@@ -70,13 +54,21 @@ class RedisClient:
         self.url = url
         self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
         self.is_cluster = isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster)
+        pool = None if self.is_cluster else client.connection_pool
         #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
-        self.wires = None if self.is_cluster else Wires(client.connection_pool, waits=self.is_asyncio)
+        self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
+        self.circuit = Circuit(
+            f"Redis at {_address_of(pool)}",
+            partial(answers, pool, waits=self.is_asyncio),
+            enabled=circuit and pool is not None,
+        )
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False) -> "RedisClient":
-        """Make a client for ``url``; nothing is connected yet."""
-        return cls(_connect(url, asyncio=asyncio), url)
+        """Make a client for ``url``, which may say ``?circuit=off``; nothing is connected yet."""
+        redis_url, circuit = split_circuit(url)
+        client = open_client(redis_url, setting="history", asyncio=asyncio, connect=TIMEOUT, answer=TIMEOUT)
+        return cls(client, url, circuit=circuit)
 
     def for_asyncio(self) -> "RedisClient":
         """Return a client of the same server for asyncio."""
@@ -92,41 +84,56 @@ class RedisClient:
         """Run one command that may be sent twice; open a lost connection once.
 
         Raises:
-            HistoryUnavailableError: the server is away.
+            HistoryUnavailableError: the server is away, or cannot do it at present.
+            ConfigurationError: it never will, as it is set.
+            redis.ResponseError: it says anything else.
         """
+        if self.circuit.is_open:
+            self.circuit.refuse(doing)
         try:
             return await settled(command())
-        except AWAY as error:
+        except redis.RedisError as error:
             return await self.call_again(doing, command, error)
 
     async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
-        """Run a command once more, if ``error`` says that only its connection was lost.
-
-        Raises:
-            HistoryUnavailableError: the server is away.
-        """
-        if isinstance(error, BusyLoadingError) or not isinstance(error, redis.ConnectionError):
-            raise HistoryUnavailableError(doing) from error
+        """Run a command again if ``error`` says that only its connection was lost; raises as :meth:`call`."""
+        if sort(error) is not Kind.UNANSWERED or not isinstance(error, redis.ConnectionError):
+            self._give_up(error, doing)
         try:
             return await settled(command())
-        except AWAY as again:
-            raise HistoryUnavailableError(doing) from again
+        except redis.RedisError as again:
+            self._give_up(again, doing)
+
+    def _give_up(self, error: Exception, doing: str) -> NoReturn:
+        """Raise what an error of redis-py means; fail fast from now on if it means that nobody answers."""
+        match sort(error):
+            case Kind.UNANSWERED:
+                pool = None if self.is_cluster else self.client.connection_pool
+                if pool is not None and (found := stranger_at(pool, error, setting="history")):
+                    raise found from error
+                self.circuit.open(error, sure=_failed_to_connect(error))
+                raise HistoryUnavailableError(doing) from error
+            case Kind.NOT_NOW:
+                raise HistoryUnavailableError(f"{doing} ({error})") from error
+            case Kind.NEVER:
+                raise configuration_error(error, doing, setting="history") from error
+            case Kind.OTHER:
+                raise error
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and end the circuit's probing."""
+        self.circuit.close()
         if self.wires is not None:
             await self.wires.close()
         close = self.client.aclose if self.is_asyncio else self.client.close
         await settled(cast("Callable[[], Awaitable[None] | None]", close)())
 
 
-def _connect(url: str, *, asyncio: bool) -> Any:
-    # As Any, because redis-py leaves the keywords of from_url untyped.
-    kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
-    retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
-    try:
-        return kind.from_url(
-            url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, retry=retry(NoBackoff(), 0)
-        )
-    except ValueError as error:
-        raise ConfigurationError("history", str(error), "use redis://host:6379/0") from error
+def _failed_to_connect(error: Exception) -> bool:
+    """Tell a server that is not there, because no line holds or is made, from one that may just be slow."""
+    return isinstance(error, redis.ConnectionError) or "Timeout connecting" in str(error)
+
+
+def _address_of(pool: Any) -> str:
+    told: dict[str, Any] = {} if pool is None else pool.connection_kwargs
+    return str(told.get("path") or f"{told.get('host', 'an address of its own')}:{told.get('port', '')}")

@@ -8,10 +8,10 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Any
 
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, RedisError
 
 from history.bridge import settled
-from history.redis_client import AWAY, RedisClient, keys_of
+from history.redis_client import RedisClient, keys_of
 from history.redis_wires import packed
 
 _INCLUDE = re.compile(r"^ *--include (\w+)$", re.MULTILINE)
@@ -38,8 +38,11 @@ class Scripts:
         """Run a script by its digest; send it whole where Redis lacks it.
 
         Raises:
-            HistoryUnavailableError: the server is away.
+            HistoryUnavailableError: the server is away, or cannot do it at present.
+            ConfigurationError: it never will, as it is set.
         """
+        if self._client.circuit.is_open:
+            self._client.circuit.refuse(name)
         script = self._scripts.get(name) or self._bind(name)
         wires = self._client.wires
         try:
@@ -48,7 +51,7 @@ class Scripts:
             return await wires.ask(b"*%d\r\n%b%b" % (4 + len(words), script.call, packed(words)))
         except NoScriptError:
             return await self._client.call(name, lambda: self._execute("EVAL", script.text, words))
-        except AWAY as error:
+        except RedisError as error:
             return await self._client.call_again(
                 name, lambda: self._execute("EVAL", script.text, words), error
             )

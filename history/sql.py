@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -10,6 +11,7 @@ from typing import TypeVar
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from history.control import Control
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
     Claim,
@@ -20,9 +22,11 @@ from history.entry import (
     digest,
 )
 from history.errors import ConfigurationError
+from history.joining import Joining
 from history.parking import Parking
 from history.sql_check import warnings_about
 from history.sql_claims import Claiming, EntryRow, answers, entry_of, look_up
+from history.sql_control import SqlControl, place_of
 from history.sql_dialects import Dialect
 from history.sql_engine import (
     AnyConnection,
@@ -33,10 +37,14 @@ from history.sql_engine import (
     in_memory,
     open_engine,
     refuse_other_drivers,
+    split_circuit,
 )
+from history.sql_joining import SqlJoining
 from history.sql_parking import SqlParking
+from history.sql_probe import circuit_for
 from history.sql_settlements import settle_batch, settle_entries
 from history.sql_statements import FORGET, PURGE, PURGE_BATCHES, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
+from history.sql_transaction import SqlTransaction, guard, open_transaction
 from history.store import BatchOwner, HistoryStats, Owner, Page, ScannedEntry, SingleVerbs, milliseconds
 from history.tables import PreparedLine
 
@@ -52,7 +60,9 @@ class SqlHistory(SingleVerbs):
     ``engine`` is a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg; the
     history uses its connections in autocommit. ``owned`` says whether :meth:`close` disposes of it. A SQLite
     engine of your own decides about ``timeout`` and ``PRAGMA synchronous``: below FULL, a power cut can undo
-    the last completions, and those messages run again. To PgBouncer, :meth:`from_url` needs session pooling.
+    the last completions, and those messages run again. While PostgreSQL does not answer, calls fail at once,
+    unless ``circuit`` is false, or ``?circuit=off`` stands in the URL. To PgBouncer, :meth:`from_url` needs
+    session pooling.
 
     Safe to share between threads; one over an asyncio engine belongs to one event loop.
 
@@ -63,11 +73,13 @@ class SqlHistory(SingleVerbs):
     on the connection that :meth:`joined` was given: history entry and effects share one SQL transaction.
     """
 
-    def __init__(self, engine: AnyEngine, *, owned: bool = False) -> None:
+    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
         refuse_other_drivers(engine)
         self._engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._line = PreparedLine(OwnLine(own, disposable=owned))
+        self._circuit = circuit
+        self._line = PreparedLine(OwnLine(own, owned, circuit_for(own, enabled=circuit)))
+        self._joining = SqlJoining(self._line)
 
     @classmethod
     def from_url(cls, url: str | URL) -> "SqlHistory":
@@ -76,7 +88,8 @@ class SqlHistory(SingleVerbs):
         Raises:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
-        return cls(open_engine(url, asyncio=False), owned=True)
+        rest, circuit = split_circuit(url)
+        return cls(open_engine(rest, asyncio=False), owned=True, circuit=circuit)
 
     def for_asyncio(self) -> "SqlHistory":
         """Return the same database through an asyncio engine of its own; itself, if it has one.
@@ -88,7 +101,8 @@ class SqlHistory(SingleVerbs):
             return self
         if self._line.dialect is Dialect.SQLITE and in_memory(self._engine.url):
             raise ConfigurationError("history", "SQLite in memory has one client", "use memory:// or a file")
-        return SqlHistory(open_engine(self._engine.url, asyncio=True), owned=True)
+        engine = open_engine(self._engine.url, asyncio=True)
+        return SqlHistory(engine, owned=True, circuit=self._circuit)
 
     def joined(self, connection: AnyConnection) -> "SqlHistory":
         """Return a view of this history inside the transaction that ``connection`` has open.
@@ -100,10 +114,35 @@ class SqlHistory(SingleVerbs):
         view._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
         return view
 
+    async def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]:
+        """Return a transaction for one service's effects and their entries, to be entered.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer.
+            ConfigurationError: this is a view inside somebody's transaction.
+        """
+        line = await self._line.prepare()
+        if line is None:
+            raise ConfigurationError(
+                "history", "it is in a transaction already", "give the trigger the history itself"
+            )
+        guard(line.engine)
+        return open_transaction(line, self)
+
     @property
     def parking(self) -> Parking:
         """The parking lot in the same database."""
         return SqlParking(self._line)
+
+    @property
+    def joining(self) -> Joining:
+        """The joins in the same database."""
+        return self._joining
+
+    @property
+    def control(self) -> Control:
+        """Orders, states and statistics in the same database."""
+        return SqlControl(self._line, place_of(self._engine.url))
 
     async def check(self) -> Sequence[str]:
         """Create the tables if need be, and warn about a database that may forget what it has committed.

@@ -30,8 +30,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from history.bridge import settled
+from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.sql_dialects import Dialect, Statement, statement
+from history.sql_errors import is_unanswered, translated
+from history.sql_probe import hurry
 
 T = TypeVar("T")
 
@@ -61,6 +64,10 @@ POSTGRESQL_OPTIONS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
+
+#: How long a call waits for one of the pool's connections to PostgreSQL, in seconds. SQLAlchemy wakes nobody
+#: when an attempt to connect has failed, so that who waits when a server goes away waits for so long.
+POOL_TIMEOUT = 5.0
 
 #: The first SQLite that has RETURNING, UPDATE FROM and, always, JSON.
 OLDEST_SQLITE = (3, 38, 0)
@@ -97,6 +104,20 @@ def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
     raise ConfigurationError(
         "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
     )
+
+
+def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
+    """Return a URL without ``circuit=on|off``, which is no driver's, and whether it is on.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return url, True  # open_engine says so
+    value = parsed.query.get("circuit")
+    return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
 
 
 def _require(package: str, *, extra: str) -> None:
@@ -137,21 +158,31 @@ def _configure_sqlite(connection: DBAPIConnection, _record: object) -> None:
     # NORMAL would survive kill -9 as well, but a power cut could undo the last commits, and a message whose
     # completion is undone is NEW when it is delivered again.
     cursor = connection.cursor()
-    cursor.execute("PRAGMA synchronous = FULL")
-    # Digests are spread over the whole index: the more claims share a checkpoint, the fewer pages it writes.
-    cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    cursor.execute(f"PRAGMA cache_size = {-CACHE_KIB}")
-    cursor.close()
+    try:
+        cursor.execute("PRAGMA synchronous = FULL")
+        # Digests are all over the index: the more claims share a checkpoint, the fewer pages it writes.
+        cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        cursor.execute(f"PRAGMA cache_size = {-CACHE_KIB}")
+        cursor.close()
+    except BaseException:
+        # The pool forgets it, and the thread that aiosqlite has for it would live on.
+        connection.close()
+        raise
 
 
 def _open_postgresql(url: URL, *, asyncio: bool) -> AnyEngine:
     url = url.set(drivername="postgresql+psycopg", query=POSTGRESQL_OPTIONS | url.query)
-    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_use_lifo": True}
+    options: dict[str, Any] = {
+        "isolation_level": "AUTOCOMMIT",
+        "pool_use_lifo": True,
+        "pool_timeout": POOL_TIMEOUT,
+    }
     try:
         engine = create_async_engine(url, **options) if asyncio else create_engine(url, **options)
     except ImportError as error:  # also where the package is there and its libpq is not
         raise MissingExtraError("postgresql://", extra="postgres", package="psycopg[binary]") from error
     event.listen(getattr(engine, "sync_engine", engine), "connect", _configure_postgresql)
+    event.listen(getattr(engine, "sync_engine", engine), "do_connect", hurry)
     return engine
 
 
@@ -213,7 +244,8 @@ class Line(Protocol):
         """Do one step; ``atomic`` when it has several statements that stand or fall together.
 
         Raises:
-            HistoryUnavailableError: the server did not answer, or refused.
+            HistoryUnavailableError: the server did not answer, or cannot do it at present.
+            ConfigurationError: it never will, as it is set.
         """
         ...
 
@@ -222,12 +254,17 @@ class Line(Protocol):
         ...
 
 
+#: The circuit of a line that has none.
+NO_CIRCUIT = Circuit("nothing", bool, enabled=False)
+
+
 @dataclass(frozen=True, slots=True)
 class OwnLine:
     """Each step on a connection from the pool, committed when it is done."""
 
     engine: AnyEngine
     disposable: bool
+    circuit: Circuit = NO_CIRCUIT
 
     @property
     def dialect(self) -> Dialect:
@@ -237,17 +274,35 @@ class OwnLine:
     async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
         """Do one step, and once more when it met a connection that had died in the pool."""
         try:
-            try:
-                return await self._once(work, atomic=atomic)
-            except DBAPIError as error:
-                if not _is_worth_another_try(error):
-                    raise
-                return await self._once(work, atomic=atomic)
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise HistoryUnavailableError(doing) from error
+            return await self._once(doing, work, atomic=atomic)
+        except DBAPIError as error:
+            if not _is_worth_another_try(error):
+                raise translated(error, doing) from error
+        try:
+            return await self._once(doing, work, atomic=atomic)
+        except DBAPIError as error:
+            raise translated(error, doing) from error
 
-    async def _once(self, work: Work[T], *, atomic: bool) -> T:
-        connection: AnyConnection = await settled(self.engine.connect())
+    async def connect(self, doing: str) -> AnyConnection:
+        """Return a connection from the pool; fail fast from now on if that met no server.
+
+        Raises:
+            HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
+            ConfigurationError: it cannot be made as it is set.
+        """
+        if self.circuit.is_open:
+            self.circuit.refuse(doing)
+        try:
+            return await settled(self.engine.connect())
+        except PoolTimeoutError as error:
+            raise HistoryUnavailableError(doing) from error
+        except DBAPIError as error:
+            if is_unanswered(error):
+                self.circuit.open(error.orig or error)
+            raise translated(error, doing) from error
+
+    async def _once(self, doing: str, work: Work[T], *, atomic: bool) -> T:
+        connection = await self.connect(doing)
         try:
             if not atomic:
                 return await work(connection)
@@ -260,7 +315,8 @@ class OwnLine:
             await settled(connection.close())
 
     async def close(self) -> None:
-        """Close the pool, if it is the history's own."""
+        """End the circuit's probing, and close the pool, if it is the history's own."""
+        self.circuit.close()
         if self.disposable:
             await settled(self.engine.dispose())
 
@@ -281,7 +337,7 @@ class JoinedLine:
         try:
             return await work(self.connection)
         except DBAPIError as error:
-            raise HistoryUnavailableError(doing) from error
+            raise translated(error, doing) from error
 
     async def close(self) -> None:
         """Leave the connection to its owner."""

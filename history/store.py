@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, Self
 
+from history.control import Control
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement
+from history.joining import Joining
 from history.message import Uuid
 from history.parking import Parking
 
@@ -68,6 +70,16 @@ class HistoryStore(Protocol):
     @property
     def parking(self) -> Parking:
         """The parking lot that lives on the same server."""
+        ...
+
+    @property
+    def control(self) -> Control:
+        """Hands orders to running consumers, and keeps their states and statistics, on the same server."""
+        ...
+
+    @property
+    def joining(self) -> Joining:
+        """Where messages of several destinations wait for each other, on the same server."""
         ...
 
     def for_asyncio(self) -> "HistoryStore":

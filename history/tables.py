@@ -1,15 +1,22 @@
 """The tables of a SQL history, and how they come to be.
 
-==================  =================================================================================
-doubtless_history   one row per remembered uuid; one whose time to live is over is as good as none. A row
-                    of a batch has no state of its own: its ``batch`` (which is its fence, too) names the
-                    row of the ledger that holds it
-doubtless_batches   the ledger: one row per opened batch. Of the rows of one token at most one is not
-                    retired; it is the batch, the others only speak for what they completed
-doubtless_parked    messages kept aside, each a JSON document
-doubtless_meta      ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
-                    PostgreSQL has the sequence ``doubtless_fences``)
-==================  =================================================================================
+====================  ===============================================================================
+doubtless_history     one row per remembered uuid; one whose time to live is over is as good as none. A
+                      row of a batch has no state of its own: its ``batch`` (which is its fence, too)
+                      names the row of the ledger that holds it
+doubtless_batches     the ledger: one row per opened batch. Of the rows of one token at most one is not
+                      retired; it is the batch, the others only speak for what they completed
+doubtless_parked      messages kept aside, each a JSON document
+doubtless_orders      what a trigger was told: the last order that lasts, and the last that does not
+doubtless_consumers   the last word of each consumer on each of its triggers, a JSON document
+doubtless_counts      what each consumer has counted, and by how much that grew when it last grew
+doubtless_statistics  what all consumers of a trigger have counted together
+doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
+doubtless_join_parts  the messages of these periods, each a JSON document
+doubtless_join_firsts who is the first of an activation, for a join of only one
+doubtless_meta        ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
+                      PostgreSQL has the sequence ``doubtless_fences``)
+====================  ===============================================================================
 
 Instants are milliseconds since 1970 by the server's clock (``parked_at``: microseconds, by the worker's).
 """
@@ -36,7 +43,7 @@ from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable
 from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql_dialects import Dialect, statement
-from history.sql_engine import AnyConnection, JoinedLine, Line, Work, execute, fetch
+from history.sql_engine import AnyConnection, JoinedLine, Line, OwnLine, Work, execute, fetch
 
 T = TypeVar("T")
 
@@ -102,6 +109,93 @@ PARKED = Table(
     Index("doubtless_parked_order", "parked_at", "id"),
 )
 
+ORDERS = Table(
+    "doubtless_orders",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("lasts", Boolean, primary_key=True),
+    Column("verb", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("given_at", BigInteger, nullable=False),
+    Column("reason", Text),
+)
+
+CONSUMERS = Table(
+    "doubtless_consumers",
+    METADATA,
+    Column("token", NAME, primary_key=True),
+    Column("trigger_name", NAME, primary_key=True),
+    Column("beat_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+COUNTS = Table(
+    "doubtless_counts",
+    METADATA,
+    Column("token", NAME, primary_key=True),
+    Column("trigger_name", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    Column("added", BigInteger, nullable=False),
+)
+
+STATISTICS = Table(
+    "doubtless_statistics",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+#: What came after the first version: older code does not know them, and a database may lack them.
+CONTROL_TABLES = (ORDERS, CONSUMERS, COUNTS, STATISTICS)
+
+JOINS = Table(
+    "doubtless_joins",
+    METADATA,
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
+    Column("trigger_name", NAME, nullable=False),
+    Column("key", LargeBinary, nullable=False),
+    Column("activation", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("due_at", BigInteger),
+    Column("owner", Text),
+    Column("taken", Integer, nullable=False),
+    Index(
+        "doubtless_joins_open",
+        "trigger_name",
+        "key",
+        unique=True,
+        postgresql_where=text("state = 'open'"),
+        sqlite_where=text("state = 'open'"),
+    ),
+    Index("doubtless_joins_due", "trigger_name", "due_at"),
+)
+
+JOIN_PARTS = Table(
+    "doubtless_join_parts",
+    METADATA,
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
+    Column("destination", NAME, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+JOIN_FIRSTS = Table(
+    "doubtless_join_firsts",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("expires_at", BigInteger),
+    Index("doubtless_join_firsts_expiry", "trigger_name", "expires_at"),
+)
+
+#: What else came after the first version, in the order in which it is made.
+JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
+
 META = Table(
     "doubtless_meta",
     METADATA,
@@ -115,6 +209,18 @@ FENCES = schema.Sequence("doubtless_fences")
 EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_meta'",
     postgresql="SELECT CAST(to_regclass('doubtless_meta') IS NOT NULL AS INTEGER)",
+)
+
+# Whether somebody has created the tables of orders, states and statistics.
+CONTROL_EXISTS = statement(
+    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_statistics'",
+    postgresql="SELECT CAST(to_regclass('doubtless_statistics') IS NOT NULL AS INTEGER)",
+)
+
+# Whether somebody has created the tables of joins.
+JOINS_EXIST = statement(
+    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_joins'",
+    postgresql="SELECT CAST(to_regclass('doubtless_joins') IS NOT NULL AS INTEGER)",
 )
 
 # One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.
@@ -157,9 +263,14 @@ class PreparedLine:
             HistoryUnavailableError: the server did not answer, or refused.
             ConfigurationError: a newer version wrote the tables.
         """
+        await self.prepare()
+        return await self.line.run(doing, work, atomic=atomic)
+
+    async def prepare(self) -> OwnLine | None:
+        """See to the tables; return the line if its connections are the history's to take."""
         if not self.ready:
             await self._prepare()
-        return await self.line.run(doing, work, atomic=atomic)
+        return self.line if isinstance(self.line, OwnLine) else None
 
     async def _prepare(self) -> None:
         # Threads and processes may do this at once: the second one finds everything there.
@@ -222,3 +333,31 @@ async def _create(connection: AnyConnection) -> None:
             await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
     await execute(connection, LEAVE_ROOM)
     await execute(connection, MARK_SCHEMA, schema=SCHEMA)
+
+
+async def control_exists(connection: AnyConnection) -> bool:
+    """Whether the tables of orders, states and statistics are there; an older version made none."""
+    ((there,),) = await fetch(connection, CONTROL_EXISTS)
+    return bool(there)
+
+
+async def create_control(connection: AnyConnection) -> None:
+    """Add them. The version stays: older code does not touch them."""
+    await fetch(connection, ONE_CREATOR)
+    for table in CONTROL_TABLES:
+        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
+
+
+async def joins_exist(connection: AnyConnection) -> bool:
+    """Whether the tables of joins are there; an older version made none."""
+    ((there,),) = await fetch(connection, JOINS_EXIST)
+    return bool(there)
+
+
+async def create_joins(connection: AnyConnection) -> None:
+    """Add them. The version stays: older code does not touch them."""
+    await fetch(connection, ONE_CREATOR)
+    for table in JOIN_TABLES:
+        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
+        for index in table.indexes:
+            await settled(connection.execute(CreateIndex(index, if_not_exists=True)))

@@ -13,15 +13,18 @@ from history.opening import open_history
 from history.store import HistoryStore
 from triggers.chores import Chores, keep_alive
 from triggers.consumer import CHORES_PATIENCE, AnyTrigger, check_triggers, default_consumer_name
+from triggers.control import Beater, Steerable, first_orders, hire_beaters
+from triggers.crew import hire
 from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.gate import Gate
+from triggers.monitors import Monitors
 from triggers.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 from triggers.worker import Worker
 
 
-class AsyncConsumer:
+class AsyncConsumer(Steerable):
     """Runs triggers as tasks until it is stopped; arguments and behaviour as of ``Consumer``.
 
     Services that are plain functions run on the event loop's own thread, so that they and the completion can
@@ -53,6 +56,8 @@ class AsyncConsumer:
         self._observe = observe
         self._parent = parent
         store = open_history(history) if isinstance(history, str) else history
+        self._given_store = self._default_store = store
+        self._beaters: list[Beater] = []
         for trigger in triggers:
             if store is not None:
                 trigger.use_default_history(store)
@@ -87,30 +92,39 @@ class AsyncConsumer:
     def _hire(self) -> tuple[list[Chores], list[Worker]]:
         chores: list[Chores] = []
         workers: list[Worker] = []
+        monitors = Monitors()
         for gate in self.gates:
             pipeline = gate.trigger.async_pipeline(self._observe)
             checked = pipeline.judge.store in [one.pipeline.judge.store for one in chores]
-            chores.append(Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread, checked=checked))
-            workers += [
-                Worker(
-                    name=f"{self.name}-{gate.trigger.name}-{number}",
-                    gate=gate,
-                    pipeline=pipeline,
-                    provider=self.provider,
-                    stopping=self._stop.is_set,
-                    pause=self._pause,
-                )
-                for number in range(gate.trigger.settings.concurrency)
-            ]
+            monitor = monitors.of(gate.trigger.settings.monitor)
+            chores.append(
+                Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread, monitor=monitor, checked=checked)
+            )
+            workers += hire(
+                self.name,
+                gate,
+                pipeline,
+                provider=self.provider,
+                stopping=self._stop.is_set,
+                pause=self._pause,
+                semaphore=asyncio.Semaphore,
+            )
+        stores = [(one.gate, one.pipeline.judge.store) for one in chores]
+        if self._given_store is not None and any(store is None for _, store in stores):
+            self._default_store = self._given_store.for_asyncio()
+        self._beaters = hire_beaters(self.name, stores, self._default_store)
         return chores, workers
 
     async def _work(self, chores: Sequence[Chores], workers: Sequence[Worker], watch: Watch) -> None:
         """Run all tasks until the consumer stops and the last worker has ended."""
-        crew = [self._start(worker.name, worker.run()) for worker in workers]
+        crew: list[asyncio.Task[None]] = []
         alive = keep_alive(workers, over=self._ended.is_set, pause=self._pause_to_the_end)
         tidying = [one.run(stopping=self._stop.is_set, pause=self._pause) for one in chores]
-        house = [self._start(f"{self.name}-house", work) for work in (alive, *tidying)]
+        beating = [one.run(over=self._ended.is_set, pause=self._pause_to_the_end) for one in self._beaters]
+        house = [self._start(f"{self.name}-house", work) for work in (alive, *tidying, *beating)]
         try:
+            await first_orders(self._beaters, stopping=self._stop.is_set, pause=self._pause)
+            crew += [self._start(worker.name, worker.run()) for worker in workers]
             while not self._stop.is_set():
                 await self._pause(WATCH_PAUSE)
                 if watch.is_over():
@@ -142,6 +156,8 @@ class AsyncConsumer:
         """Give back what this consumer opened itself."""
         for gate in self.gates:
             await gate.trigger.aclose()
+        if self._default_store is not None and self._default_store is not self._given_store:
+            await self._default_store.close()
         if self._owns_provider:
             await self.provider.close()
 

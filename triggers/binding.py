@@ -5,19 +5,23 @@ annotation                              value
 ======================================  =========================================================
 ``Message``                             the message
 ``Delivery``                            uuid, fence, attempt and trigger name of this run
+``Connection``, ``Session``             of SQLAlchemy: the transaction of an atomic trigger; under asyncio
+                                        ``AsyncConnection``, ``AsyncSession``
 anything else pydantic can validate     the body; bytes and text are read as JSON
 ``bytes``, ``str``                      the body as it is; bytes become text by UTF-8
 none                                    by name: ``message``, ``delivery``, else the body as it is
 ======================================  =========================================================
 
-A parameter with a default that is none of the first two keeps its default once the body has found its place.
+A parameter with a default that is none of the first three keeps it once the body has found its place, or
+where the service takes the message, and so the body with it.
+A batch service takes a list of each: ``list[Order]``, ``list[Message]``, ``list[Delivery]``.
 """
 
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,6 +30,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.failures import BodyInvalidError
+from triggers.leases import HeldLease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,54 +45,120 @@ class Delivery:
     attempt: int
     trigger_name: str
     delivery_count: int = -1
+    held: HeldLease | None = field(default=None, repr=False, compare=False)
+
+    def check(self) -> None:
+        """Stop a long service whose lease was lost; do nothing where there is no lease.
+
+        Raises:
+            LeaseLostError: another owner has the message. Let it pass: nothing is parked and nothing told.
+        """
+        if self.held is not None:
+            self.held.check()
 
 
-#: Makes one argument of a service.
-Fill = Callable[[Message, Delivery], Any]
+#: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
+Fill = Callable[[Message, Delivery, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What makes one argument of a service; a ``shared`` one is the same for all messages of a batch."""
+
+    fill: Fill
+    shared: bool = False
+
+
+#: What a service can be given of its transaction: the attribute of it, and whether it is for asyncio.
+_RESOURCES = {
+    "sqlalchemy.engine.base.Connection": ("connection", False),
+    "sqlalchemy.orm.session.Session": ("session", False),
+    "sqlalchemy.ext.asyncio.engine.AsyncConnection": ("connection", True),
+    "sqlalchemy.ext.asyncio.session.AsyncSession": ("session", True),
+}
 
 
 class Binding:
-    """How the parameters of one service are filled."""
+    """A service and how its parameters are filled; ``batch`` says that it takes many messages at once.
 
-    def __init__(self, service: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> None:
+    ``resources`` are the annotations that only a transaction can fill, and whether they are for asyncio.
+    """
+
+    def __init__(
+        self,
+        service: Callable[..., Any],
+        local_names: Mapping[str, Any] | None = None,
+        *,
+        batch: bool = False,
+    ) -> None:
+        self.service = service
         self.name = getattr(service, "__qualname__", repr(service))
         self.is_async = _is_async(service)
-        self._positional: list[Fill] = []
-        self._named: dict[str, Fill] = {}
+        self.batch = batch
+        self.resources: dict[str, bool] = {}
+        self.takes_delivery = False
+        self._positional: list[Slot] = []
+        self._named: dict[str, Slot] = {}
         self._body: str | None = None
         hints = _hints(service, local_names)
+        self._takes_message = Message in hints.values()
         for parameter in inspect.signature(service).parameters.values():
             self._add(parameter, hints.get(parameter.name, inspect.Parameter.empty))
 
     def _add(self, parameter: inspect.Parameter, hint: Any) -> None:
         if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
             return
-        fill = self._filler(parameter, hint)
+        slot = self._resource_slot(hint) or self._slot(parameter, hint)
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            self._named[parameter.name] = fill
+            self._named[parameter.name] = slot
         else:
-            self._positional.append(fill)
+            self._positional.append(slot)
 
-    def _filler(self, parameter: inspect.Parameter, hint: Any) -> Fill:
+    def _resource_slot(self, hint: Any) -> Slot | None:
+        # By name: who takes no connection need not import SQLAlchemy.
+        named = f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
+        if named not in _RESOURCES:
+            return None
+        attribute, for_asyncio = _RESOURCES[named]
+        self.resources[hint.__qualname__] = for_asyncio
+        return Slot(lambda _message, _delivery, work: getattr(work, attribute), shared=True)
+
+    def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
+        if self.batch:
+            hint = self._element(parameter, hint)
         if hint is Message or (hint is parameter.empty and parameter.name == "message"):
-            return lambda message, _delivery: message
+            return Slot(lambda message, _delivery, _work: message)
         if hint is Delivery or (hint is parameter.empty and parameter.name == "delivery"):
-            return lambda _message, delivery: delivery
+            self.takes_delivery = True
+            return Slot(lambda _message, delivery, _work: delivery)
+        if parameter.default is not parameter.empty and (self._body is not None or self._takes_message):
+            # Handed over, not left out: a parameter after it may be filled by its place.
+            return Slot(lambda _message, _delivery, _work: parameter.default, shared=True)
         if self._body is not None:
-            if parameter.default is not parameter.empty:
-                # Handed over, not left out: a parameter after it may be filled by its place.
-                return lambda _message, _delivery: parameter.default
             raise ConfigurationError(
                 f"service {self.name}",
                 f"parameters {self._body!r} and {parameter.name!r} both ask for the body",
                 "annotate one of them as Message or Delivery, or give it a default",
             )
         self._body = parameter.name
-        return self._body_filler(parameter.name, hint)
+        return self._body_slot(parameter.name, hint)
 
-    def _body_filler(self, name: str, hint: Any) -> Fill:
+    def _element(self, parameter: inspect.Parameter, hint: Any) -> Any:
+        """Return what a batch service's parameter is a list of."""
+        if hint is parameter.empty or parameter.default is not parameter.empty:
+            return hint
+        inner = typing.get_args(hint)
+        if typing.get_origin(hint) not in {list, Sequence} or len(inner) != 1:
+            raise ConfigurationError(
+                f"service {self.name}",
+                f"parameter {parameter.name!r} is {hint!r}, and batch= brings many messages at once",
+                f"annotate it as list[...], such as list[{getattr(hint, '__name__', 'Message')}]",
+            )
+        return inner[0]
+
+    def _body_slot(self, name: str, hint: Any) -> Slot:
         if hint is inspect.Parameter.empty or hint is Any:
-            return lambda message, _delivery: message.body
+            return Slot(lambda message, _delivery, _work: message.body)
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(hint)
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, TypeError) as error:
@@ -96,16 +167,33 @@ class Binding:
                 f"parameter {name!r}: pydantic cannot validate a body as {hint!r}",
                 "annotate it with a pydantic model, Message, Delivery or a plain type",
             ) from error
-        return lambda message, _delivery: _read_body(adapter, hint, name, message)
+        return Slot(lambda message, _delivery, _work: _read_body(adapter, hint, name, message))
 
-    def arguments(self, message: Message, delivery: Delivery) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of one run.
+    def arguments(
+        self, message: Message, delivery: Delivery, work: Any = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of one run; ``work`` is the transaction of an atomic trigger.
 
         Raises:
             BodyInvalidError: the body is not what its parameter asks for.
         """
-        positional = [fill(message, delivery) for fill in self._positional]
-        return positional, {name: fill(message, delivery) for name, fill in self._named.items()}
+        positional = [slot.fill(message, delivery, work) for slot in self._positional]
+        return positional, {name: slot.fill(message, delivery, work) for name, slot in self._named.items()}
+
+    def together(
+        self, arguments: Sequence[tuple[list[Any], dict[str, Any]]]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of one run of a batch service, from those of each message."""
+        columns = [[one[0][place] for one in arguments] for place in range(len(self._positional))]
+        positional = [
+            column[0] if slot.shared else column
+            for slot, column in zip(self._positional, columns, strict=True)
+        ]
+        named = {
+            name: arguments[0][1][name] if slot.shared else [one[1][name] for one in arguments]
+            for name, slot in self._named.items()
+        }
+        return positional, named
 
 
 def _is_async(service: Callable[..., Any]) -> bool:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from history.bridge import settled
+from history.circuit import CircuitOpenError
 from history.errors import ConfigurationError
 from triggers.gate import Gate
 from triggers.judge import owner_token
+from triggers.monitors import Monitor, Monitors
 from triggers.pipeline import Pipeline
 from triggers.upkeep import SWEEP_INTERVAL, sweep
 from triggers.worker import Worker
@@ -48,18 +50,24 @@ async def keep_alive(workers: Sequence[Worker], *, over: Callable[[], bool], pau
 class Chores:
     """What is due from time to time for one trigger of one consumer; instants are monotonic seconds.
 
+    ``monitor`` is the trigger's, maybe shared with others of the consumer; its own, where it is left out.
     ``checked`` says that somebody else checks the history at the start.
     """
 
     gate: Gate
     pipeline: Pipeline
     ask: Ask
+    monitor: Monitor | None = None
     checked: bool = False
     _check_due: float = float("-inf")
-    _seen_suspended: bool = False
+    _seen_suspension: int = 0
+    _suspended_at: float = 0.0
     _probe_due: float = 0.0
-    _asked_at: float = float("-inf")
+    _monitor_due: float = 0.0
     _sweep_due: float | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
 
     async def run(self, *, stopping: Callable[[], bool], pause: Pause) -> None:
         """Do what is due until the consumer stops."""
@@ -71,13 +79,13 @@ class Chores:
         """Do what is due.
 
         Raises:
-            ConfigurationError: the history may silently forget.
+            ConfigurationError: the history may silently forget, or cannot be used as it is set.
         """
         await self._check(now)
-        if self.gate.suspended is None:
-            await self._sweep(now)
-        else:
+        if self.gate.failed:
             await self._wake(now)
+        else:
+            await self._sweep(now)
 
     async def _check(self, now: float) -> None:
         """Check the history once, before the first message does; one that is away is asked again."""
@@ -97,28 +105,35 @@ class Chores:
 
     async def _wake(self, now: float) -> None:
         """Resume the trigger when the history answers and the monitor, if there is one, says so."""
-        if not self._seen_suspended:
-            self._seen_suspended, self._probe_due = True, self._first_probe(now)
-        if now < self._probe_due:
+        if self._seen_suspension != self.gate.suspensions:
+            self._begin_to_wait(now)
+        if now < self._probe_due or (now < self._monitor_due and not self._monitor_agreed()):
             return
-        if not await self._history_answers():
+        try:
+            answers = await self._history_answers()
+        except CircuitOpenError:
+            return  # the circuit asks for it already, and has said so; here each look is free
+        if not answers:
             self._probe_due = now + HISTORY_PROBE.total_seconds()
-        elif not await self._monitor_agrees(now):
-            self._probe_due = now + self._monitor_interval
-        else:
-            # Before it resumes: it may be suspended again before anybody looks here.
-            self._seen_suspended = False
+        elif await self._monitor_agrees(now):
             self.gate.resume()
 
-    def _first_probe(self, now: float) -> float:
+    def _begin_to_wait(self, now: float) -> None:
+        self._seen_suspension, self._suspended_at = self.gate.suspensions, now
+        self._probe_due = self._monitor_due = now
         if self.gate.by_history:
-            return now + HISTORY_PROBE.total_seconds()
-        if self.gate.trigger.settings.monitor is None:
+            self._probe_due = now + HISTORY_PROBE.total_seconds()
+        elif self.monitor is None:
             # There is nothing that could have changed for the better, but time.
-            return now + self._monitor_interval
-        # At once, but for a monitor whose "available" has just proved wrong: each resumption costs the
-        # messages a delivery, and after max_delivery_count of them they are rejected.
-        return max(now, self._asked_at + self._monitor_interval)
+            self._monitor_due = now + self._monitor_interval
+        else:
+            # At once, but for a monitor whose "available" has just proved wrong: each resumption costs the
+            # messages a delivery, and after max_delivery_count of them they are rejected.
+            self._monitor_due = max(now, self.monitor.asked_at + self._monitor_interval)
+
+    def _monitor_agreed(self) -> bool:
+        """Whether the monitor agreed when another trigger asked it."""
+        return self.monitor is not None and self.monitor.agreed_since(self._suspended_at)
 
     @property
     def _monitor_interval(self) -> float:
@@ -134,6 +149,8 @@ class Chores:
         try:
             claims = await store.claim(name, [uuid], token, time_to_live=PROBE_TIME_TO_LIVE)
             await store.release(name, uuid, claims[0].fence)
+        except (CircuitOpenError, ConfigurationError):
+            raise
         except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)
             _log.warning("trigger %s stays suspended: %s", name, error, extra=self._extra)
             return False
@@ -141,15 +158,23 @@ class Chores:
 
     async def _monitor_agrees(self, now: float) -> bool:
         """Ask the monitor; one that fails counts as "not available", as in the reference system."""
-        monitor = self.gate.trigger.settings.monitor
-        if monitor is None:
+        monitor = self.monitor
+        if monitor is None or self._monitor_agreed():
             return True
-        self._asked_at = now
-        try:
-            return bool(await settled(self.ask(monitor)))
-        except Exception as error:  # noqa: BLE001  (the monitor is user code)
-            _log.warning("its monitor failed: %r", error, extra=self._extra)
-            return False
+        agreed = False
+        # What an unreachable history tells nothing of, it may be asked once more.
+        before = self._suspended_at if self.gate.by_history else float("-inf")
+        if monitor.begin(now, self._monitor_interval, unless_before=before):
+            try:
+                agreed = bool(await settled(self.ask(monitor.ask)))
+            except Exception as error:  # noqa: BLE001  (the monitor is user code)
+                _log.warning("its monitor failed: %r", error, extra=self._extra)
+            finally:
+                monitor.end(agreed=agreed)
+        # Another may be asking it for longer than an interval; the history need not be asked all that time.
+        wait = HISTORY_PROBE.total_seconds()
+        self._monitor_due = max(now + wait, monitor.asked_at + self._monitor_interval)
+        return agreed
 
     async def _sweep(self, now: float) -> None:
         store = self.pipeline.judge.store

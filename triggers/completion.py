@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from history.entry import EntryOutcome, Fence, Settlement, State
+from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.message import Uuid
 from history.store import HistoryStore
@@ -43,6 +43,18 @@ class Completion:
         lost = [run for run, done in zip(runs, settled, strict=True) if not done]
         return [run for run in lost if not await self._lost_fence(self.store, run)]
 
+    async def settle_inside(self, runs: Sequence[Run]) -> None:
+        """Write down in the transaction of ``store`` how the runs ended.
+
+        Raises:
+            HistoryUnavailableError: it could not be, and nothing of the transaction may be committed.
+        """
+        if not runs or self.store is None:
+            return
+        settled = await self.store.settle(self.settings.name, [_settlement(run) for run in runs])
+        if not all(settled):
+            raise HistoryUnavailableError("settling what this very transaction claimed")
+
     async def _write(self, store: HistoryStore, settlements: Sequence[Settlement]) -> Sequence[bool]:
         try:
             return await store.settle(self.settings.name, settlements)
@@ -61,8 +73,9 @@ class Completion:
                 run.notes.append("the history had forgotten its claim; its end was recorded anew")
                 run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
             else:
+                successor = entry.owner or f"the owner of fence {entry.fence}"
                 run.notes.append(
-                    f"the fence was lost to {entry.owner or 'another'}: this completion is not recorded"
+                    f"{run.owner} lost the fence {run.fence} to {successor}: its end is not recorded"
                 )
                 run.acknowledge = entry.state is State.COMPLETED
         except Exception as error:  # noqa: BLE001  (as above)
@@ -84,6 +97,6 @@ class Completion:
 
 
 def _settlement(run: Run) -> Settlement:
-    outcome = EntryOutcome.OK if run.aftermath is None else run.aftermath.entry
+    outcome = None if run.aftermath is None else run.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
     return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome)

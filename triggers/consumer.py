@@ -1,5 +1,6 @@
 """The blocking consumer: threads that receive, threads that keep house, signals that end it gracefully."""
 
+import logging
 import os
 import socket
 import threading
@@ -15,15 +16,21 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore
 from triggers.chores import Chores, keep_alive
+from triggers.control import Beater, Steerable, first_orders, hire_beaters
+from triggers.crew import hire
 from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.gate import Gate
+from triggers.monitors import Monitors
 from triggers.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
+from triggers.settings import Settings
 from triggers.trigger import Trigger
 from triggers.worker import Worker
 
-#: How long a monitor or a sweep may keep a consumer that has ended otherwise, in seconds.
+_log = logging.getLogger(__name__)
+
+#: How long monitors, sweeps and the last beat may keep a consumer that has ended otherwise, in seconds.
 CHORES_PATIENCE = 5.0
 
 AnyTrigger = Trigger[..., Any]
@@ -32,12 +39,14 @@ AnyTrigger = Trigger[..., Any]
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Consumer:
+class Consumer(Steerable):
     """Runs triggers in threads of this process until it is stopped.
 
     Each trigger gets ``concurrency`` workers, each with a receiver named ``<name>-<trigger>-<n>``. SIGTERM or
     SIGINT drains: what runs ends, what was fetched and not begun is given back. A second signal ends the
     process at once; entries it had started are In Doubt, as after any crash.
+
+    Once a second it tells its histories of its triggers, and obeys the orders that they bring.
 
     Args:
         triggers: whose names must differ.
@@ -73,6 +82,8 @@ class Consumer:
         self._parent = parent
         self._owned_store = open_history(history) if isinstance(history, str) else None
         store = self._owned_store if isinstance(history, str) else history
+        self._default_store = store
+        self._beaters: list[Beater] = []
         for trigger in triggers:
             if store is not None:
                 trigger.use_default_history(store)
@@ -109,6 +120,7 @@ class Consumer:
     def _hire(self) -> tuple[list[Chores], list[Worker]]:
         chores: list[Chores] = []
         workers: list[Worker] = []
+        monitors = Monitors()
         for gate in self.gates:
             if gate.trigger.is_async:
                 raise ConfigurationError(
@@ -116,20 +128,21 @@ class Consumer:
                 )
             pipeline = gate.trigger.pipeline(self._observe)
             checked = pipeline.judge.store in [one.pipeline.judge.store for one in chores]
+            monitor = monitors.of(gate.trigger.settings.monitor)
             chores.append(
-                Chores(gate=gate, pipeline=pipeline, ask=lambda monitor: monitor(), checked=checked)
+                Chores(gate=gate, pipeline=pipeline, ask=lambda ask: ask(), monitor=monitor, checked=checked)
             )
-            workers += [
-                Worker(
-                    name=f"{self.name}-{gate.trigger.name}-{number}",
-                    gate=gate,
-                    pipeline=pipeline,
-                    provider=self.provider,
-                    stopping=self._stop.is_set,
-                    pause=self._pause,
-                )
-                for number in range(gate.trigger.settings.concurrency)
-            ]
+            workers += hire(
+                self.name,
+                gate,
+                pipeline,
+                provider=self.provider,
+                stopping=self._stop.is_set,
+                pause=self._pause,
+                semaphore=threading.Semaphore,
+            )
+        stores = [(one.gate, one.pipeline.judge.store) for one in chores]
+        self._beaters = hire_beaters(self.name, stores, self._default_store)
         return chores, workers
 
     def _work(self, chores: Sequence[Chores], workers: Sequence[Worker], watch: Watch) -> None:
@@ -137,6 +150,10 @@ class Consumer:
         crew: list[threading.Thread] = []
         house: list[threading.Thread] = []
         try:
+            for beater in self._beaters:
+                beats = partial(beater.run, over=self._ended.is_set, pause=self._pause_to_the_end)
+                house.append(self._start(f"{self.name}-beat", beats))
+            drive(first_orders(self._beaters, stopping=self._stop.is_set, pause=self._pause))
             crew.extend(self._start(worker.name, worker.run) for worker in workers)
             alive = partial(keep_alive, workers, over=self._ended.is_set, pause=self._pause_to_the_end)
             house.append(self._start(f"{self.name}-keep-alive", alive))
@@ -151,8 +168,9 @@ class Consumer:
             for thread in crew:
                 thread.join()
             self._ended.set()
+            deadline = time.monotonic() + CHORES_PATIENCE
             for thread in house:
-                thread.join(CHORES_PATIENCE)
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _start(self, name: str, work: Work) -> threading.Thread:
         def run() -> None:
@@ -195,6 +213,21 @@ def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:
     for trigger in triggers:
         if history is None and trigger.needs_history:
             trigger.open_store()  # raises, and says what to do
+        _warn_of_forgetting(trigger.settings)
+
+
+def _warn_of_forgetting(settings: Settings) -> None:
+    """Say at the start that the history will have forgotten a message that may still come again."""
+    horizon, remembered = settings.redelivery_horizon, settings.history_time_to_live
+    if horizon is not None and horizon > remembered:
+        _log.warning(
+            "trigger %s: messages may come again for %s, and the history forgets them after %s: "
+            "raise history_time_to_live, or say forgotten='in_doubt'",
+            settings.name,
+            horizon,
+            remembered,
+            extra={"trigger": settings.name},
+        )
 
 
 def default_consumer_name() -> str:

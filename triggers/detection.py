@@ -51,6 +51,7 @@ class Found(Known):
     """What the document history holds of the uuid."""
 
     NOTHING = "absent"
+    FORGOTTEN = "forgotten: absent, redelivered and older than the history remembers"
     COMPLETED_OK = "COMPLETED ok"
     COMPLETED_FAILED = "COMPLETED failed"
     STARTED = "STARTED, lease over or no lease"
@@ -80,6 +81,8 @@ class Answer(StrEnum):
 InDoubtPolicy = Literal["park", "execute", "acknowledge"]
 FailurePolicy = Literal["throw", "suspend"]
 HistoryErrorPolicy = Literal["suspend", "resolve"]
+RollbackPolicy = Literal["recover", "suspend_and_recover"]
+ForgottenPolicy = Literal["new", "in_doubt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,8 @@ class Policy:
     in_doubt: InDoubtPolicy = "park"
     on_retry_failure: FailurePolicy = "throw"
     on_history_error: HistoryErrorPolicy = "suspend"
+    suspend_on_error: bool = False
+    forgotten: ForgottenPolicy = "new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +178,7 @@ _ASKED = frozenset({Word.NOT_ASKED, Word.NEW, Word.DUPLICATE, Word.IN_DOUBT})
 _TRANSIENT = frozenset({Word.TRANSIENT})
 _BROKEN = frozenset({Word.BROKEN})
 _STARTED = frozenset({Found.STARTED})
+_FORGOTTEN = frozenset({Found.FORGOTTEN})
 _RESOLVE = (("on_history_error", "resolve"),)
 
 #: The table, in the order in which its rows are tried. Row 0 is detection switched off.
@@ -181,6 +187,16 @@ ROWS: tuple[Row, ...] = (
     Row(number=0, policy=(("detect_duplicates", False),), status=Status.NEW, runs=True),
     Row(number=19, identified=False, history=_USED, rejected=True, park=True, event=True),
     Row(number=2, counts=_FIRST, history=_OFF, status=Status.NEW, runs=True),
+    # What it rolled back comes again, and runs again, until it is delivered too often: the second table.
+    Row(
+        number=22,
+        counts=_AGAIN,
+        history=_OFF,
+        words=_NO_WORD,
+        policy=(("transacted", True),),
+        status=Status.NEW,
+        runs=True,
+    ),
     Row(number=3, counts=_AGAIN, history=_OFF, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
     Row(number=4, counts=_AGAIN, history=_OFF, words=_ASKED, as_resolver=True),
     Row(number=5, counts=_UNDEFINED, history=_OFF, words=_NO_WORD, status=Status.NEW, runs=True),
@@ -240,6 +256,15 @@ ROWS: tuple[Row, ...] = (
         event=True,
     ),
     Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, event=True),
+    Row(
+        number=20,
+        history=_ON,
+        found=_FORGOTTEN,
+        words=_NO_WORD,
+        status=Status.IN_DOUBT,
+        park=True,
+    ),
+    Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
 )
 
 #: The resolver's answer as the table's word for it.
@@ -294,13 +319,16 @@ class Ending(Known):
     SUCCESS = "success"
     FATAL = "fatal"
     TRANSIENT = "transient"  # or, for a plain trigger, retries used up
+    LOST = "stopped: its lease was lost to another owner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Aftermath:
     """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict.
 
-    Each is one of :data:`AFTERMATHS` and equal only to itself.
+    ``lost`` says that the entry is another owner's by now, and left to it.
+
+    Each is one of :data:`AFTERMATHS`, or :data:`LEFT_TO_ITS_OWNER`, and equal only to itself.
     """
 
     endings: frozenset[Ending]
@@ -312,6 +340,7 @@ class Aftermath:
     park: bool = False
     event: bool = False
     suspend: bool = False
+    lost: bool = False
     next: str
 
 
@@ -380,12 +409,22 @@ AFTERMATHS: tuple[Aftermath, ...] = (
 )
 
 
+#: After a run that found out that its entry was taken over: the message is its new owner's.
+LEFT_TO_ITS_OWNER = Aftermath(
+    endings=frozenset({Ending.LOST}),
+    transacted=None,
+    lost=True,
+    answer=Answer.RECOVER,
+    next="as its owner leaves it",
+)
+
+
 @cache
 def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
     """Return what a service's end means for the entry, the provider and the next delivery."""
     return next(
         one
-        for one in AFTERMATHS
+        for one in (*AFTERMATHS, LEFT_TO_ITS_OWNER)
         if ending in one.endings
         and one.transacted in {None, policy.transacted}
         and one.history in {None, history}

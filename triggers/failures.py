@@ -47,6 +47,20 @@ class BodyInvalidError(FatalError):
         super().__init__(f"body: cannot fill parameter {parameter!r}: {problem}")
 
 
+class LeaseLostError(DoubtlessError):
+    """Another owner has taken the entry of this run over: whatever the run does from here on is its second.
+
+    ``delivery.check()`` raises it, so that a service can stop. The message is left to its new owner: it is
+    neither parked nor told of, and what this run would have completed is not recorded.
+    """
+
+    def __init__(self, uuid: str, owner: str, taken_by: str) -> None:
+        super().__init__(f"{owner} has lost message {uuid} to {taken_by}")
+        self.uuid = uuid
+        self.owner = owner
+        self.taken_by = taken_by
+
+
 class UnawaitedError(FatalError):
     """A service that is no coroutine function returned something to await, where nobody can."""
 

@@ -6,18 +6,22 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from uuid import uuid4
 
-from history.errors import ConfigurationError, HistoryUnavailableError
+from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
+from history.message import Message
 from history.store import HistoryStore
 from resolvers.resolution import AskedResolver
 from triggers.detection import (
     RESOLUTION_WORDS,
     Count,
     Decision,
+    Ending,
     Found,
     HistoryUse,
     Word,
+    afterwards,
     classify_count,
     decide,
 )
@@ -33,11 +37,15 @@ CLAIM_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Finds out what a message is, and leaves a run that is to execute with a claim of its own."""
+    """Finds out what a message is, and leaves a run that is to execute with a claim of its own.
+
+    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
+    """
 
     settings: Settings
     store: HistoryStore | None
     resolver: AskedResolver | None
+    inside: bool = False
 
     async def claim(self, runs: Sequence[Run]) -> None:
         """Claim every uuid that the table may look at, in one call."""
@@ -52,23 +60,32 @@ class Judge:
             if message.uuid is not None and message.delivery_count <= limit:
                 asked.append(run)
                 uuids.append(message.uuid)
-        if not asked:
-            return
+        if asked:
+            await self._claim(self.store, asked, uuids)
+
+    async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
+        owner, policy = owner_token(), self.settings.policy
         try:
-            claims = await self.store.claim(
+            claims = await store.claim(
                 self.settings.name,
                 uuids,
-                owner_token(),
+                owner,
                 self.settings.lease,
                 time_to_live=self.settings.history_time_to_live,
             )
         except ConfigurationError:
             raise
-        except Exception as error:  # noqa: BLE001  (whatever a store raises: without a history nothing runs)
+        except Exception as error:  # whatever a store raises: without a history nothing runs
+            if self.inside:
+                raise
             self._note_absence(error, asked)
             return
         for run, claim in zip(asked, claims, strict=True):
-            run.found, run.fence = claim.found, claim.fence
+            run.found, run.fence, run.owner = claim.found, claim.fence, owner
+        if policy.forgotten == "in_doubt":
+            oldest = datetime.now(UTC) - self.settings.history_time_to_live
+            for run in asked:
+                run.forgotten = run.found is None and _is_older(run.message, oldest)
 
     async def judge(self, run: Run) -> Decision:
         """Decide, ask the resolver where the table says so, and take over what is to run again."""
@@ -88,6 +105,16 @@ class Judge:
             facts = replace(facts, found=Found.IN_PROGRESS)
         run.decision = decide(facts, self.settings.policy)
         return run.decision
+
+    def undo(self, run: Run, error: Exception) -> None:
+        """Decide anew about a run whose transaction did not commit: it is given back."""
+        if isinstance(error, TransactionConflictError):
+            run.error, run.failed_transiently, run.result = error, True, None
+            run.aftermath = afterwards(Ending.TRANSIENT, self.settings.policy, history=True)
+        else:
+            self._note_absence(error, [run])
+            run.decision = self._read_table(run, Word.NONE)
+        run.notes.append(f"its transaction did not commit: {error}")
 
     def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:
         if not isinstance(error, HistoryUnavailableError):
@@ -119,21 +146,38 @@ class Judge:
         """Become the owner of the entry that stands in the way; False to look at the message afresh."""
         if self.store is None or run.found is None or run.message.uuid is None:
             return True
+        owner = owner_token()
         try:
             taken = await self.store.take_over(
                 self.settings.name,
                 run.message.uuid,
-                owner_token(),
+                owner,
                 self.settings.lease,
                 run.found.fence,
                 time_to_live=self.settings.history_time_to_live,
             )
-        except Exception as error:  # noqa: BLE001  (as above)
+        except Exception as error:  # as above
+            if self.inside:
+                raise
             self._note_absence(error, [run])
             return False
         if taken is not None:
-            run.fence = taken.fence
+            _log.warning(
+                "%s takes the entry over from %s, fence %d from %d",
+                owner,
+                run.found.owner,
+                taken.fence,
+                run.found.fence,
+                extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
+            )
+            run.fence, run.owner = taken.fence, owner
         return taken is not None
+
+
+def _is_older(message: Message, oldest: datetime) -> bool:
+    """Whether a message came before, at a time of which the history may have forgotten everything."""
+    again = message.redelivered or message.delivery_count > 1
+    return again and message.timestamp is not None and message.timestamp < oldest
 
 
 _HOST = socket.gethostname()

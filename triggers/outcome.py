@@ -13,7 +13,8 @@ class Outcome(NamedTuple):
     ``status`` is None when the message is undecided or rejected. ``acknowledge`` False means recover: the
     provider is to deliver it again, ``recover_after`` seconds later at the earliest. ``reason`` names the row
     of the decision table. ``result`` is whatever the service returned and ``error`` whatever it raised,
-    untouched.
+    untouched. ``join`` is "waiting" for a message that a join keeps, "discarded" for one that it has no use
+    for. ``attempts`` counts the runs of the service, and ``seconds`` is how long they took, pauses included.
     """
 
     status: Status | None
@@ -29,3 +30,6 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
     event: RetrievalFailureEvent | None = None
     uuid: str | None = None
+    attempts: int = 0
+    seconds: float = 0.0
+    join: str | None = None

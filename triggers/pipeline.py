@@ -2,38 +2,43 @@
 
 Each step is numbered (:class:`Step`), because a process may die right after any of them:
 
-=============  ========================================  ===================================
-died after     what stands                               the next delivery
-=============  ========================================  ===================================
-1              nothing                                   is NEW
-2, 3, 4, 5, 6  STARTED; after 5 a parked copy, if asked  is IN_DOUBT: resolver, or parked
-7              COMPLETED, not acknowledged               is a DUPLICATE, acknowledged
-8              everything                                does not come
-=============  ========================================  ===================================
+=============  ==============================================  ===================================
+died after     what stands                                     the next delivery
+=============  ==============================================  ===================================
+1              nothing                                         is NEW
+2, 3, 4, 5, 6  STARTED; after 5 an event, after 6 a parked     is IN_DOUBT: resolver, or parked
+               copy too, where the message is given up
+7              COMPLETED, not acknowledged                     is a DUPLICATE, acknowledged
+8              everything                                      does not come
+=============  ==============================================  ===================================
 
-A failed message is parked before its entry is completed, and its event is published in between: dying between
-the two repeats them at the next delivery, the other way round would lose them. There is no policy here: what
-becomes of a message is decided in :mod:`triggers.detection`.
+The event of a message that is given up is published before the message is parked, and it is parked before its
+entry is completed: dying in between repeats what came before at the next delivery, the other way round would
+lose what comes after. Of an atomic trigger nothing stands before step 7, where its transaction commits: until
+then the next delivery is NEW. There is no policy here: what becomes of a message is decided in
+:mod:`triggers.detection`.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
-from typing import Any
+from typing import Self
 
+from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import Parked, ParkedKind, parked_id, raw_fields
-from triggers.binding import Binding, Delivery
+from history.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
+from triggers.atomic import Transactions
 from triggers.completion import Completion
-from triggers.detection import Answer, Ending, HistoryUse, Status, afterwards
+from triggers.detection import Answer, HistoryUse, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
-from triggers.failures import BodyTooLargeError, Sleep, UnawaitedError, is_transient, rerun
+from triggers.execution import Execution, Work
 from triggers.judge import Judge
 from triggers.outcome import Outcome
 from triggers.parking_lot import ParkingLot
 from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
+from triggers.routing import Routing, drop_expired
 from triggers.run import UNPARKED_DELAY, Run
 from triggers.settings import Settings
 
@@ -43,15 +48,15 @@ _log = logging.getLogger(__name__)
 class Step(IntEnum):
     """The points between which a process may die; reached in this order.
 
-    Only what is given up is PARKED and PUBLISHED; of a batch, the successes are COMPLETED before that.
+    Only what is given up is PUBLISHED and PARKED; of a batch, the successes are COMPLETED before that.
     """
 
     RECEIVED = 1
     CLAIMED = 2
     DECIDED = 3
     RUN = 4
-    PARKED = 5
-    PUBLISHED = 6
+    PUBLISHED = 5
+    PARKED = 6
     COMPLETED = 7
     ANSWERED = 8
 
@@ -65,25 +70,32 @@ class Pipeline:
     """What a trigger does with a message, over a blocking or an asyncio store."""
 
     settings: Settings
-    service: Callable[..., Any]
-    binding: Binding
+    execution: Execution
     judge: Judge
     completion: Completion
     lot: ParkingLot
-    sleep: Sleep
     blocking: bool
+    transactions: Transactions | None = None
+    routing: Routing | None = None
     observe: Observer | None = None
+    place: int | None = None
+
+    def at(self, place: int) -> Self:
+        """Return the same pipeline for the messages of one of the trigger's destinations."""
+        return replace(self, place=place)
 
     async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
         """Handle what a receiver handed over, and answer all of it."""
         self._reach(Step.RECEIVED)
         arrivals = [one for one in received if isinstance(one, Arrival)]
+        if at_once := self.settings.acknowledge_mode == "auto":
+            await receiver.acknowledge(arrivals)
         outcomes = await self.handle_batch([one.message for one in arrivals])
         answers = [(one, outcome) for one, outcome in zip(arrivals, outcomes, strict=True)]
-        done: list[Received] = [one for one, outcome in answers if outcome.acknowledge]
+        done: list[Received] = [one for one, outcome in answers if outcome.acknowledge and not at_once]
         back: dict[float, list[Received]] = {}
         for arrival, outcome in answers:
-            if not outcome.acknowledge:
+            if not outcome.acknowledge and not at_once:
                 back.setdefault(outcome.recover_after, []).append(arrival)
         for unreadable in (one for one in received if isinstance(one, Unreadable)):
             parked = await self._park_unreadable(unreadable)
@@ -97,7 +109,7 @@ class Pipeline:
 
     async def handle(self, message: Message) -> Outcome:
         """Handle one message: a batch of one."""
-        run = Run(message, self._history_use())
+        run = self._begin(message)
         await self._handle_wave([run])
         return run.outcome()
 
@@ -106,70 +118,75 @@ class Pipeline:
 
         A uuid that stands twice is decided in order: its second message waits for the first to be completed.
         """
-        use = self._history_use()
-        runs = [Run(message, use) for message in messages]
+        runs = [self._begin(message) for message in messages]
         for wave in _waves(runs):
             await self._handle_wave(wave)
         return [run.outcome() for run in runs]
 
-    def _history_use(self) -> HistoryUse:
-        return HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
+    def _begin(self, message: Message) -> Run:
+        use = HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
+        return Run(message, use, silenced=self.settings.silenced)
 
     async def _handle_wave(self, runs: Sequence[Run]) -> None:
-        """Claim, judge, execute and conclude; no uuid stands twice."""
-        await self.judge.claim(runs)
-        self._reach(Step.CLAIMED)
+        """Route, claim, judge, execute and conclude; no uuid stands twice."""
         for run in runs:
-            decision = await self.judge.judge(run)
-            self._reach(Step.DECIDED)
-            if decision.runs:
-                await self._execute(run)
-        await self._conclude(runs)
+            if run.message.expiration is not None:
+                runs = drop_expired(runs, self.settings.name)
+                break
+        if self.routing is not None and self.routing.asks:
+            runs = await self._route(runs, self.routing)
+        if not runs:
+            return
+        if self.transactions is None:
+            await self._detect_and_run(runs, self.judge)
+            await self._conclude(runs)
+        else:
+            await self._handle_atomically(runs, self.transactions)
 
-    async def _execute(self, run: Run) -> None:
-        """Run the service, again where the failure is transient and the settings say so."""
-        settings = self.settings
-        run.executed, run.error = True, None
+    async def _route(self, runs: Sequence[Run], routing: Routing) -> Sequence[Run]:
+        """Return the runs that have a service; keep aside what a filter failed for."""
+        routed = routing.sort(runs)
+        if failed := [run for run in runs if run.verdict is not None and run.parks]:
+            await self._give_up(failed)
+        return routed
+
+    async def _handle_atomically(self, runs: Sequence[Run], transactions: Transactions) -> None:
+        """Claim, judge, execute and complete in one transaction; publish, park and answer after it."""
         try:
-            try:
-                run.result = await self._call(run, 1)
-            except Exception as error:
-                if not settings.retry.max_attempts or not is_transient(error, settings.transient):
-                    raise
-                run.result = await rerun(
-                    lambda attempt: self._call(run, attempt),
-                    retry=settings.retry,
-                    transient=settings.transient,
-                    sleep=self.sleep,
-                )
-        except Exception as error:  # noqa: BLE001  (the service is user code)
-            run.error = error
-            run.failed_transiently = is_transient(error, settings.transient)
-        ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
-        run.aftermath = afterwards(
-            Ending.SUCCESS if run.error is None else ending, settings.policy, history=run.claimed
-        )
-        self._reach(Step.RUN)
+            async with await transactions.begin() as work:
+                await self._detect_and_run(runs, replace(self.judge, store=work.history, inside=True), work)
+                completion = replace(self.completion, store=work.history)
+                await completion.settle_inside([run for run in runs if run.claimed or run.holds])
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
+            for run in runs:
+                self.judge.undo(run, error)
+        else:
+            self._reach(Step.COMPLETED)
+        for run in runs:
+            self._answer(run)
+        if others := [run for run in runs if run.parks or run.raises_event]:
+            await self._give_up(others)
 
-    async def _call(self, run: Run, attempt: int) -> Any:
-        message = run.message
-        size = message.body_size()
-        if size > self.settings.max_body_size:
-            raise BodyTooLargeError(size, self.settings.max_body_size)
-        delivery = Delivery(
-            uuid=message.uuid,
-            fence=run.fence,
-            attempt=attempt,
-            trigger_name=self.settings.name,
-            delivery_count=message.delivery_count,
-        )
-        positional, named = self.binding.arguments(message, delivery)
-        result = self.service(*positional, **named)
-        if not hasattr(result, "__await__"):
-            return result
-        if self.blocking:
-            raise UnawaitedError(self.binding.name, result)
-        return await result
+    async def _detect_and_run(self, runs: Sequence[Run], judge: Judge, work: Work | None = None) -> None:
+        """Claim all with one call, then decide and execute them, in order."""
+        await judge.claim(runs)
+        self._reach(Step.CLAIMED)
+        together: list[Run] = []
+        for run in runs:
+            decision = await judge.judge(run)
+            self._reach(Step.DECIDED)
+            if not decision.runs:
+                continue
+            if self.execution.takes_batches:
+                together.append(run)
+                continue
+            await self.execution.run(run, work)
+            self._reach(Step.RUN)
+        if together:
+            await self.execution.run_together(together, work)
+            self._reach(Step.RUN)
 
     async def _conclude(self, runs: Sequence[Run]) -> None:
         """Complete the successes first, so that nothing a failure needs can keep them in doubt."""
@@ -180,28 +197,28 @@ class Pipeline:
                 done.append(run)
             else:
                 self._answer(run)
-                if run.executed or run.parks or run.raises_event:
+                if run.begun or run.parks or run.raises_event or run.holds:
                     others.append(run)
         if done:
             await self._settle(done)
         if others:
-            await self._conclude_others(others)
+            await self._give_up(others)
+            if ended := [run for run in others if (run.claimed or run.holds) and run.is_kept]:
+                await self._settle(ended)
 
-    async def _conclude_others(self, runs: Sequence[Run]) -> None:
-        """Keep aside, tell of and complete what failed, and what the table says of what did not run."""
-        if kept := [run for run in runs if run.parks]:
-            await self._park(kept)
+    async def _give_up(self, runs: Sequence[Run]) -> None:
+        """Tell of what is given up and keep it aside, as the table says."""
         for run in runs:
             if run.raises_event:
                 await self._publish(run)
-        if ended := [run for run in runs if run.claimed and (run.parked or not run.parks)]:
-            await self._settle(ended)
+        if kept := [run for run in runs if run.parks]:
+            await self._park(kept)
 
     async def _settle(self, runs: Sequence[Run]) -> None:
         unsettled = await self.completion.settle(runs)
         if not unsettled:
             self._reach(Step.COMPLETED)
-        elif kept := [run for run in unsettled if run.error is None]:
+        elif kept := [run for run in unsettled if run.error is None and run.begun]:
             await self._park(kept)
 
     def _answer(self, run: Run) -> None:
@@ -209,7 +226,7 @@ class Pipeline:
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         answer = run.decision.answer if run.aftermath is None else run.aftermath.answer
         run.acknowledge = answer is Answer.ACKNOWLEDGE
-        dropped = run.decision.status is Status.IN_DOUBT and not run.parks and not run.executed
+        dropped = run.decision.status is Status.IN_DOUBT and not run.parks and not run.begun
         if dropped and run.acknowledge:
             _log.error(
                 "an In Doubt message is dropped, as in_doubt='acknowledge' says", extra=self._extra(run)
@@ -220,17 +237,20 @@ class Pipeline:
         for run in runs:
             run.parked = parked
             run.acknowledge = run.acknowledge and parked
-            _log.warning("%s: %s", "parked" if parked else "kept", run.reason, extra=self._extra(run))
+            failure = "" if run.error is None else encodable(f" ({type(run.error).__name__}: {run.error})")
+            told = "parked" if parked else "kept"
+            _log.warning("%s: %s%s", told, run.reason, failure, extra=self._extra(run))
         self._reach(Step.PARKED)
 
     async def _publish(self, run: Run) -> None:
-        run.event = run.make_event(self.settings.name, self.settings.destination)
+        run.event = run.make_event(self.settings.name, *self._origin(run.message))
         await publish(run.event, blocking=self.blocking)
         self._reach(Step.PUBLISHED)
 
     async def _park_unreadable(self, unreadable: Unreadable) -> bool:
         """Keep a delivery that is no message, whole, and say so."""
         name, fields = self.settings.name, raw_fields(unreadable.fields)
+        destination, index = self._origin()
         stand_in = Message(body=repr(sorted(fields.items())))
         parked = await self.lot.park(
             [
@@ -239,20 +259,26 @@ class Pipeline:
                     trigger_name=name,
                     kind=ParkedKind.UNREADABLE,
                     reason=unreadable.problem,
-                    destination=self.settings.destination,
+                    destination=destination,
                     raw=fields,
                 )
             ]
         )
         event = RetrievalFailureEvent(
             trigger_name=name,
-            destination=self.settings.destination,
+            destination=destination,
+            destination_index=index,
             delivery_count=-1,
             exception_message=unreadable.problem,
             cause=Cause.UNREADABLE,
         )
         await publish(event, blocking=self.blocking)
         return parked
+
+    def _origin(self, message: Message | None = None) -> tuple[str, int]:
+        """Return the destination that a delivery came from, and its place among the trigger's."""
+        place = self.settings.place_of(message) if self.place is None else self.place
+        return self.settings.destinations[place], place
 
     def _reach(self, step: Step) -> None:
         if self.observe is not None:

@@ -37,9 +37,10 @@ async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -
             return Resolved(Resolution.IN_DOUBT, "it was started again after it was parked")
         return Resolved(Resolution.NEW, "somebody decided to run it")
 
-    message = parked.message.model_copy(update={"delivery_count": UNDEFINED_COUNT})
+    message = parked.message.model_copy(update={"delivery_count": UNDEFINED_COUNT, "expiration": None})
     judge = replace(pipeline.judge, resolver=asking(decided))
     outcome = await replace(pipeline, judge=judge).handle(message)
-    if outcome.acknowledge and not outcome.parked:
+    # Without a status nothing has run: no rule wanted the message, and somebody still wants it run.
+    if outcome.acknowledge and not outcome.parked and outcome.status is not None:
         await lot.remove(parked)
     return outcome

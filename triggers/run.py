@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history.entry import Entry, Fence, State
 from history.message import Message
@@ -13,6 +13,9 @@ from triggers.events import Cause, RetrievalFailureEvent
 from triggers.outcome import Outcome
 from triggers.table_text import explain, explain_aftermath
 
+if TYPE_CHECKING:
+    from triggers.binding import Binding
+
 #: The longest pause before a message whose first run is still alive is looked at again.
 LONGEST_RECOVER_DELAY = timedelta(seconds=30)
 
@@ -20,6 +23,7 @@ LONGEST_RECOVER_DELAY = timedelta(seconds=30)
 UNPARKED_DELAY = timedelta(seconds=5)
 
 _CAUSE_OF_ROW = {
+    0: Cause.FILTER_FAILED,
     1: Cause.MAX_DELIVERY_COUNT,
     9: Cause.FAILED_BEFORE,
     14: Cause.HISTORY_UNAVAILABLE,
@@ -37,21 +41,44 @@ class Run:
     history: HistoryUse
     found: Entry | None = None
     fence: Fence | None = None
+    owner: str | None = None
+    forgotten: bool = False
     decision: Decision | None = None
     aftermath: Aftermath | None = None
     result: Any = None
     error: Exception | None = None
     notes: list[str] = field(default_factory=list[str])
+    binding: "Binding | None" = None
+    #: Why the message never came to the table.
+    verdict: str | None = None
+    begun: bool = False
     executed: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
     acknowledge: bool = True
     parked: bool = False
     failed_transiently: bool = False
+    suspends: bool = False
     event: RetrievalFailureEvent | None = None
+    join: str | None = None
+    silenced: frozenset[Cause] = frozenset()
 
     @property
     def claimed(self) -> bool:
-        """Whether this run owns a STARTED entry."""
-        return self.executed and self.history is HistoryUse.ON and self.fence is not None
+        """Whether this run was to execute, and owns a STARTED entry."""
+        return self.begun and self.history is HistoryUse.ON and self.fence is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether this run owns a STARTED entry and was not meant to execute: the entry is to be released."""
+        return (
+            self.found is None and not self.begun and self.fence is not None and self.history is HistoryUse.ON
+        )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing is left to do before its entry may be settled."""
+        return self.parked or not self.parks
 
     @property
     def parks(self) -> bool:
@@ -61,13 +88,18 @@ class Run:
 
     @property
     def raises_event(self) -> bool:
-        """Whether the table wants the event; a row's event stands whatever the service did afterwards."""
+        """Whether the table wants the event, and the settings let it.
+
+        A row's event stands whatever the service did afterwards.
+        """
         after = self.aftermath
-        return (self.decision is not None and self.decision.event) or (after is not None and after.event)
+        wanted = (self.decision is not None and self.decision.event) or (after is not None and after.event)
+        return wanted and self._cause() is not None
 
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
-        return _facts(count, self.message.uuid is not None, self.history, _found(self.found), word)
+        found = Found.FORGOTTEN if self.forgotten else _found(self.found)
+        return _facts(count, self.message.uuid is not None, self.history, found, word)
 
     def evidence(self) -> Evidence:
         """Return what is known of an earlier run."""
@@ -82,13 +114,13 @@ class Run:
     @property
     def reason(self) -> str:
         """The row of the table, what the resolver said, and what the service's end meant, in words."""
-        told = _told(self.decision, self.aftermath, self.claimed)
+        told = self.verdict or _told(self.decision, self.aftermath, self.claimed)
         return "; ".join([told, *self.notes]) if self.notes else told
 
     def copy(self, trigger: str) -> Parked:
         """Return the copy to park."""
         rejected = (
-            self.error is not None if self.executed else self.decision is not None and self.decision.rejected
+            self.error is not None if self.begun else self.decision is not None and self.decision.rejected
         )
         return Parked(
             id=parked_id(trigger, self.message),
@@ -103,23 +135,27 @@ class Run:
             error_message=None if self.error is None else str(self.error),
         )
 
-    def make_event(self, trigger: str, destination: str) -> RetrievalFailureEvent:
+    def make_event(self, trigger: str, destination: str, index: int = 0) -> RetrievalFailureEvent:
         """Return the event that tells of giving this message up."""
         return RetrievalFailureEvent(
             trigger_name=trigger,
             destination=destination,
+            destination_index=index,
             delivery_count=self.message.delivery_count,
             exception_class=_class_name(self.error),
             exception_message=None if self.error is None else str(self.error),
-            cause=self._cause(),
+            cause=self._cause() or Cause.SERVICE_FAILED,
             message=self.message,
         )
 
-    def _cause(self) -> Cause:
+    def _cause(self) -> Cause | None:
+        """Return why the message is given up: the service's end before the row, where neither is silenced."""
+        causes: list[Cause] = []
         if self.aftermath is not None and self.aftermath.event:
-            return Cause.RETRIES_USED_UP if self.failed_transiently else Cause.SERVICE_FAILED
-        row = -1 if self.decision is None else self.decision.row
-        return _CAUSE_OF_ROW.get(row, Cause.SERVICE_FAILED)
+            causes.append(Cause.RETRIES_USED_UP if self.failed_transiently else Cause.SERVICE_FAILED)
+        if self.decision is not None and self.decision.event:
+            causes.append(_CAUSE_OF_ROW[self.decision.row])
+        return next((cause for cause in causes if cause not in self.silenced), None)
 
     def outcome(self) -> Outcome:
         """Return what became of the message."""
@@ -132,13 +168,16 @@ class Run:
             reason=self.reason,
             row=decision.row,
             rejected=decision.rejected,
-            suspend=decision.suspend or (after is not None and after.suspend),
+            suspend=decision.suspend or (after is not None and after.suspend) or self.suspends,
             parked=self.parked,
             recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
             result=self.result,
             error=self.error,
             event=self.event,
             uuid=self.message.uuid,
+            attempts=self.attempts,
+            seconds=self.seconds,
+            join=self.join,
         )
 
     def _delay(self) -> timedelta:
@@ -154,6 +193,7 @@ class Run:
     def became_unreachable(self, error: Exception) -> None:
         """Note that the history did not answer."""
         self.history, self.error, self.found, self.fence = HistoryUse.UNREACHABLE, error, None, None
+        self.aftermath, self.result, self.forgotten = None, None, False
 
 
 @cache

@@ -3,14 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
+from history.message import Message
 from history.parking import Parking
-from triggers.detection import FailurePolicy, HistoryErrorPolicy, InDoubtPolicy, Policy
+from triggers.detection import (
+    FailurePolicy,
+    ForgottenPolicy,
+    HistoryErrorPolicy,
+    InDoubtPolicy,
+    Policy,
+)
+from triggers.events import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.failures import Retry
+from triggers.joining.terms import DEFAULT_JOIN_TIMEOUT, JoinKind, check_join
+from triggers.selectors import MessageFilter, Selector
 
 #: The largest body a service is given when nobody says otherwise, in bytes.
 DEFAULT_MAX_BODY_SIZE = 1024 * 1024
@@ -21,10 +32,21 @@ DEFAULT_MONITOR_INTERVAL = timedelta(seconds=60)
 #: One run, and no other.
 NO_RETRY = Retry()
 
+#: When a delivery is acknowledged: after it was processed, before, or after it but lazily.
+AcknowledgeMode = Literal["client", "auto", "dups_ok"]
+
 _LONGEST_NAME = 200
 
+#: By the two switches, in this order.
+_SILENCED: dict[tuple[bool, bool], frozenset[Cause]] = {
+    (True, True): frozenset(),
+    (True, False): RETRY_FAILURE_CAUSES,
+    (False, True): EXCEPTION_CAUSES,
+    (False, False): EXCEPTION_CAUSES | RETRY_FAILURE_CAUSES,
+}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that ``@trigger`` was told, but for the history and the resolver, which it opens."""
 
@@ -39,9 +61,20 @@ class Settings:
     monitor_interval: timedelta = DEFAULT_MONITOR_INTERVAL
     concurrency: int = 1
     prefetch: int = 10
+    batch: int = 1
     max_body_size: int = DEFAULT_MAX_BODY_SIZE
     parking: str | Parking | None = None
     local_parking_file: Path | None = None
+    raise_event_on_exception: bool = True
+    raise_event_on_retry_failure: bool = True
+    acknowledge_mode: AcknowledgeMode = "client"
+    redelivery_horizon: timedelta | None = None
+    more_destinations: tuple[str, ...] = ()
+    join: JoinKind = "any"
+    join_timeout: timedelta | None = DEFAULT_JOIN_TIMEOUT
+    ordered: bool = False
+    selector: Selector | None = None
+    filter: MessageFilter | None = None
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
@@ -49,10 +82,16 @@ class Settings:
         _check_least("max_delivery_count", self.policy.max_delivery_count, 1)
         _check_least("concurrency", self.concurrency, 1)
         _check_least("prefetch", self.prefetch, 1)
+        _check_least("batch", self.batch, 1)
         _check_least("max_body_size", self.max_body_size, 1)
-        _check_choice("in_doubt", self.policy.in_doubt, InDoubtPolicy)
-        _check_choice("on_retry_failure", self.policy.on_retry_failure, FailurePolicy)
-        _check_choice("on_history_error", self.policy.on_history_error, HistoryErrorPolicy)
+        check_choice("in_doubt", self.policy.in_doubt, InDoubtPolicy)
+        check_choice("on_retry_failure", self.policy.on_retry_failure, FailurePolicy)
+        check_choice("on_history_error", self.policy.on_history_error, HistoryErrorPolicy)
+        check_choice("forgotten", self.policy.forgotten, ForgottenPolicy)
+        check_choice("acknowledge_mode", self.acknowledge_mode, AcknowledgeMode)
+        if self.redelivery_horizon is not None:
+            _check_duration("redelivery_horizon", self.redelivery_horizon)
+        self._check_what_recovers()
         _check_duration("history_time_to_live", self.history_time_to_live)
         _check_duration("monitor_interval", self.monitor_interval)
         if self.lease is not None:
@@ -64,6 +103,45 @@ class Settings:
                 "leave retry out, or transacted",
             )
         _check_transient(self.transient)
+        _check_switch("raise_event_on_exception", self.raise_event_on_exception)
+        _check_switch("raise_event_on_retry_failure", self.raise_event_on_retry_failure)
+        _check_switch("ordered", self.ordered)
+        for name in self.more_destinations:
+            _check_name("destination", name)
+        check_choice("join", self.join, JoinKind)
+        if self.join_timeout is not None:
+            _check_duration("join_timeout", self.join_timeout)
+        check_join(self)
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Where the messages come from, in the trigger's order."""
+        return (self.destination, *self.more_destinations)
+
+    def place_of(self, message: Message | None) -> int:
+        """Return the place of a message's destination among them; 0 when it names none."""
+        told = None if message is None else message.destination
+        return self.destinations.index(told) if told in self.destinations else 0
+
+    def _check_what_recovers(self) -> None:
+        """Refuse to promise that a message is given back that was acknowledged before it was processed."""
+        if self.acknowledge_mode != "auto":
+            return
+        for setting, recovers in (
+            ("transacted", self.policy.transacted),
+            ("on_retry_failure", self.policy.on_retry_failure == "suspend"),
+        ):
+            if recovers:
+                raise ConfigurationError(
+                    setting,
+                    "gives messages back, and acknowledge_mode='auto' has acknowledged them already",
+                    "use acknowledge_mode='client', or leave it out",
+                )
+
+    @cached_property
+    def silenced(self) -> frozenset[Cause]:
+        """The causes that raise no event. No switch silences those for which the sender is to blame."""
+        return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
 
 
 # What follows is typed Any: these values are a user's, and not every user runs a type checker.
@@ -84,6 +162,8 @@ def _check_name(setting: str, value: Any) -> None:
         raise ConfigurationError(
             setting, f"{value!r:.60} is empty, too long or no text", f"use 1 to {_LONGEST_NAME} characters"
         )
+    if "\0" in value:
+        raise ConfigurationError(setting, f"{value!r:.60} holds a NUL", "PostgreSQL stores none: drop it")
 
 
 def _check_least(setting: str, value: Any, least: int) -> None:
@@ -91,10 +171,20 @@ def _check_least(setting: str, value: Any, least: int) -> None:
         raise ConfigurationError(setting, f"{value!r} is no number from {least}", f"use {least} or more")
 
 
-def _check_choice(setting: str, value: Any, choices: Any) -> None:
+def check_choice(setting: str, value: Any, choices: Any) -> None:
+    """Refuse a value that is none of a Literal's.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
     if value not in get_args(choices):
         known = " or ".join(repr(choice) for choice in get_args(choices))
         raise ConfigurationError(setting, f"{value!r} is unknown", f"use {known}")
+
+
+def _check_switch(setting: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(setting, f"{value!r} is neither True nor False", "use one of them")
 
 
 def _check_duration(setting: str, value: Any) -> None:

@@ -116,7 +116,7 @@ def _situation(row: Row) -> tuple[str, str, str, str]:
     if row.history is None:
         return counts, "any" + settings, "not consulted", _words(row)
     if HistoryUse.OFF in row.history:
-        return counts, "off", "-", _words(row)
+        return counts, "off", "-" + settings, _words(row)
     if row.identified is False:
         return counts, "on", "message has neither uuid nor JMSMessageID", _words(row)
     found = _told(row.history if row.found is None else row.found)
@@ -139,6 +139,8 @@ def _ending(one: Aftermath, *, code: str = "") -> str:
 
 
 def _entry(one: Aftermath) -> str:
+    if one.lost:
+        return "as it is"
     return "released" if one.entry is None else f"COMPLETED {one.entry}"
 
 

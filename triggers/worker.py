@@ -1,12 +1,15 @@
 """The receive loop of one worker of one trigger: the same lines in a thread and in a task."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Protocol
 
 from history.bridge import settled
 from triggers.gate import Gate
+from triggers.lazy_receiver import LazyReceiver
 from triggers.pipeline import Pipeline
 from triggers.providers.provider import (
     AT_ONCE,
@@ -29,12 +32,30 @@ SUSPENDED_PAUSE = 0.2
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
 
+class Sweeping(Protocol):
+    """Looks after the joins of a trigger; shared by its workers."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to ask for what is due."""
+        ...
+
+    async def sweep(self, begin: Callable[[], None]) -> None:
+        """Run what is due, if it is time to ask; ``begin`` is called when there is something."""
+        ...
+
+    async def keep_alive(self, now: float) -> None:
+        """Say, if it is time, that what runs here is alive."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Worker:
     """Receives for one trigger, one delivery at a time, until ``stopping`` says so.
 
     ``pause`` waits for so many seconds, or shorter when the consumer stops. ``idle`` says that the provider
-    was asked for messages and had none since.
+    was asked for messages and had none since. ``turns`` is entered for each delivery, for there may be more
+    workers than may run at once.
     """
 
     name: str
@@ -43,6 +64,9 @@ class Worker:
     provider: Provider
     stopping: Callable[[], bool]
     pause: Callable[[float], Awaitable[None] | None]
+    destination: str
+    turns: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
+    sweeper: Sweeping | None = None
     receiver: Receiver | None = None
     idle: bool = False
     _alive_due: float = 0.0
@@ -66,36 +90,61 @@ class Worker:
             await self._leave()
 
     async def _round(self) -> None:
+        if self.gate.disabled:
+            await self._leave()
+            # Nothing comes, however long one waits for it.
+            self.idle = True
+            await settled(self.pause(SUSPENDED_PAUSE))
+            return
+        await self._sweep()
         receiver = self.receiver or await self._open()
         if self.gate.suspended is not None:
             self.idle = False
             await settled(self.pause(SUSPENDED_PAUSE))
             return
-        received = await receiver.receive(self.gate.trigger.settings.prefetch, RECEIVE_WAIT)
+        batch = self.gate.trigger.settings.batch
+        limit = max(self.gate.trigger.settings.prefetch, batch)
+        received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received
-        for position, one in enumerate(received):
-            if self.stopping() or self.gate.suspended is not None:
-                await receiver.recover(received[position:], AT_ONCE)
-                break
-            # A provider that goes away in between delivers all of them again that it has no answer to.
-            await self._deliver(receiver, one)
+        for position in range(0, len(received), batch):
+            async with self.turns:
+                if self.stopping() or not self.gate.enter():
+                    await receiver.recover(received[position:], AT_ONCE)
+                    break
+                try:
+                    # A provider that goes away in between delivers again what it has no answer to.
+                    await self._deliver(receiver, received[position : position + batch])
+                finally:
+                    self.gate.leave()
+
+    async def _sweep(self) -> None:
+        sweeper = self.sweeper
+        if sweeper is not None and sweeper.is_due and not self.gate.closed and not self.stopping():
+            async with self.turns:
+                await sweeper.sweep(self._begin)
+
+    def _begin(self) -> None:
+        self.idle = False
 
     async def _open(self) -> Receiver:
         settings = self.gate.trigger.settings
-        self.receiver = await self.provider.open_receiver(
-            settings.destination, subscription=settings.name, name=self.name
+        receiver = await self.provider.open_receiver(
+            self.destination, subscription=settings.name, name=self.name
         )
+        self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
         self._alive_due = 0.0
         return self.receiver
 
-    async def _deliver(self, receiver: Receiver, one: Received) -> None:
-        for outcome in await self.pipeline.deliver(receiver, [one]):
+    async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
+        for outcome in await self.pipeline.deliver(receiver, received):
             self.gate.note(outcome)
-        if isinstance(one, Unreadable):
-            self.gate.note_unreadable()
+        for one in received:
+            if isinstance(one, Unreadable):
+                self.gate.note_unreadable()
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
-        _log.warning("%s: trying again in %.1f s", error, self._back_off, extra=self._extra)
+        why = error.__cause__ or "no answer"
+        _log.warning("%s (%s): trying again in %.1f s", error, why, self._back_off, extra=self._extra)
         self.idle = False
         await settled(self.pause(self._back_off))
         self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
@@ -114,6 +163,8 @@ class Worker:
 
         Called beside :meth:`run`, from another thread or task.
         """
+        if self.sweeper is not None:
+            await self.sweeper.keep_alive(now)
         receiver = self.receiver
         if receiver is None or now < self._alive_due:
             return

@@ -22,7 +22,10 @@ be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find
 
 from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
+from history.contract.control import ControlContract
 from history.contract.fences import FenceContract
+from history.contract.join_periods import JoinPeriodContract
+from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
 from history.contract.races import RaceContract
 from history.contract.runs import RunContract
@@ -37,6 +40,9 @@ class HistoryContract(
     BatchContract,
     UpkeepContract,
     ParkingContract,
+    JoiningContract,
+    JoinPeriodContract,
+    ControlContract,
     RaceContract,
     RunContract,
 ):

@@ -28,7 +28,7 @@ def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         folder = tmp_path_factory.mktemp(store)
         history = None if store == "redis" else f"sqlite:///{folder}/history.sqlite3"
         if store == "postgresql":
-            history = _empty_database(request.getfixturevalue("postgres_server"))
+            history = empty_database(request.getfixturevalue("postgres_server"))
         try:
             with RedisServer(folder, appendfsync="everysec") as server:
                 return run_matrix(folder, server.url, history or server.url)
@@ -46,7 +46,8 @@ def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return get
 
 
-def _empty_database(server: str) -> str:
+def empty_database(server: str) -> str:
+    """Return the URL of a database of its own on a server."""
     name = f"doubtless_{secrets.token_hex(8)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))

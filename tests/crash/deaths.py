@@ -89,10 +89,9 @@ class Death:
                 return whole
             case Step.CLAIMED | Step.DECIDED | Inside.BEFORE_EFFECT:
                 return Ending(effects=0, parked=2)
-            case Step.RUN | Inside.AFTER_EFFECT | Step.PARKED:
-                # Parked, but not published: the next delivery is In Doubt, which is no event.
+            case Step.RUN | Inside.AFTER_EFFECT:
                 return Ending(effects=1, parked=2)
-            case Step.PUBLISHED:
+            case Step.PUBLISHED | Step.PARKED:
                 return Ending(effects=1, parked=2, event=True)
 
 

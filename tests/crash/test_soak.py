@@ -23,3 +23,25 @@ def test_processes_killed_at_random_lose_nothing_and_repeat_nothing(tmp_path: Pa
     assert report.kills == KILLS
     assert report.fates.total() == MESSAGES
     assert report.fates[Fate.DUPLICATE] > 0
+
+
+def test_processes_with_atomic_triggers_killed_at_random_execute_everything_once(
+    tmp_path: Path, redis_url: str, postgres_url: str
+) -> None:
+    seed = random.randrange(2**32)  # noqa: S311  (no secret)
+    soak = Soak(
+        folder=tmp_path,
+        redis_url=redis_url,
+        history=postgres_url,
+        atomic=True,
+        messages=MESSAGES,
+        kills=KILLS,
+        seed=seed,
+    )
+
+    report = soak.run()
+
+    assert report.mistakes == (), report
+    assert report.kills == KILLS
+    copies = report.fates[Fate.DUPLICATE]
+    assert report.fates == {Fate.EXECUTED: MESSAGES - copies, Fate.DUPLICATE: copies}

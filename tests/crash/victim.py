@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -84,17 +84,22 @@ def kill_all(folder: Path, provider: str, history: str) -> list[str]:
     # Imports the drivers once for all of them; nothing is connected yet.
     drive(open_history(history).close())
     drive(open_provider(provider).close())
-    children: dict[int, Death] = {}
-    for death in DEATHS:
+    return fork_all({death.name: partial(die, folder, provider, history, death) for death in DEATHS})
+
+
+def fork_all(lives: Mapping[str, Callable[[], None]]) -> list[str]:
+    """Live each life in a process of its own; return the names of those that SIGKILL did not end."""
+    children: dict[int, str] = {}
+    for name, life in lives.items():
         child = os.fork()
         if child == 0:
-            _live(partial(die, folder, provider, history, death))
-        children[child] = death
+            _live(life)
+        children[child] = name
     survived: list[str] = []
-    for child, death in children.items():
+    for child, name in children.items():
         _, status = os.waitpid(child, 0)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
-            survived.append(death.name)
+            survived.append(name)
     return survived
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from history.entry import EntryOutcome, State
 from history.parking import ParkedKind
-from tests.integration.rows import FAILED, NEW, OK, Bench, Effects, assert_parked, assert_told, off, order
+from tests.integration.rows import FAILED, OK, Bench, Effects, assert_parked, assert_told, off, order
 from triggers.detection import Status
 from triggers.events import Cause
 from triggers.failures import TransientError
@@ -97,7 +97,7 @@ AFTER = [
         After(
             told=f"transacted, no history, {type(failure).__name__}",
             failure=failure,
-            settings=off(transacted=True, resolver=NEW),
+            settings=off(transacted=True),
             then=Status.NEW,
             **ROLLED_BACK,
         )
@@ -130,7 +130,7 @@ def test_what_the_end_of_a_service_leaves(case: After, bench: Bench) -> None:
 
 def test_a_transacted_trigger_without_history_runs_until_the_count_is_passed(bench: Bench) -> None:
     effects = Effects(*[ValueError(str(n)) for n in range(9)])
-    settings = off(transacted=True, resolver=NEW, max_delivery_count=3)
+    settings = off(transacted=True, max_delivery_count=3)
     book = bench.trigger(effects, **settings)
 
     outcomes = [bench.deliver(book, order(delivery_count=count)) for count in range(1, 5)]

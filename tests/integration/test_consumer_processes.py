@@ -85,6 +85,11 @@ class TestSignals:
         assert is_drained(redis_url, name)
 
 
+def line_of(log: str, words: str) -> str:
+    """Return the line of a log with these words."""
+    return next(line for line in log.splitlines() if words in line)
+
+
 class TestLeases:
     @pytest.mark.parametrize("next_has_ended", [True, False])
     def test_a_run_that_hangs_past_its_lease_loses_its_fence_to_the_next_one(
@@ -104,7 +109,7 @@ class TestLeases:
                 taken = entry_in(redis_url, "resolved", "slow")
                 steering.let_end(f"slow.{first.pid}")
                 first.send(signal.SIGCONT)
-                eventually(lambda: "the fence was lost" in first.log)
+                eventually(lambda: "its end is not recorded" in first.log)
                 untouched = entry_in(redis_url, "resolved", "slow")
                 steering.let_end("slow")
                 eventually(lambda: is_drained(redis_url, "resolved"))
@@ -119,6 +124,8 @@ class TestLeases:
         assert (untouched.state, untouched.fence) == (taken.state, taken.fence)
         assert (left.outcome, left.fence) == (EntryOutcome.OK, taken.fence)
         assert [pid for _, pid in steering.noted("begun")] == [first.pid, second.pid]
+        assert f":{first.pid}:" in line_of(second.log, "takes the entry over from")
+        assert f":{first.pid}:" in line_of(first.log, "its end is not recorded")
 
     def test_a_message_is_not_touched_while_its_lease_is_alive_and_in_doubt_afterwards(
         self, steering: Steering, redis_url: str

@@ -21,6 +21,7 @@ from history.contract.common import state_of
 from history.entry import EntryOutcome, State
 from history.errors import HistoryUnavailableError
 from history.redis import RedisHistory
+from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
 from triggers.testing.redis_server import RedisServer
@@ -119,6 +120,7 @@ def test_a_server_that_is_away_is_unavailable_and_then_back(history: RedisHistor
         drive(history.claim(TRIGGER, ["u1"], "worker-1"))
 
     network.bring_up()
+    wait_for_circuits()
 
     assert drive(history.claim(TRIGGER, ["u1"], "worker-1"))[0].found is None
 
@@ -246,6 +248,7 @@ def test_a_restarted_server_is_met_on_new_lines(private_redis: RedisServer) -> N
     with pytest.raises(HistoryUnavailableError):
         drive(history.complete(TRIGGER, "u1", claim.fence))
     private_redis.start()
+    wait_for_circuits()
 
     assert drive(history.complete(TRIGGER, "u1", claim.fence))
     drive(history.close())

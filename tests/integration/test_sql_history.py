@@ -1,5 +1,6 @@
 """What the conformance suite cannot say of a SQL history: processes, servers that go, files in use."""
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
 from history.tables import SCHEMA
+from tests.fixtures.histories import wait_for_circuits
 from tests.integration.sql_worker import TRIGGER, Worker, opened
 from triggers.testing.postgres_server import PostgresServer
 
@@ -149,6 +151,7 @@ class TestPostgresAway:
             assert isinstance(caught.value.__cause__, Exception)
 
             private_postgres.start()
+            wait_for_circuits()
             assert drive(store.complete(TRIGGER, "u1", claimed.fence))
 
     async def test_an_asyncio_store_finds_its_server_again(self, private_postgres: PostgresServer) -> None:
@@ -161,6 +164,7 @@ class TestPostgresAway:
                     await store.claim(TRIGGER, ["u2"], "worker")
 
                 private_postgres.start()
+                await asyncio.to_thread(wait_for_circuits)
 
                 assert (await store.claim(TRIGGER, ["u2"], "worker"))[0].found is None
             finally:
@@ -198,17 +202,17 @@ class TestSqliteFile:
             other.rollback()
             assert drive(store.claim(TRIGGER, ["u1"], "worker"))[0].found is None
 
-    def test_a_file_that_cannot_be_opened_is_unavailable(self, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_opened_is_a_matter_of_configuration(self, tmp_path: Path) -> None:
         with (
             opened(f"sqlite:///{tmp_path}/nowhere/h.sqlite3") as store,
-            pytest.raises(HistoryUnavailableError),
+            pytest.raises(ConfigurationError, match="make the folder"),
         ):
             drive(store.claim(TRIGGER, ["u1"], "worker"))
 
-    def test_a_file_that_is_no_database_is_unavailable(self, file: Path) -> None:
+    def test_a_file_that_is_no_database_is_a_matter_of_configuration(self, file: Path) -> None:
         file.write_bytes(b"no database" * 1000)
 
-        with opened(f"sqlite:///{file}") as store, pytest.raises(HistoryUnavailableError):
+        with opened(f"sqlite:///{file}") as store, pytest.raises(ConfigurationError, match="another file"):
             drive(store.claim(TRIGGER, ["u1"], "worker"))
 
     def test_memory_is_one_database_for_all_threads_but_not_for_asyncio(self) -> None:

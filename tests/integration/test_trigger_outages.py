@@ -19,7 +19,7 @@ import redis
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.parking import ParkedKind
-from tests.fixtures.histories import FragileHistory
+from tests.fixtures.histories import FragileHistory, wait_for_circuits
 from tests.fixtures.network import Network
 from tests.integration.consuming import eventually
 from tests.integration.rows import NAME, UUID, Bench, Effects, order
@@ -144,10 +144,10 @@ class TestHistoryGoesAway:
         with caplog.at_level(logging.CRITICAL, "triggers.parking_lot"):
             outcome = fragile.deliver(book, order())
 
+        assert [record.levelname for record in caplog.records] == ["CRITICAL"]
         fragile_history.give_back()
         assert (outcome.acknowledge, outcome.parked) == (False, False)
         assert outcome.recover_after > 0
-        assert [record.levelname for record in caplog.records] == ["CRITICAL"]
 
     def test_a_short_outage_is_waited_out(
         self, fragile_history: FragileHistory, tmp_path: Path, closing: ExitStack
@@ -197,6 +197,7 @@ class TestRedis:
 
         outcome = bench.deliver(book, order())
         private_redis.start()
+        wait_for_circuits()
         again = bench.deliver(book, order(delivery_count=2))
 
         assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, True, True)
@@ -281,7 +282,7 @@ class TestLostFence:
         entry = bench.entry()
         assert entry is not None
         assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, False, False)
-        assert "the fence was lost to successor" in outcome.reason
+        assert "to successor: its end is not recorded" in outcome.reason
         assert (entry.state, entry.owner) == (State.STARTED, "successor")
 
     def test_an_end_that_was_forgotten_is_recorded_anew(self, bench: Bench) -> None:

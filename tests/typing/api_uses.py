@@ -8,7 +8,8 @@ from typing import Any, assert_type
 import redis
 import redis.asyncio
 from pydantic import BaseModel
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from history import (
     BatchOwner,
@@ -29,8 +30,10 @@ from triggers import (
     FatalError,
     Message,
     Outcome,
+    Producer,
     RetrievalFailureEvent,
     Retry,
+    SentMessage,
     Status,
     Subscription,
     TransientError,
@@ -245,6 +248,39 @@ def resolvers_are_combined() -> Sequence[Resolver]:
     booked = sql_row_exists("sqlite:///shop.db", "SELECT 1 FROM bookings WHERE uuid = :uuid")
     loaded = load_resolver("shop.resolvers:booked")
     return [chain(already_booked, booked), told_more, looked_up, *([] if loaded is None else [loaded])]
+
+
+@trigger("orders", transacted=True, on_rollback="suspend_and_recover", suspend_on_error=True)
+def booked_atomically(order: Order, connection: Connection) -> None: ...
+
+
+@trigger("orders", transacted=True, forgotten="in_doubt", redelivery_horizon=timedelta(days=30))
+async def booked_later(order: Order, session: AsyncSession) -> None: ...
+
+
+@trigger("orders", batch=50, acknowledge_mode="client", selector="JMSPriority > 4")
+def booked_together(orders: list[Order], deliveries: list[Delivery]) -> None: ...
+
+
+@trigger(["orders", "payments"], join="all", join_timeout=timedelta(hours=1))
+def shipped(order: Order, payment: Order, delivery: Delivery) -> None:
+    delivery.check()
+
+
+@trigger("orders", ordered=True, concurrency=8, filter="body.amount > 100")
+def booked_in_order(order: Order) -> None: ...
+
+
+@booked_in_order.route("cancel", filter=lambda message: message.type == "cancel")
+def cancelled(message: Message) -> str:
+    return str(message.body)
+
+
+def messages_are_sent() -> None:
+    with Producer("redis://127.0.0.1:6379/0", queue=Path("queue.sqlite3")) as producer:
+        assert_type(producer.send("orders", {"id": "1"}, priority=9, delay=timedelta(seconds=5)), SentMessage)
+        assert_type(producer.request("prices", "N-1", timeout=timedelta(seconds=2)), Message | None)
+    assert_type(cancelled(Message(body=1)), str)
 
 
 def mistakes_are_told(error: ConfigurationError) -> Sequence[str]:

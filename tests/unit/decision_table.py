@@ -31,16 +31,22 @@ from triggers.table_text import render
 DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8")
 
 #: What the design says below its table, as lines of it: "detect_duplicates=False runs the service on every
-#: delivery", and "a plain trigger's failed entry is a duplicate".
+#: delivery", and "a plain trigger's failed entry is a duplicate". Lines 20 and 21: ``forgotten="in_doubt"``.
+#: Line 22 is the second table's: "transacted, no history: runs again, until max_delivery_count is passed".
 SENTENCES = """
 | 0 | any | any, `detect_duplicates=False` | not consulted | not called | NEW | yes | acknowledge | - |
 | 8 | any | on | COMPLETED failed, `transacted=False` | not called | DUPLICATE | no | acknowledge | no |
+| 20 | any | on | forgotten: absent, redelivered and older than the history remembers | none | IN_DOUBT \
+| no | acknowledge, park | no |
+| 21 | any | on | forgotten: absent, redelivered and older than the history remembers | \
+NEW / DUPLICATE / IN_DOUBT | as resolver | only NEW | acknowledge (park if In Doubt) | no |
+| 22 | > 1 | off | -, `transacted=True` | none | NEW | yes | acknowledge | - |
 """
 
 TABLES = {"design": SENTENCES + DESIGN, "documentation": render()}
 
 #: Lines that are tried before the others, in this order; of the others exactly one fits.
-FIRST_TRIED = (1, 0, 19)
+FIRST_TRIED = (1, 0, 19, 22)
 
 COUNTS = {count.value: {count} for count in Count} | {"any": set(Count)}
 CALLED = "NEW / DUPLICATE / IN_DOUBT"
@@ -135,6 +141,8 @@ class Line:
         cell, policy = self.found, world.policy
         if cell in {"-", "not consulted"}:
             return True
+        if cell.startswith("-, "):
+            return policy.transacted
         if cell.startswith("message has neither"):
             return not world.identified
         if cell.startswith("unreachable"):

@@ -279,3 +279,38 @@ class TestKindsOfServices:
                 ConfigurationError, match="it is a generator function: calling it runs nothing"
             ):
                 Binding(generator)
+
+
+class TestDefaults:
+    def test_a_parameter_with_a_default_beside_the_message_keeps_it(self) -> None:
+        def service(message: Message, limit: int = 10) -> None: ...
+
+        positional, _ = Binding(service).arguments(Message(body=3, uuid=Uuid("u-1")), DELIVERY)
+
+        assert positional[1] == 10
+
+    def test_without_a_message_it_is_the_body(self) -> None:
+        def service(limit: int = 10) -> None: ...
+
+        positional, _ = Binding(service).arguments(Message(body=3, uuid=Uuid("u-1")), DELIVERY)
+
+        assert positional == [3]
+
+
+class TestBatches:
+    def test_each_parameter_is_a_list_but_for_what_all_messages_share(self) -> None:
+        def service(
+            bodies: list[int], messages: list[Message], deliveries: list[Delivery], limit: int = 10
+        ) -> None: ...
+
+        binding = Binding(service, batch=True)
+        messages = [Message(body=number, uuid=Uuid(str(number))) for number in (1, 2)]
+        rows = [binding.arguments(message, DELIVERY) for message in messages]
+
+        assert binding.together(rows) == ([[1, 2], messages, [DELIVERY, DELIVERY], 10], {})
+
+    def test_a_parameter_that_is_no_list_is_refused(self) -> None:
+        def service(body: int) -> None: ...
+
+        with pytest.raises(ConfigurationError, match=r"list\[int\]"):
+            Binding(service, batch=True)

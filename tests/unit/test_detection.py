@@ -72,8 +72,8 @@ def test_the_code_says_of_every_combination_what_the_one_fitting_line_says(table
 
 
 def test_the_table_is_read_whole() -> None:
-    assert [line.number for line in lines_of("design")] == [0, 8, *range(1, 20)]
-    assert sorted(line.number for line in lines_of("documentation")) == sorted([0, 8, *range(1, 20)])
+    assert [line.number for line in lines_of("design")] == [0, 8, 20, 21, 22, *range(1, 20)]
+    assert sorted(line.number for line in lines_of("documentation")) == sorted([0, 8, *range(1, 23)])
 
 
 def test_every_row_of_the_code_is_reached() -> None:
@@ -177,7 +177,9 @@ def test_deliveries_up_to_the_limit_count_and_the_next_is_over_it(
     assert classify_count(count, limit) is expected
 
 
-ENDINGS = list(product(Ending, POLICIES, (True, False)))
+#: A run that was stopped because its entry is another owner's is in no table: it decides nothing.
+ENDS = [ending for ending in Ending if ending is not Ending.LOST]
+ENDINGS = list(product(ENDS, POLICIES, (True, False)))
 ENTRIES = {"COMPLETED ok": EntryOutcome.OK, "COMPLETED failed": EntryOutcome.FAILED, "released": None}
 
 
@@ -223,7 +225,7 @@ def next_delivery(found: Found, policy: Policy) -> str:
     return str(decision.status or "undecided")
 
 
-@pytest.mark.parametrize("ending", Ending)
+@pytest.mark.parametrize("ending", ENDS)
 def test_the_next_delivery_is_judged_as_the_second_table_promises(ending: Ending) -> None:
     for policy in POLICIES:
         if policy.detect_duplicates:

@@ -1,29 +1,16 @@
-"""The retrieval failure event: who hears of it, and that nobody who does can do harm."""
+"""Who hears of a retrieval failure event before the message is acknowledged, and that they can do no harm."""
 
 import asyncio
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.message import Message, Uuid
-from triggers.events import (
-    Cause,
-    Handler,
-    RetrievalFailureEvent,
-    Subscription,
-    on_retrieval_failure,
-    publish,
-)
-
-MESSAGE = Message(body=b"\xff", uuid=Uuid("u-1"))
+from tests.unit.given_up import event
+from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
 
 #: Subscribes a handler until the test ends.
 Subscribe = Callable[[str, Handler], Subscription]
@@ -40,17 +27,6 @@ def subscribe() -> Iterator[Subscribe]:
     yield subscribing
     for subscription in subscriptions:
         subscription.cancel()
-
-
-def event(trigger: str = "book", **fields: Any) -> RetrievalFailureEvent:
-    return RetrievalFailureEvent(
-        trigger_name=trigger,
-        destination="orders",
-        delivery_count=1,
-        cause=Cause.SERVICE_FAILED,
-        message=MESSAGE,
-        **fields,
-    )
 
 
 def fail(event: RetrievalFailureEvent) -> None:
@@ -90,6 +66,17 @@ class TestSubscriptions:
         tell(trigger)
 
         assert bool(told) is heard
+
+    def test_it_is_synchronous_unless_told_otherwise(self, subscribe: Subscribe) -> None:
+        threads: list[threading.Thread] = []
+        subscription = subscribe("*", lambda _: threads.append(threading.current_thread()))
+
+        tell()
+
+        assert subscription.synchronous
+        assert threads == [threading.current_thread()]
+        assert subscription.flush()
+        assert subscription.close()
 
     def test_all_that_match_hear_of_it_in_the_order_of_their_subscription(self, subscribe: Subscribe) -> None:
         told: list[str] = []
@@ -155,6 +142,7 @@ class TestHandlers:
         assert len(told) == 1
         (record,) = caplog.records
         assert record.exc_info is not None
+        assert record.getMessage() == "the retrieval failure handler fail failed: no mailbox"
         assert vars(record)["uuid"] == "u-1"
         assert "\\xff" not in caplog.text
 
@@ -226,54 +214,12 @@ class TestHandlers:
         with pytest.raises(SystemExit):
             tell()
 
+    def test_an_asynchronous_one_that_ends_the_process_may(self, subscribe: Subscribe) -> None:
+        async def handler(event: RetrievalFailureEvent) -> None:
+            await asyncio.sleep(0)
+            raise SystemExit(3)
 
-class TestEvent:
-    def test_it_comes_back_from_its_json_with_the_whole_message(self) -> None:
-        told = event(exception_class="builtins.ValueError", exception_message="bad\udc80name")
+        subscribe("*", handler)
 
-        again = RetrievalFailureEvent.model_validate_json(told.model_dump_json())
-
-        assert again == told
-        assert again.message == MESSAGE
-        assert again.exception_message == "bad\\udc80name"
-
-    def test_an_unreadable_delivery_has_no_message(self) -> None:
-        told = RetrievalFailureEvent(
-            trigger_name="book", destination="orders", delivery_count=-1, cause=Cause.UNREADABLE
-        )
-
-        assert RetrievalFailureEvent.model_validate_json(told.model_dump_json()) == told
-
-    def test_it_cannot_be_changed(self) -> None:
-        with pytest.raises(ValidationError, match="frozen"):
-            event().delivery_count = 2  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
-
-    def test_a_trigger_with_one_destination_is_told_of_its_first(self) -> None:
-        assert event().destination_index == 0
-
-    def test_its_time_is_now_in_utc(self) -> None:
-        before = datetime.now(UTC)
-
-        told = event()
-
-        assert before <= told.time <= datetime.now(UTC)
-
-    def test_a_time_without_a_zone_is_refused(self) -> None:
-        with pytest.raises(ValidationError, match="time"):
-            event(time=datetime(2024, 5, 1))  # noqa: DTZ001
-
-    def test_it_is_a_cloud_event_on_the_wire(self) -> None:
-        told = event()
-
-        wire = json.loads(json.dumps(told.to_cloudevent()))
-
-        assert wire["specversion"] == "1.0"
-        assert wire["type"] == "doubtless.retrieval_failure.v1"
-        assert wire["source"] == "/doubtless/triggers/book"
-        assert wire["id"] == told.to_cloudevent()["id"]
-        assert wire["id"] != event().to_cloudevent()["id"]
-        assert datetime.fromisoformat(wire["time"]) == told.time
-        assert RetrievalFailureEvent.model_validate(wire["data"]) == told
-
-    def test_the_source_of_a_cloud_event_is_a_uri_whatever_the_trigger_is_called(self) -> None:
-        assert event("a b/<c>").to_cloudevent()["source"] == "/doubtless/triggers/a%20b%2F%3Cc%3E"
+        with pytest.raises(SystemExit):
+            tell()

@@ -108,7 +108,7 @@ class TestFields:
         with pytest.raises(ValidationError, match="priority"):
             made(priority=priority)
 
-    @pytest.mark.parametrize("field", ["timestamp", "expiration"])
+    @pytest.mark.parametrize("field", ["timestamp", "expiration", "delivery_time"])
     def test_an_instant_without_a_zone_is_refused(self, field: str) -> None:
         with pytest.raises(ValidationError, match=field):
             made(**{field: NOON.replace(tzinfo=None)})
@@ -151,6 +151,7 @@ class TestHeaders:
                 "JMSPriority": "9",
                 "JMSTimestamp": "1714564800000",
                 "JMSExpiration": 1714564800001,
+                "JMSDeliveryTime": "1714564800002",
                 "JMSXGroupID": "g",
                 "JMSXGroupSeq": "3",
                 "uuid": "u-1",
@@ -173,6 +174,7 @@ class TestHeaders:
             priority=9,
             timestamp=NOON,
             expiration=NOON + timedelta(milliseconds=1),
+            delivery_time=NOON + timedelta(milliseconds=2),
             group_id="g",
             group_sequence=3,
             properties={"shop": "rome"},
@@ -181,6 +183,10 @@ class TestHeaders:
     @pytest.mark.parametrize("never", [0, "0", None])
     def test_an_expiration_of_0_means_never(self, never: object) -> None:
         assert Message.from_headers({"JMSExpiration": never}, b"").expiration is None
+
+    @pytest.mark.parametrize("none", [0, "0", None], ids=["number", "text", "none"])
+    def test_a_delivery_time_of_0_means_none(self, none: object) -> None:
+        assert Message.from_headers({"JMSDeliveryTime": none}, b"").delivery_time is None
 
     @pytest.mark.parametrize(
         ("mode", "persistent"),
@@ -253,6 +259,7 @@ MESSAGES = st.builds(
     priority=st.integers(0, 9),
     timestamp=INSTANTS,
     expiration=INSTANTS.filter(lambda instant: instant is None or instant.timestamp() != 0),
+    delivery_time=INSTANTS.filter(lambda instant: instant is None or instant.timestamp() != 0),
     group_id=st.none() | TEXT,
     group_sequence=st.none() | st.integers(),
     properties=st.dictionaries(NAMES, PROPERTY, max_size=3),

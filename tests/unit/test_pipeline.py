@@ -41,7 +41,7 @@ class TestSteps:
             (
                 [ValueError()],
                 {},
-                [Step.CLAIMED, Step.DECIDED, Step.RUN, Step.PARKED, Step.PUBLISHED, Step.COMPLETED],
+                [Step.CLAIMED, Step.DECIDED, Step.RUN, Step.PUBLISHED, Step.PARKED, Step.COMPLETED],
             ),
             ([ValueError()], {"transacted": True}, [Step.CLAIMED, Step.DECIDED, Step.RUN, Step.COMPLETED]),
         ],
@@ -63,7 +63,7 @@ class TestSteps:
         drive(book.pipeline(reached.append).handle_batch([message("bad"), message("good")]))
 
         after = reached[reached.index(Step.COMPLETED) :]
-        assert after == [Step.COMPLETED, Step.PARKED, Step.PUBLISHED, Step.COMPLETED]
+        assert after == [Step.COMPLETED, Step.PUBLISHED, Step.PARKED, Step.COMPLETED]
 
 
 class TestEvents:

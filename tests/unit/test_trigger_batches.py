@@ -218,7 +218,7 @@ class TestLostClaims:
         assert outcome.executed
         assert (outcome.acknowledge, outcome.parked) == (False, False)
         assert [record.levelname for record in caplog.records] == ["ERROR"]
-        assert "the fence was lost to successor" in outcome.reason
+        assert "to successor: its end is not recorded" in outcome.reason
         assert entry is not None
         assert (entry.state, entry.owner) == (State.STARTED, "successor")
 

@@ -97,7 +97,8 @@ class TestInDoubt:
         assert earlier is not None
         assert seen[0].fence is not None
         assert seen[0].fence > earlier.fence
-        assert caplog.records == []
+        assert [record.funcName for record in caplog.records] == ["_take_over"]
+        assert f"from {earlier.owner}" in caplog.text
         assert state_of(book) is EntryOutcome.OK
 
     def test_in_doubt_acknowledge_drops_it_loudly(self, caplog: pytest.LogCaptureFixture) -> None:

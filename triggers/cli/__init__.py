@@ -13,8 +13,9 @@ from typing import TextIO
 import typer
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from triggers.cli import history, parked
+from triggers.cli import control, history, parked
 from triggers.cli.demo import demo
+from triggers.cli.guarantees import guarantees
 from triggers.cli.logs import log_to_stderr
 from triggers.cli.options import shared
 from triggers.cli.output import State, first_line
@@ -54,6 +55,13 @@ app.command("demo")(shared(demo))
 app.command("run")(shared(run))
 app.command("send")(shared(send))
 app.command("why")(shared(why))
+app.command("guarantees")(shared(guarantees))
+app.command("status")(shared(control.status))
+app.command("statistics")(shared(control.statistics))
+app.command("suspend")(shared(control.suspend))
+app.command("resume")(shared(control.resume))
+app.command("disable")(shared(control.disable))
+app.command("enable")(shared(control.enable))
 app.add_typer(history.app, name="history")
 app.add_typer(parked.app, name="parked")
 

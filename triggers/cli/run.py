@@ -12,8 +12,10 @@ from triggers.async_consumer import AsyncConsumer
 from triggers.cli.loading import collect
 from triggers.cli.options import PROVIDER_OPTION, named, refuse_memory
 from triggers.cli.output import State
+from triggers.cli.sinks import listening
 from triggers.consumer import AnyTrigger, Consumer
 from triggers.providers.opening import PROVIDER_URLS
+from triggers.sinks.opening import SINK_URLS
 from triggers.supervisor import supervise
 
 
@@ -30,6 +32,12 @@ def run(
     only: list[str] | None = typer.Option(
         None, "--trigger", "-t", help="Only this trigger; may be repeated."
     ),
+    sink: list[str] | None = typer.Option(
+        None,
+        "--sink",
+        envvar="DOUBTLESS_SINKS",
+        help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
+    ),
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
     """Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.
@@ -43,7 +51,7 @@ def run(
         raise typer.Exit(supervise(processes, name))
     triggers = collect(module, only)
     state = State.of(context)
-    counts = _consume(state, triggers, provider, history, name, until_idle, parent)
+    counts = _consume(state, triggers, provider, history, name, until_idle, parent, sink or [])
     columns = sorted({kind for count in counts.values() for kind in count})
     rows: list[dict[str, Any]] = [
         {"trigger": key, "messages": count.total(), **count} for key, count in counts.items()
@@ -59,20 +67,23 @@ def _consume(
     name: str | None,
     until_idle: float | None,
     parent: int | None,
+    sinks: Sequence[str],
 ) -> dict[str, Counter[str]]:
     started = f"running {', '.join(trigger.name for trigger in triggers)}; Ctrl-C drains"
     if not any(trigger.is_async for trigger in triggers):
         with named("--provider", PROVIDER_URLS):
             consumer = Consumer(triggers, provider, history=history, name=name, parent=parent)
-        state.say(started)
-        consumer.run(signals=True, until_idle=until_idle)
+        with listening(sinks, consumer.provider):
+            state.say(started)
+            consumer.run(signals=True, until_idle=until_idle)
         return consumer.counts
 
     async def consume() -> dict[str, Counter[str]]:
         with named("--provider", PROVIDER_URLS):
             consumer = AsyncConsumer(triggers, provider, history=history, name=name, parent=parent)
-        state.say(started)
-        await consumer.run(signals=True, until_idle=until_idle)
+        with listening(sinks, consumer.provider):
+            state.say(started)
+            await consumer.run(signals=True, until_idle=until_idle)
         return consumer.counts
 
     return asyncio.run(consume())

@@ -3,9 +3,11 @@
 import os
 import stat
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,10 +20,16 @@ from history.errors import ConfigurationError, UnavailableError
 from triggers.cli.lines import Line, read_lines, refuse_problems, rewindable
 from triggers.cli.options import PROVIDER_OPTION, connected
 from triggers.cli.output import State
+from triggers.outgoing import SendOptions
+from triggers.producer import Producer
+from triggers.producer_settings import DEFAULT_QUEUE_LIMIT
 from triggers.providers.provider import Provider
 
 #: How many messages, and about how many bytes of them, go out in one call.
 SEND_BATCH, SEND_BYTES = 200, 8 * 1024 * 1024
+
+#: Whose queue it is that ``--queue`` names, unless ``--alias`` tells.
+DEFAULT_ALIAS = "doubtless-send"
 
 #: How many lines that are no messages are named at the end.
 _NAMED = 10
@@ -36,6 +44,7 @@ class _Report:
     sent_as_they_are: int = 0
     named: list[Line] = field(default_factory=list[Line])
     last: int = 0
+    waiting: int | None = None
 
     def add(self, lines: list[Line]) -> None:
         unreadable = [line for line in lines if line.problem is not None]
@@ -52,21 +61,39 @@ def send(
     provider: str = PROVIDER_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Send nothing when a line is no message."),
     from_line: int = typer.Option(1, min=1, help="Begin with this line, after a call that was cut short."),
+    priority: int | None = typer.Option(None, min=0, max=9, help="The priority of every message."),
+    time_to_live: float | None = typer.Option(None, min=0.001, help="Seconds until each message expires."),
+    delay: float | None = typer.Option(None, min=0.001, help="Seconds before which no message is delivered."),
+    queue: Path | None = typer.Option(None, help="The file that takes messages while the provider is away."),
+    queue_limit: int = typer.Option(DEFAULT_QUEUE_LIMIT, help="How many it may hold; -1 for any number."),
+    alias: str = typer.Option(DEFAULT_ALIAS, help="Whose queue it is."),
 ) -> None:
     """Send each line of a file as one message.
 
     A line is a JSON object with a "body" and maybe "headers" (JMS names, "uuid" and properties). Any other
     line is sent as it is, as a body of bytes: the receiving trigger judges it, and parks what it cannot read.
     Blank lines are skipped. The file is read as it is sent, so it may be larger than the memory.
+
+    With --queue, what cannot be sent waits in that file, and what is sent after it waits behind it. The next
+    call with the same file, or a Producer with the same alias, sends it on.
     """
     if not destination:
         raise ConfigurationError("DESTINATION", "is empty", "name the queue, topic or stream")
     state = State.of(context)
     report = _Report(destination)
-    with _opened(file, strict=strict) as source, connected(provider) as link:
+    options = _options(priority, time_to_live, delay)
+    with (
+        _opened(file, strict=strict) as source,
+        connected(provider) as link,
+        Producer(link, alias=alias, queue=queue, queue_limit=queue_limit) as producer,
+    ):
+        plain = not options and queue is None
+        emit = partial(_send_as_they_are, link) if plain else partial(_send_with, producer, options)
         try:
             with _progress(source, quiet=state.as_json) as lines:
-                _send(link, lines(read_lines(source, first=from_line)), report)
+                _send(emit, lines(read_lines(source, first=from_line)), report)
+            if producer.queue is not None:
+                report.waiting = producer.drain().left
         except (UnavailableError, ConfigurationError, KeyboardInterrupt):
             if report.sent:
                 state.note(
@@ -77,9 +104,28 @@ def send(
     _tell(state, report)
 
 
-def _send(link: Provider, lines: Iterable[Line], report: _Report) -> None:
+def _options(priority: int | None, time_to_live: float | None, delay: float | None) -> SendOptions:
+    options: SendOptions = {}
+    if priority is not None:
+        options["priority"] = priority
+    if time_to_live is not None:
+        options["time_to_live"] = timedelta(seconds=time_to_live)
+    if delay is not None:
+        options["delay"] = timedelta(seconds=delay)
+    return options
+
+
+def _send_as_they_are(link: Provider, destination: str, lines: list[Line]) -> None:
+    drive(link.send(destination, [line.message for line in lines]))
+
+
+def _send_with(producer: Producer, options: SendOptions, destination: str, lines: list[Line]) -> None:
+    producer.send_batch(destination, [line.message for line in lines], **options)
+
+
+def _send(emit: Callable[[str, list[Line]], None], lines: Iterable[Line], report: _Report) -> None:
     for chunk in _chunks(lines):
-        drive(link.send(report.destination, [line.message for line in chunk]))
+        emit(report.destination, chunk)
         report.add(chunk)
 
 
@@ -104,10 +150,13 @@ def _tell(state: State, report: _Report) -> None:
                 "sent": report.sent,
                 "sent_as_they_are": report.sent_as_they_are,
                 "first_of_these": [{"line": one.number, "problem": one.problem} for one in report.named],
+                **({} if report.waiting is None else {"waiting": report.waiting}),
             }
         )
         return
     state.say(f"sent {_messages(report.sent)} to {report.destination}")
+    if report.waiting:
+        state.note(f"{_messages(report.waiting)} wait in the queue for the provider to come back")
     if report.sent_as_they_are:
         more = ", and so on" if report.sent_as_they_are > len(report.named) else ""
         told = "; ".join(f"line {one.number}: {one.problem}" for one in report.named)

@@ -6,7 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Protocol, cast
+from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
@@ -18,7 +22,8 @@ class _Subscription:
     """Where one subscription stands in the log of its destination; numbers are places in that log."""
 
     log: list[Message]
-    consumers: set[str] = field(default_factory=set[str])
+    consumers: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    alone: set[int] | None = None
     read: int = 0
     counts: dict[int, int] = field(default_factory=dict[int, int])
     due: dict[int, float] = field(default_factory=dict[int, float])
@@ -52,10 +57,18 @@ class _Broker:
         self.changes = 0
         self.wakers: set[Callable[[], object]] = set()
         self._logs: dict[str, list[Message]] = {}
+        self._later: list[tuple[datetime, int, str, Message]] = []
+        self._named = count(1)
         self._subscriptions: dict[tuple[str, str], _Subscription] = {}
 
     def append(self, destination: str, message: Message) -> str:
         log = self._logs.setdefault(destination, [])
+        if message.delivery_time is not None and message.delivery_time > datetime.now(UTC):
+            number = next(self._named)
+            name = message.message_id or f"ID:{destination}:later-{number}"
+            later = message.model_copy(update={"message_id": name})
+            heappush(self._later, (message.delivery_time, number, destination, later))
+            return name
         name = message.message_id or f"ID:{destination}:{len(log) + 1}"
         told = {
             "message_id": name,
@@ -66,9 +79,23 @@ class _Broker:
         log.append(message.model_copy(update=told))
         return name
 
+    def deliver_later_ones(self) -> float:
+        """Append the messages whose delivery time has come; return when the next one's will, monotonic."""
+        while self._later:
+            ahead = (self._later[0][0] - datetime.now(UTC)).total_seconds()
+            if ahead > 0:
+                return time.monotonic() + ahead
+            _, _, destination, message = heappop(self._later)
+            self.append(destination, message)
+        return float("inf")
+
     def subscription(self, destination: str, name: str) -> _Subscription:
         log = self._logs.setdefault(destination, [])
         return self._subscriptions.setdefault((destination, name), _Subscription(log))
+
+    def forget(self, destination: str) -> None:
+        self._logs.pop(destination, None)
+        self._subscriptions.pop((destination, "temporary"), None)
 
     def announce(self) -> None:
         self.changes += 1
@@ -112,7 +139,8 @@ class MemoryProvider:
 
     Every message sent stays in memory, and a new subscription begins with the first of them. What a consumer
     holds stays its own until it answers or closes: nobody is presumed dead. Dead letters of ``orders`` go to
-    ``DLQ.orders``, with the reason in the property ``dead-letter-reason``. The delivery count is exact.
+    ``DLQ.orders``, with the reason in the property ``dead-letter-reason``. The delivery count is exact. A
+    message with a delivery time ahead appears when it is due.
 
     Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic), as long as the process
     lives; a restart forgets what was sent.
@@ -143,8 +171,19 @@ class MemoryProvider:
                     f"{name!r} is the name of another consumer of {subscription!r} on {destination!r}",
                     "give each consumer a name of its own",
                 )
-            place.consumers.add(name)
+            place.consumers[name] = set()
         return MemoryReceiver(self._broker, place, self._wait, destination=destination, name=name)
+
+    async def open_temporary(self, purpose: str) -> tuple[str, "MemoryReceiver"]:
+        """Open the one consumer of a new destination, whose messages are forgotten when it closes."""
+        destination = f"temporary:{purpose}:{uuid4().hex}"
+        with self._broker.changed:
+            place = self._broker.subscription(destination, "temporary")
+        left = partial(self._broker.forget, destination)
+        receiver = MemoryReceiver(
+            self._broker, place, self._wait, destination=destination, name="owner", left=left
+        )
+        return destination, receiver
 
     async def close(self) -> None:
         """Do nothing: what was sent stays until the process ends."""
@@ -157,14 +196,22 @@ class MemoryReceiver:
     keep_alive_interval = timedelta(seconds=10)
 
     def __init__(
-        self, broker: _Broker, place: _Subscription, wait: _Wait, *, destination: str, name: str
+        self,
+        broker: _Broker,
+        place: _Subscription,
+        wait: _Wait,
+        *,
+        destination: str,
+        name: str,
+        left: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker = broker
         self._place = place
         self._wait = wait
         self._destination = destination
         self._name = name
-        self._held: set[int] = set()
+        self._left = left
+        self._held = place.consumers.setdefault(name, set())
         self._closed = False
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
@@ -172,9 +219,12 @@ class MemoryReceiver:
         deadline = time.monotonic() + wait.total_seconds()
         while True:
             with self._broker.changed:
-                taken, seen = self._place.take(limit), self._broker.changes
+                later = self._broker.deliver_later_ones()
+                silenced = self._place.alone is not None and self._place.alone is not self._held
+                taken, seen = [] if silenced else self._place.take(limit), self._broker.changes
                 self._held.update(taken)
-                pause = min(deadline, self._place.next_due()) - time.monotonic()
+                due = deadline if silenced else self._place.next_due()
+                pause = min(deadline, later, due) - time.monotonic()
             if taken or time.monotonic() >= deadline:
                 return [self._arrival(number) for number in taken]
             await self._wait(self._broker, seen, max(pause, 0))
@@ -206,6 +256,17 @@ class MemoryReceiver:
                 self._broker.append(f"DLQ.{self._destination}", letter)
             self._broker.announce()
 
+    async def take_over_all(self) -> None:
+        """Take what the others hold, and what was recovered, and let nobody else receive before the close."""
+        with self._broker.changed:
+            for held in self._place.consumers.values():
+                if held is not self._held:
+                    self._place.due.update(dict.fromkeys(held, 0.0))
+                    held.clear()
+            self._place.due = dict.fromkeys(self._place.due, 0.0)
+            self._place.alone = self._held
+            self._broker.announce()
+
     async def keep_alive(self) -> None:
         """Do nothing: what is held stays held."""
 
@@ -218,7 +279,9 @@ class MemoryReceiver:
             for number in self._held:
                 self._place.give_back(number, AT_ONCE)
             self._held.clear()
-            self._place.consumers.discard(self._name)
+            del self._place.consumers[self._name]
+            self._place.alone = None if self._place.alone is self._held else self._place.alone
+            self._left()
             self._broker.announce()
 
     def _answer(self, received: Sequence[Received]) -> list[int]:

@@ -8,7 +8,7 @@ methods are coroutines that never suspend over a blocking driver.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from history.errors import UnavailableError
 from history.message import Message
@@ -86,13 +86,55 @@ class Receiver(Protocol):
         ...
 
 
+@runtime_checkable
+class TakingOver(Protocol):
+    """A receiver that can have what all others of its subscription held: for ordered triggers."""
+
+    async def take_over_all(self) -> None:
+        """Have the next calls of ``receive`` hand out all that is not answered, in order, before what is new.
+
+        That is what other consumers of this subscription hold, who are known to be dead, and what was
+        recovered, also where its delay is not over. What this receiver holds stays as it is. The delivery
+        count grows as with any redelivery.
+
+        Raises:
+            ProviderUnavailableError: call again.
+        """
+        ...
+
+
+@runtime_checkable
+class TemporaryDestinations(Protocol):
+    """A provider that can make a destination which ends with its one receiver: for replies."""
+
+    async def open_temporary(self, purpose: str) -> tuple[str, Receiver]:
+        """Make a destination and open its receiver; ``purpose`` is for those who read its name."""
+        ...
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A provider that can be asked whether it is there."""
+
+    async def ping(self) -> None:
+        """Return when the provider answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        ...
+
+
 class Provider(Protocol):
     """A messaging system: destinations to send to and to receive from."""
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages in order and return their JMSMessageIDs.
 
+        A message whose ``delivery_time`` is ahead is not delivered before it, and holds nothing up.
+
         Raises:
+            ConfigurationError: one of them can never be sent so, such as a delayed one where nothing delays.
             ProviderUnavailableError: it is unknown which of them arrived. Send them again under the same
                 uuids: the document history drops the second copies.
         """

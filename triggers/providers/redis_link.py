@@ -9,19 +9,13 @@ from typing import Any, Protocol, cast
 
 import redis
 import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    NoPermissionError,
-    NoScriptError,
-    RedisError,
-)
-from redis.retry import Retry
+from redis.exceptions import NoScriptError, RedisError
 
 from history.bridge import settled
 from history.errors import ConfigurationError
+from history.redis_errors import Kind, configuration_error, sort
+from history.redis_probe import stranger_at
+from history.redis_urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
 
 #: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
@@ -29,9 +23,6 @@ PATIENCE = 5.0
 
 #: What goes out in one write when many commands do.
 PIPELINE = 256
-
-#: What redis-py raises for an account that may not do this, whatever one waits for.
-_FORBIDDEN = (AuthenticationError, AuthorizationError, NoPermissionError)
 
 
 class SubscriptionGoneError(ProviderUnavailableError):
@@ -83,15 +74,10 @@ class RedisLink:
         """Make a client that waits ``patience`` seconds for an answer and sends nothing twice.
 
         Raises:
-            ConfigurationError: the URL is none.
+            ConfigurationError: the URL is none, or says what cannot be.
         """
-        kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
-        retry = (AsyncRetry if asyncio else Retry)(NoBackoff(), 0)
-        timeouts = {"socket_connect_timeout": PATIENCE, "socket_timeout": patience}
-        try:
-            return cast("Client", kind.from_url(url, retry=retry, **timeouts))
-        except ValueError as error:
-            raise ConfigurationError("provider", str(error), "use redis://host:6379/0") from error
+        client = open_client(url, setting="provider", asyncio=asyncio, connect=PATIENCE, answer=patience)
+        return cast("Client", client)
 
     async def call(self, doing: str, *words: Any) -> Any:
         """Run one command.
@@ -103,7 +89,7 @@ class RedisLink:
         try:
             return await settled(self._client.execute_command(*words))
         except RedisError as error:
-            raise _translated(error, doing) from error
+            raise self._translated(error, doing) from error
 
     async def run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script by its digest; load it where the server does not have it."""
@@ -115,7 +101,7 @@ class RedisLink:
         except NoScriptError:
             return await self.call(doing, "EVAL", wanted.text, *words)
         except RedisError as error:
-            raise _translated(error, doing) from error
+            raise self._translated(error, doing) from error
 
     async def call_many(self, doing: str, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Run many commands in order, a few hundred in a round trip."""
@@ -127,7 +113,7 @@ class RedisLink:
             try:
                 answers += await settled(pipeline.execute())
             except RedisError as error:
-                raise _translated(error, doing) from error
+                raise self._translated(error, doing) from error
         return answers
 
     async def close(self) -> None:
@@ -135,16 +121,18 @@ class RedisLink:
         client = cast("Any", self._client)
         await settled(client.aclose() if self.is_asyncio else client.close())
 
-
-def _translated(error: RedisError, doing: str) -> Exception:
-    if isinstance(error, _FORBIDDEN):
-        return ConfigurationError("redis", f"{error} (while {doing})", "give the URL a user who may do this")
-    # Errors raised inside a script carry these words further back, depending on the server's age.
-    if "WRONGTYPE" in str(error):
-        return ConfigurationError(
-            "destination", f"its key holds something else than a stream (while {doing})", "use another key"
-        )
-    if "NOGROUP" in str(error):
-        return SubscriptionGoneError("the subscription", doing)
-    # Whatever else a server answers (LOADING, READONLY, MASTERDOWN, OOM, MISCONF, BUSY ...) may pass.
-    return ProviderUnavailableError("the Redis server", doing)
+    def _translated(self, error: RedisError, doing: str) -> Exception:
+        # Errors raised inside a script carry these words further back, depending on the server's age.
+        if "WRONGTYPE" in str(error):
+            held = f"its key holds something else than a stream (while {doing})"
+            return ConfigurationError("destination", held, "use another key")
+        if "NOGROUP" in str(error):
+            return SubscriptionGoneError("the subscription", doing)
+        kind = sort(error)
+        if kind is Kind.NEVER:
+            return configuration_error(error, doing, setting="provider")
+        if kind is not Kind.UNANSWERED:  # whatever else a server answers may pass
+            return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
+        pool: Any = getattr(self._client, "connection_pool", None)  # a cluster has none
+        found = None if pool is None else stranger_at(pool, error, setting="provider")
+        return found or ProviderUnavailableError("the Redis server", doing)

@@ -1,23 +1,32 @@
 """Redis Streams: a stream is a destination, a consumer group is a subscription.
 
 ``stream_receiver.py`` is one consumer, ``stream_codec.py`` a message as fields, ``stream_keys.py`` the keys,
-``stream_settings.py`` the settings, ``redis_link.py`` the driver, and ``lua/`` what must happen in one step.
+``stream_later.py`` what is to be delivered later, ``stream_settings.py`` the settings, ``redis_link.py`` the
+driver, and ``lua/`` what must happen in one step.
 """
 
+import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self, cast
 from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from triggers.providers import stream_later
 from triggers.providers.redis_link import PATIENCE, Client, RedisLink
 from triggers.providers.stream_codec import encode, message_id
 from triggers.providers.stream_keys import StreamKeys, name_in_use
+from triggers.providers.stream_later import is_later
 from triggers.providers.stream_receiver import StreamReceiver
 from triggers.providers.stream_settings import StreamSettings
+from triggers.providers.stream_temporary import TEMPORARY, TemporaryReceiver
+
+_log = logging.getLogger(__name__)
 
 DEFAULTS = StreamSettings()
 
@@ -35,6 +44,9 @@ class RedisStreams:
     prefetched but never started, and replies lost on the way. When a consumer dies, or is silent for longer
     than ``claim_idle``, another takes over what it held within ``reclaim_interval``, and the count is one
     greater. Recovered messages wait under the consumer name ``doubtless:waiting``.
+
+    A message with a delivery time ahead comes to the stream when it is due, by the sender's clock, at most
+    ``reclaim_interval`` late, and as soon as any consumer of the destination lives.
 
     Args:
         client: a ``redis.Redis`` or ``redis.RedisCluster``, or its asyncio twin, that leaves answers
@@ -92,15 +104,30 @@ class RedisStreams:
         return RedisStreams.from_url(self._url, asyncio=True)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
-        """Append messages to a stream, a few hundred in a round trip, and return their JMSMessageIDs."""
-        maxlen = self._settings.maxlen
-        trimming = () if maxlen is None else ("MAXLEN", "~", maxlen)
-        commands = [("XADD", destination, *trimming, "*", *encode(message)) for message in messages]
-        added = cast("list[bytes]", await self._link.call_many("sending", commands))
+        """Append messages to a stream, a few hundred in a round trip, and return their JMSMessageIDs.
+
+        Those with a delivery time ahead wait beside the stream until a receiver moves them into it.
+        """
+        # One instant for all: else a batch that is due while it is sent would be split, and change its order.
+        now = datetime.now(UTC)
+        messages = [stream_later.named(destination, one) if is_later(one, now) else one for one in messages]
+        commands = [self._adding(destination, message, now) for message in messages]
+        added = cast("list[bytes | None]", await self._link.call_many("sending", commands))
+        if None in added:
+            _log.info("%s has ended with its consumer: nobody waits for what was sent there", destination)
         return [
-            message.message_id or message_id(destination, entry_id)
+            message.message_id or message_id(destination, entry_id or b"gone")
             for message, entry_id in zip(messages, added, strict=True)
         ]
+
+    def _adding(self, destination: str, message: Message, now: datetime) -> tuple[object, ...]:
+        if is_later(message, now):
+            return stream_later.adding(destination, message)
+        maxlen = self._settings.maxlen
+        trimming = () if maxlen is None else ("MAXLEN", "~", maxlen)
+        if destination.startswith(TEMPORARY):
+            trimming = ("NOMKSTREAM", *trimming)
+        return ("XADD", destination, *trimming, "*", *encode(message))
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> StreamReceiver:
         """Open a consumer; the stream and the subscription are created where they are missing."""
@@ -119,6 +146,25 @@ class RedisStreams:
             left()
             raise
         return receiver
+
+    async def open_temporary(self, purpose: str) -> tuple[str, StreamReceiver]:
+        """Open the one consumer of a new stream that is deleted when it closes, or an hour after it died."""
+        # With a hash tag of its own, so that the keys beside it begin like it: permissions go by that.
+        stream = f"{TEMPORARY}{{{purpose}:{uuid4().hex}}}"
+        keys, settings = StreamKeys(stream, "temporary", "owner"), replace(self._settings, trim=True)
+        receiver = TemporaryReceiver(
+            self._link, keys, settings, token=f"{self._token}:{os.getpid()}", left=lambda: None
+        )
+        await receiver.open()
+        return stream, receiver
+
+    async def ping(self) -> None:
+        """Return when the server answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        await self._link.call("looking whether it is there", "PING")
 
     async def close(self) -> None:
         """Close the connections. Receivers are to be closed before."""

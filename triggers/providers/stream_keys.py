@@ -24,6 +24,11 @@ def dead_letters_of(stream: str) -> str:
     return beside(stream, "dlq")
 
 
+def later_of(stream: str) -> str:
+    """Return the sorted set of what is to be delivered later: ``{orders}:doubtless:later`` for ``orders``."""
+    return beside(stream, "doubtless:later")
+
+
 @dataclass(frozen=True, slots=True)
 class StreamKeys:
     """Where one consumer of one subscription lives."""
@@ -33,7 +38,7 @@ class StreamKeys:
     consumer: str
 
     @property
-    def scripted(self) -> tuple[str, str, str, str]:
+    def scripted(self) -> tuple[str, str, str, str, str]:
         """The keys that every script gets, in the order of ``lua/common.lua``."""
         # A colon in the group would let two subscriptions mean the same key.
         group = self.group.replace("%", "%25").replace(":", "%3A")
@@ -42,6 +47,7 @@ class StreamKeys:
             beside(self.stream, f"doubtless:consumer:{group}:{self.consumer}"),
             beside(self.stream, f"doubtless:delayed:{group}"),
             dead_letters_of(self.stream),
+            later_of(self.stream),
         )
 
 

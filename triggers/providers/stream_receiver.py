@@ -80,6 +80,8 @@ class StreamReceiver:
         # What a predecessor of the same name did not answer counts as lost in a reply, too.
         self._reply_lost = True
         self._reclaim_due = self._alive_due = self._trim_due = 0.0
+        # What was given back since this consumer took everything over; None if it never did.
+        self._given_back: set[bytes] | None = None
 
     @property
     def keep_alive_interval(self) -> timedelta:
@@ -112,7 +114,7 @@ class StreamReceiver:
         try:
             if time.monotonic() >= self._reclaim_due and (taken := await self._reclaim(limit)):
                 return taken
-            return await self._read(limit, deadline)
+            return await self._read_in_order(await self._read(limit, deadline))
         except SubscriptionGoneError:
             await self._restore()
             return []
@@ -161,10 +163,13 @@ class StreamReceiver:
             self._lose_name()
             raise name_in_use(self._keys, self._settings.claim_idle)
         self._reply_lost = False
-        entries, gone = cast("tuple[list[tuple[bytes, int, list[bytes]]], list[bytes]]", reply)
+        entries, gone, pause = cast("tuple[list[tuple[bytes, int, list[bytes]]], list[bytes], int]", reply)
         self._held.add([entry_id for entry_id, _, _ in entries])
+        if self._given_back:
+            self._given_back.difference_update([entry_id for entry_id, _, _ in entries], gone)
         if len(entries) < limit:
-            self._reclaim_due = time.monotonic() + self._settings.reclaim_interval.total_seconds()
+            interval = self._settings.reclaim_interval.total_seconds()
+            self._reclaim_due = time.monotonic() + (min(interval, pause / 1000) if pause >= 0 else interval)
         if gone:
             _log.error(
                 "%s: %d unacknowledged entries had been deleted from the stream, and are lost (%s)",
@@ -199,6 +204,8 @@ class StreamReceiver:
             with self._answering():
                 await self._run("recover", milliseconds, *ids)
             self._held.drop(ids)
+            if self._given_back is not None:
+                self._given_back.update(ids)
         self._reclaim_due = min(self._reclaim_due, time.monotonic() + delay.total_seconds())
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
@@ -223,6 +230,37 @@ class StreamReceiver:
             "dead-lettering", "XADD", dead_letters_of(self._keys.stream), "*", *fields, *added
         )
         await self._link.call("dead-lettering", "XACK", self._keys.stream, self._keys.group, entry_id)
+
+    async def take_over_all(self) -> None:
+        """Take what all others hold, and what was recovered; the next calls of ``receive`` hand it out."""
+        start = "-"
+        try:
+            while start:
+                after = await self._run("take_over", start)
+                if after is None:
+                    self._lose_name()
+                    raise name_in_use(self._keys, self._settings.claim_idle)
+                start = after.decode()
+        except SubscriptionGoneError:
+            await self._restore()
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+        self._reclaim_due, self._given_back = 0.0, set()
+
+    async def _read_in_order(self, received: list[Received]) -> list[Received]:
+        """Return what was read, unless somebody else has read what comes before it: then both come next."""
+        if not received or self._given_back is None or not await self._has_rival(self._given_back):
+            return received
+        await self.recover(received)
+        await self.take_over_all()
+        return []
+
+    async def _has_rival(self, given_back: set[bytes]) -> bool:
+        """Whether more is pending than we know of: one that was silent came back, and read before we did."""
+        told = await self._link.call("taking over", "XPENDING", self._keys.stream, self._keys.group)
+        pending = cast("int", told["pending"])
+        return pending > len(self._held.ids) + len(given_back)
 
     async def keep_alive(self) -> None:
         """Renew the name, and make what is held young; trim when it is time."""

@@ -12,13 +12,15 @@ class LogSink:
 
     def __call__(self, event: RetrievalFailureEvent) -> None:
         """Log one event."""
-        uuid = None if event.message is None else event.message.uuid
         _log.error(
             "%s gave up message %s: %s (%s: %s)",
             event.trigger_name,
-            uuid,
+            event.uuid,
             event.cause,
             event.exception_class,
             event.exception_message,
-            extra={"trigger": event.trigger_name, "uuid": uuid, "status": "given up"},
+            extra={"trigger": event.trigger_name, "uuid": event.uuid, "status": "given up"},
         )
+
+    def close(self) -> None:
+        """Do nothing: the log is not the sink's."""

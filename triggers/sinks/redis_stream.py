@@ -1,10 +1,10 @@
 """Retrieval failure events as entries of a Redis stream, each a CloudEvents 1.0 JSON document."""
 
-import json
-
 from history.bridge import drive
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis_client import RedisClient
 from triggers.events import RetrievalFailureEvent
+from triggers.sinks.sink import unavailable
 
 #: The stream that events go to when nobody says otherwise.
 DEFAULT_STREAM = "doubtless:events"
@@ -16,25 +16,38 @@ DEFAULT_MAXLEN = 100_000
 class RedisStreamSink:
     """Appends each event to ``stream``, in the field ``event``; safe between threads.
 
-    Blocking: a handler under asyncio holds the event loop for one round trip. A server that is away makes the
-    handler fail, which is logged; the message itself is parked all the same.
+    About ``maxlen`` events are kept, the youngest. An event whose reply was lost may stand there twice, under
+    the same CloudEvents id. Blocking: a handler under asyncio holds the event loop for one round trip. While
+    the server does not answer, it fails at once instead of holding up every message.
+
+    Raises:
+        ConfigurationError: the URL is none, or ``maxlen`` is not from 1.
     """
 
     def __init__(self, url: str, *, stream: str = DEFAULT_STREAM, maxlen: int = DEFAULT_MAXLEN) -> None:
+        if type(maxlen) is not int or maxlen < 1:
+            raise ConfigurationError("maxlen", f"{maxlen!r} is no number from 1", "use 1 or more")
         self._redis = RedisClient.from_url(url)
         self._stream = stream
         self._maxlen = maxlen
 
     def __call__(self, event: RetrievalFailureEvent) -> None:
-        """Append one event."""
-        fields = {"event": json.dumps(event.to_cloudevent(), ensure_ascii=False)}
+        """Append one event.
+
+        Raises:
+            SinkUnavailableError: the server is away.
+        """
+        fields = {"event": event.to_cloudevent_json()}
         client = self._redis.client
-        drive(
-            self._redis.call(
-                "publishing an event",
-                lambda: client.xadd(self._stream, fields, maxlen=self._maxlen, approximate=True),
+        try:
+            drive(
+                self._redis.call(
+                    "publishing an event",
+                    lambda: client.xadd(self._stream, fields, maxlen=self._maxlen, approximate=True),
+                )
             )
-        )
+        except HistoryUnavailableError as error:
+            raise unavailable(f"the Redis stream {self._stream}", error) from None
 
     def close(self) -> None:
         """Close the connection."""

@@ -31,6 +31,10 @@ class Ledger:
         # Not splitlines(), to which a form feed in a uuid is the end of a line.
         return [tuple(line.split("\t")) for line in self.file.read_text(encoding="utf-8").split("\n")[:-1]]
 
+    def count(self) -> int:
+        """Count the lines."""
+        return len(self.lines())
+
     def counts(self) -> Counter[str]:
         """Count the lines by their first word."""
         return Counter(words[0] for words in self.lines())

@@ -32,6 +32,9 @@ class ContractTools:
     #: The shortest delay that can be asked for, which the tests use.
     delay: ClassVar[timedelta] = timedelta(milliseconds=400)
 
+    #: Whether a message with a delivery time ahead waits for it; a provider that cannot delay refuses it.
+    delays: ClassVar[bool] = True
+
     #: Whether two living consumers of one subscription cannot have the same name.
     refuses_same_name: ClassVar[bool] = True
 

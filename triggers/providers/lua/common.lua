@@ -5,6 +5,7 @@
 --   KEYS[2]  ...:consumer:<group>:<name>   STRING  token of the living consumer of this name, expires with it
 --   KEYS[3]  ...:delayed:<group>           ZSET    entry id -> when it may be delivered again (ms since 1970)
 --   KEYS[4]  ...:dlq                      STREAM  the dead letters
+--   KEYS[5]  ...:later                    ZSET    message of a later delivery time -> that time (ms since 1970)
 -- ARGV[1..4]  group, consumer's name, its token, claim_idle (ms)
 
 local stream, group, name, token, claim_idle = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

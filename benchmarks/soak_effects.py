@@ -1,0 +1,38 @@
+"""The effects of an atomic soak: rows of a table in the history's own database, counted and read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine, create_engine, text
+
+#: A row for each effect; nothing in it could hide a second one.
+TABLE = "CREATE TABLE IF NOT EXISTS soak_effects (uuid TEXT, message_id TEXT, pid TEXT)"
+
+NOTE = text("INSERT INTO soak_effects (uuid, message_id, pid) VALUES (:uuid, :message_id, :pid)")
+
+
+@dataclass(slots=True)
+class TableEffects:
+    """The table of effects in the database at a history's URL; made when this is."""
+
+    url: str
+    _engine: Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._engine = create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"))
+        with self._engine.begin() as connection:
+            connection.execute(text(TABLE))
+
+    def count(self) -> int:
+        """Count the effects so far."""
+        with self._engine.connect() as connection:
+            return int(connection.execute(text("SELECT COUNT(*) FROM soak_effects")).scalar_one())
+
+    def lines(self) -> Sequence[tuple[str, ...]]:
+        """Return uuid, JMSMessageID and process of each effect."""
+        with self._engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text("SELECT * FROM soak_effects"))]
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()

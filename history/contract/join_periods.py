@@ -1,0 +1,199 @@
+"""What becomes of the periods of a store's joins, and who is the first of an activation."""
+
+from datetime import timedelta
+
+from history.contract.common import (
+    LONG,
+    ODD_UUIDS,
+    SHORT,
+    TRIGGER,
+    claim_one,
+    eventually,
+    found,
+    together,
+)
+from history.contract.joining import BOTH, MINE, THEIRS, add, complete, part
+from history.entry import EntryOutcome
+from history.joining import Addition, Hold, Period, PeriodState, Terms
+from history.store import HistoryStore
+
+
+class JoinPeriodContract:
+    """Periods that are complete, or over, and first messages."""
+
+    async def test_a_ready_period_is_due_when_nobody_holds_it(self, store: HistoryStore) -> None:
+        held = await complete(store, "o", "p", hold=Hold("dies", SHORT))
+        await complete(store, "o2", "p2", hold=MINE)
+
+        got: list[Period] = []
+
+        async def is_due() -> bool:
+            got.extend(await store.joining.due(TRIGGER, THEIRS))
+            return bool(got)
+
+        await eventually(is_due)
+
+        assert [one.number for one in got] == [held.number]
+        assert got[0].parts == held.parts
+        assert got[0].state is PeriodState.READY
+        assert got[0].taken == 2
+        assert list(await store.joining.due(TRIGGER, THEIRS)) == []
+
+    async def test_a_hold_is_prolonged_and_given_back_by_its_owner_only(self, store: HistoryStore) -> None:
+        period = await complete(store, "o", "p", hold=Hold("mine", timedelta(seconds=2)))
+        await store.joining.keep(TRIGGER, [period.number], MINE)
+
+        await store.joining.keep(TRIGGER, [period.number], Hold("theirs", timedelta(0)))
+        assert list(await store.joining.due(TRIGGER, THEIRS)) == []
+
+        await store.joining.keep(TRIGGER, [period.number, 4711], Hold("mine", timedelta(0)))
+        (again,) = await store.joining.due(TRIGGER, THEIRS)
+        assert again.number == period.number
+
+    async def test_a_finished_period_is_forgotten_once(self, store: HistoryStore) -> None:
+        period = await complete(store, "o", "p")
+
+        assert await store.joining.finish(TRIGGER, period.number)
+        assert not await store.joining.finish(TRIGGER, period.number)
+        await store.joining.keep(TRIGGER, [period.number], Hold("mine", timedelta(0)))
+
+        assert list(await store.joining.waiting(TRIGGER)) == []
+        assert list(await store.joining.due(TRIGGER, THEIRS)) == []
+
+    async def test_a_period_that_waits_for_parts_cannot_be_finished(self, store: HistoryStore) -> None:
+        await add(store, await part(store, "o"))
+        (period,) = await store.joining.waiting(TRIGGER)
+
+        assert not await store.joining.finish(TRIGGER, period.number)
+        assert len(await store.joining.waiting(TRIGGER)) == 1
+
+    async def test_a_part_that_waits_in_vain_is_handed_out_and_its_entry_failed(
+        self, store: HistoryStore
+    ) -> None:
+        order = await part(store, "o")
+        await add(store, order, Terms(destinations=BOTH.destinations, time_out=SHORT))
+        got: list[Period] = []
+
+        async def is_due() -> bool:
+            got.extend(await store.joining.due(TRIGGER, THEIRS))
+            return bool(got)
+
+        await eventually(is_due)
+
+        assert [one.state for one in got] == [PeriodState.EXPIRED]
+        assert got[0].parts == {"orders": order}
+        entry = await found(store, "o")
+        assert entry.outcome is EntryOutcome.FAILED
+        assert entry.fence == order.fence
+        assert await store.joining.finish(TRIGGER, got[0].number)
+
+    async def test_a_message_after_the_time_out_begins_another_period(self, store: HistoryStore) -> None:
+        short = Terms(destinations=BOTH.destinations, time_out=SHORT)
+        await add(store, await part(store, "o"), short)
+        order, places = await part(store, "o2"), 0
+
+        async def is_kept() -> bool:
+            nonlocal places
+            places += 1
+            return (await add(store, order)).addition is Addition.KEPT
+
+        await eventually(is_kept)
+        last = await add(store, await part(store, "p", "payments"))
+
+        assert places > 1, "the first message had its place until the time-out"
+        assert last.period is not None
+        assert {one.uuid for one in last.period.parts.values()} == {"o2", "p"}
+        (late,) = await store.joining.due(TRIGGER, THEIRS)
+        assert late.state is PeriodState.EXPIRED
+        assert [one.uuid for one in late.parts.values()] == ["o"]
+
+    async def test_an_entry_that_is_not_the_parts_any_more_is_not_failed(self, store: HistoryStore) -> None:
+        await add(store, await part(store, "o"), Terms(destinations=BOTH.destinations, time_out=SHORT))
+        await store.forget(TRIGGER, "o")
+        another = await claim_one(store, "o", "another")
+        await store.complete(TRIGGER, "o", another.fence)
+
+        async def is_due() -> bool:
+            return bool(await store.joining.due(TRIGGER, THEIRS))
+
+        await eventually(is_due)
+
+        assert (await found(store, "o")).outcome is EntryOutcome.OK
+
+    async def test_without_a_time_out_a_part_waits_for_ever(self, store: HistoryStore) -> None:
+        for_ever = Terms(destinations=BOTH.destinations, time_out=None)
+        await add(store, await part(store, "o"), for_ever)
+
+        assert list(await store.joining.due(TRIGGER, THEIRS)) == []
+        assert (await add(store, await part(store, "p", "payments"), for_ever)).period is not None
+
+    async def test_no_more_than_the_limit_is_handed_out(self, store: HistoryStore) -> None:
+        numbers = [
+            (await complete(store, f"o{n}", f"p{n}", activation=f"{n}", hold=Hold("x", timedelta(0)))).number
+            for n in range(5)
+        ]
+
+        first = await store.joining.due(TRIGGER, THEIRS, limit=3)
+        rest = await store.joining.due(TRIGGER, THEIRS, limit=3)
+
+        assert len(first) == 3
+        assert sorted(one.number for one in [*first, *rest]) == numbers
+        assert len(await store.joining.waiting(TRIGGER, limit=4)) == 4
+
+    async def test_a_due_period_is_handed_to_one(
+        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+    ) -> None:
+        for n in range(20):
+            await complete(store, f"o{n}", f"p{n}", activation=f"{n}", hold=Hold("x", timedelta(0)))
+
+        async def take_all(client: HistoryStore, owner: str) -> list[int]:
+            got: list[int] = []
+            while some := await client.joining.due(TRIGGER, Hold(owner, LONG), limit=3):
+                got += [one.number for one in some]
+            return got
+
+        shares = await together([take_all(store, "mine"), take_all(another, "theirs")], blocking=blocking)
+        rest = await store.joining.due(TRIGGER, MINE, limit=100)  # what one skipped while the other took it
+
+        taken = [number for share in shares for number in share] + [one.number for one in rest]
+        assert len(taken) == len(set(taken)) == 20
+
+    async def test_the_first_of_an_activation_stays_the_first(self, store: HistoryStore) -> None:
+        first = store.joining.first
+
+        assert await first(TRIGGER, "a", "u1", time_out=LONG)
+        assert not await first(TRIGGER, "a", "u2", time_out=LONG)
+        assert await first(TRIGGER, "a", "u1", time_out=LONG), "it is the first however often it asks"
+        assert await first(TRIGGER, "b", "u2", time_out=None)
+        assert not await first(TRIGGER, "b", "u1", time_out=None)
+        assert await first("another", "a", "u2", time_out=LONG)
+
+    async def test_after_the_time_out_another_one_is_the_first(self, store: HistoryStore) -> None:
+        first = store.joining.first
+        assert await first(TRIGGER, "a", "u1", time_out=SHORT)
+        assert await first(TRIGGER, "b", "u1", time_out=None)
+
+        async def is_first() -> bool:
+            return await first(TRIGGER, "a", "u2", time_out=LONG)
+
+        await eventually(is_first)
+
+        assert not await first(TRIGGER, "a", "u1", time_out=LONG)
+        assert await store.joining.purge(TRIGGER) == 0
+        assert not await first(TRIGGER, "a", "u1", time_out=LONG), "purging forgets what is over, only"
+
+    async def test_the_first_of_odd_activations(self, store: HistoryStore) -> None:
+        for activation in ODD_UUIDS:
+            assert await store.joining.first(TRIGGER, activation, "u1", time_out=LONG)
+        for activation in ODD_UUIDS:
+            assert not await store.joining.first(TRIGGER, activation, "u2", time_out=LONG)
+
+    async def test_of_many_that_ask_at_once_one_is_the_first(
+        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+    ) -> None:
+        async def ask(client: HistoryStore, uuid: str) -> list[bool]:
+            return [await client.joining.first(TRIGGER, f"{n}", uuid, time_out=LONG) for n in range(50)]
+
+        answers = await together([ask(store, "u1"), ask(another, "u2"), ask(store, "u3")], blocking=blocking)
+
+        assert [sum(column) for column in zip(*answers, strict=True)] == [1] * 50

@@ -1,0 +1,194 @@
+"""The joins of a store."""
+
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from history.contract.common import (
+    LONG,
+    ODD_NAMES,
+    ODD_UUIDS,
+    TRIGGER,
+    claim_one,
+    found,
+    state_of,
+    together,
+)
+from history.entry import EntryOutcome, Fence, State
+from history.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+from history.message import Message, Uuid
+from history.store import HistoryStore
+
+#: What the checks join, and for how long a part waits.
+BOTH = Terms(destinations=("orders", "payments"), time_out=LONG)
+
+#: The first worker, and one that would like to have what it holds.
+MINE, THEIRS = Hold("mine", LONG), Hold("theirs", LONG)
+
+
+async def part(store: HistoryStore, uuid: str, destination: str = "orders", activation: str = "a") -> Part:
+    """Claim a message, so that it can be added."""
+    fence = (await claim_one(store, uuid, f"{uuid} on {destination}")).fence
+    return made(uuid, fence, destination, activation)
+
+
+def made(uuid: str, fence: int, destination: str = "orders", activation: str = "a") -> Part:
+    """Make a part."""
+    message = Message(body={"of": uuid}, uuid=Uuid(uuid), destination=destination)
+    return Part(activation=activation, destination=destination, fence=Fence(fence), message=message)
+
+
+async def add(store: HistoryStore, one: Part, terms: Terms = BOTH, hold: Hold = MINE) -> Added:
+    """Add a part."""
+    return await store.joining.add(TRIGGER, one, terms, hold)
+
+
+async def complete(store: HistoryStore, *uuids: str, activation: str = "a", **more: Any) -> Period:
+    """Add a part for each destination, and return their period."""
+    added = Added(Addition.STALE)
+    for uuid, destination in zip(uuids, BOTH.destinations, strict=True):
+        added = await add(store, await part(store, uuid, destination, activation), **more)
+    assert added.period is not None
+    return added.period
+
+
+class JoiningContract:
+    """The joins of a store."""
+
+    async def test_the_last_part_of_a_join_gets_all_of_them(self, store: HistoryStore) -> None:
+        order, payment = await part(store, "o"), await part(store, "p", "payments")
+
+        first = await add(store, order)
+        last = await add(store, payment)
+
+        assert first == Added(Addition.KEPT)
+        assert last.addition is Addition.KEPT
+        assert last.period is not None
+        assert last.period.state is PeriodState.READY
+        assert last.period.activation == "a"
+        assert last.period.parts == {"orders": order, "payments": payment}
+        assert last.period.taken == 1
+
+    async def test_a_part_is_added_and_its_entry_completed_in_one_step(self, store: HistoryStore) -> None:
+        order = await part(store, "o")
+
+        await add(store, order)
+
+        assert state_of(await found(store, "o")) is EntryOutcome.OK
+        assert (await found(store, "o")).fence == order.fence
+
+    async def test_other_activations_and_triggers_wait_for_themselves(self, store: HistoryStore) -> None:
+        await add(store, await part(store, "o"))
+        other = await add(store, await part(store, "p", "payments", "b"))
+        await store.claim("another", ["p"], "me")
+        elsewhere = await store.joining.add("another", await part(store, "q", "payments"), BOTH, MINE)
+
+        assert other == Added(Addition.KEPT)
+        assert elsewhere.period is None
+        assert [one.activation for one in await store.joining.waiting(TRIGGER)] == ["a", "b"]
+        assert list(await store.joining.waiting("nobody's")) == []
+
+    async def test_adding_twice_is_harmless(self, store: HistoryStore) -> None:
+        order = await part(store, "o")
+        payment = await part(store, "p", "payments")
+
+        assert [await add(store, order), await add(store, order)] == [Added(Addition.KEPT)] * 2
+        assert (await add(store, payment)).period is not None
+        assert await add(store, payment) == Added(Addition.KEPT)
+
+        (period,) = await store.joining.waiting(TRIGGER)
+        assert set(period.parts) == {"orders", "payments"}
+
+    async def test_a_second_message_of_a_destination_finds_its_place_taken(self, store: HistoryStore) -> None:
+        await add(store, await part(store, "o"))
+
+        second = await add(store, await part(store, "o2"))
+
+        assert second == Added(Addition.TAKEN)
+        assert state_of(await found(store, "o2")) is State.STARTED
+        (period,) = await store.joining.waiting(TRIGGER)
+        assert [one.uuid for one in period.parts.values()] == ["o"]
+
+    async def test_a_complete_join_leaves_room_for_the_next_one(self, store: HistoryStore) -> None:
+        ready = await complete(store, "o", "p")
+
+        again = await add(store, await part(store, "o2"))
+        late = await add(store, await part(store, "p2", "payments"))
+
+        assert again == Added(Addition.KEPT)
+        assert late.period is not None
+        assert late.period.number > ready.number
+        assert {one.uuid for one in late.period.parts.values()} == {"o2", "p2"}
+
+    async def test_a_worker_that_has_lost_its_fence_adds_nothing(self, store: HistoryStore) -> None:
+        late = await part(store, "o")
+        taken = await store.take_over(TRIGGER, "o", "another", None, late.fence)
+        assert taken is not None
+
+        assert await add(store, late) == Added(Addition.STALE)
+        assert list(await store.joining.waiting(TRIGGER)) == []
+        assert await add(store, made("o", taken.fence)) == Added(Addition.KEPT)
+        assert await add(store, late) == Added(Addition.STALE)
+
+    async def test_what_was_joined_and_finished_is_not_added_again(self, store: HistoryStore) -> None:
+        order = await part(store, "o")
+        await add(store, order)
+        ready = await add(store, await part(store, "p", "payments"))
+        assert ready.period is not None
+        assert await store.joining.finish(TRIGGER, ready.period.number)
+
+        again = await add(store, order)
+
+        assert again == Added(Addition.KEPT)
+        assert list(await store.joining.waiting(TRIGGER)) == []
+
+    async def test_what_was_never_claimed_or_was_released_is_not_added(self, store: HistoryStore) -> None:
+        released = await part(store, "o")
+        await store.release(TRIGGER, "o", released.fence)
+        failed = await part(store, "f")
+        await store.complete(TRIGGER, "f", failed.fence, EntryOutcome.FAILED)
+
+        for one in (released, failed, made("never", 7)):
+            assert await add(store, one) == Added(Addition.STALE)
+        assert list(await store.joining.waiting(TRIGGER)) == []
+
+    async def test_joins_of_odd_names(self, store: HistoryStore) -> None:
+        for n, (place, other) in enumerate(pairwise(ODD_NAMES)):
+            for m, activation in enumerate(ODD_UUIDS):
+                terms = Terms(destinations=(place, other), time_out=LONG)
+                await add(store, await part(store, f"1-{n}-{m}", place, activation), terms)
+                last = await add(store, await part(store, f"2-{n}-{m}", other, activation), terms)
+                assert last.period is not None
+                assert last.period.activation == activation
+                assert last.period.parts.keys() == {place, other}
+                await store.joining.finish(TRIGGER, last.period.number)
+
+    async def test_each_part_is_joined_once_whoever_adds_it(
+        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+    ) -> None:
+        """Two workers have every message, claimed by one of them; the other one comes late each time."""
+        activations = [f"{n}" for n in range(60)]
+        fences = {
+            (activation, place): (await claim_one(store, f"{place} {activation}", "first")).fence
+            for activation in activations
+            for place in BOTH.destinations
+        }
+
+        async def add_all(client: HistoryStore, seed: int) -> list[Period]:
+            order = list(fences)
+            Random(seed).shuffle(order)  # noqa: S311  (no secret)
+            got: list[Period] = []
+            for activation, place in order:
+                one = made(f"{place} {activation}", fences[activation, place], place, activation)
+                added = await add(client, one, hold=Hold(f"{seed}", LONG))
+                got += [] if added.period is None else [added.period]
+            return got
+
+        shares = await together(
+            [add_all(store, 1), add_all(another, 2), add_all(store, 3)], blocking=blocking
+        )
+
+        joined = [period for share in shares for period in share]
+        assert sorted(one.activation for one in joined) == sorted(activations)
+        assert len({one.number for one in joined}) == len(activations)
+        assert all(one.parts.keys() == set(BOTH.destinations) for one in joined)

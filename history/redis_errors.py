@@ -1,0 +1,149 @@
+"""What redis-py raises, sorted by what can be done about it. The one table for histories and providers.
+
+=============  ===========================================================================
+UNANSWERED     nothing came back: refused, cut, timed out, host unknown
+NOT_NOW        an answer: the server cannot do it at present (LOADING, READONLY, OOM, ...)
+NEVER          a setting is wrong: account, permission, database, or no Redis at all
+OTHER          anything else, such as a script that is wrong
+=============  ===========================================================================
+"""
+
+import re
+import ssl
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import redis
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterError,
+    InvalidResponse,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    TryAgainError,
+)
+
+from history.errors import ConfigurationError
+
+
+class Kind(Enum):
+    """What can be done about an error."""
+
+    UNANSWERED = auto()
+    NOT_NOW = auto()
+    NEVER = auto()
+    OTHER = auto()
+
+
+class NotPermittedError(ConfigurationError):
+    """The server knows the account, and does not let it do this."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A setting that cannot work: the errors it makes, by class or by words, and its remedy."""
+
+    classes: tuple[type[Exception], ...]
+    words: str
+    problem: str
+    remedy: str
+    kind: type[ConfigurationError] = ConfigurationError
+
+    def explains(self, error: Exception) -> bool:
+        return isinstance(error, self.classes) or bool(self.words and re.search(self.words, str(error)))
+
+
+#: In this order: the first that explains an error does. ``{said}`` is the server's word.
+_FAULTS = (
+    _Fault(
+        (NoPermissionError,),
+        # Inside a script older servers say NOPERM further back, newer ones do not say it at all.
+        r"\bNOPERM\b|^The user executing the script can't",
+        "its Redis account lacks a permission: {said}",
+        "give the URL a user who may do this (docs/how-to/run-on-redis.md, Permissions)",
+        NotPermittedError,
+    ),
+    _Fault(
+        (),
+        r"\bNOAUTH\b|^HELLO must be called with|^Authentication required",
+        "Redis asks for a password",
+        "give the URL a user who may do this, and the password: redis://user:password@host:6379/0",
+    ),
+    _Fault(
+        (AuthenticationError, AuthorizationError),
+        r"\bWRONGPASS\b",
+        "Redis does not let this account in: {said}",
+        "give the URL a user who may do this, and the password: redis://user:password@host:6379/0",
+    ),
+    _Fault(
+        (),
+        r"DB index is out of range|invalid DB index",
+        "the server has no database of the number that ends the URL",
+        "use a smaller one, such as redis://host:6379/0, or raise the server's setting `databases`",
+    ),
+    _Fault(
+        (MovedError,),
+        r"SELECT is not allowed in cluster mode",
+        "this server is a node of a Redis Cluster",
+        "hand over a redis.RedisCluster instead of a URL",
+    ),
+    _Fault(
+        (InvalidResponse,),
+        r"^Protocol error",
+        "what answers there is no Redis, or one that wants TLS ({said})",
+        "check host and port; for TLS use rediss://",
+    ),
+)
+
+_TLS = _Fault(
+    (),
+    "",
+    "no TLS connection can be made: {said}",
+    "use redis:// for a server without TLS, or check the certificates",
+)
+
+_NOT_NOW_CLASSES = (
+    BusyLoadingError,
+    ClusterError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    TryAgainError,
+)
+
+#: What redis-py has no class for, or did not give one because a script was in between.
+_NOT_NOW_WORDS = re.compile(
+    r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
+    r"|max number of clients reached|^Too many connections|^No connection available"
+)
+
+
+def sort(error: Exception) -> Kind:
+    """Tell what can be done about an error of redis-py."""
+    if _fault_of(error) is not None:
+        return Kind.NEVER
+    if isinstance(error, _NOT_NOW_CLASSES) or _NOT_NOW_WORDS.search(str(error)):
+        return Kind.NOT_NOW
+    if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+        return Kind.UNANSWERED
+    return Kind.OTHER
+
+
+def configuration_error(error: Exception, doing: str, *, setting: str) -> ConfigurationError:
+    """Return what to tell of an error that is ``Kind.NEVER``: the setting, the problem and the remedy."""
+    fault = _fault_of(error)
+    assert fault is not None  # noqa: S101  (the caller has sorted it)
+    return fault.kind(setting, f"{fault.problem.format(said=error)} (while {doing})", fault.remedy)
+
+
+def _fault_of(error: Exception) -> _Fault | None:
+    if isinstance(error.__context__, ssl.SSLError) and isinstance(error, redis.ConnectionError):
+        return _TLS
+    return next((fault for fault in _FAULTS if fault.explains(error)), None)

@@ -1,0 +1,123 @@
+"""What SQLite and PostgreSQL raise, sorted by what can be done about it: waiting, or mending a setting.
+
+libpq tells of a failed connection in words alone. Those of the server are in the language of its
+``lc_messages``; in another one than English a wrong account counts as a database that is away.
+"""
+
+import re
+import sqlite3
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DBAPIError
+
+from history.errors import (
+    ConfigurationError,
+    DoubtlessError,
+    HistoryUnavailableError,
+    TransactionConflictError,
+)
+
+#: The most of a driver's words that is repeated, in characters.
+LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A setting that cannot work, by the beginning of a SQLSTATE or SQLite's code, or by words."""
+
+    codes: tuple[str, ...]
+    words: str
+    problem: str
+    remedy: str
+
+    def explains(self, code: str, said: str) -> bool:
+        return code.startswith(self.codes) or bool(self.words and re.search(self.words, said))
+
+
+_POSTGRESQL: tuple[_Fault, ...] = (
+    _Fault(
+        ("28",),
+        r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects"
+        r"|role .* (?:does not exist|is not permitted to log in)",
+        "PostgreSQL does not let this role in",
+        "mend role and password in the URL: postgresql://role:password@host/database",
+    ),
+    _Fault(
+        ("3D",),
+        r"FATAL: +database .* (?:does not exist|is not currently accepting connections)",
+        "there is no such database",
+        "create it, or name another one: postgresql://role@host/database",
+    ),
+    _Fault(
+        ("42501", "3F000"),
+        r"FATAL: +permission denied for database",
+        "its role lacks a permission",
+        "let it CONNECT to the database, and USE and CREATE in its schema (search_path)",
+    ),
+    _Fault(
+        (),
+        r"server does not support SSL|certificate|SSL error|invalid sslmode|sslrootcert",
+        "no connection with TLS can be made as the URL wants it",
+        "check sslmode and the certificates",
+    ),
+    _Fault(
+        (),
+        r"invalid response to SSL negotiation|expected authentication request from server",
+        "what answers there is not PostgreSQL",
+        "check host and port",
+    ),
+    _Fault(
+        (),
+        r"^invalid (?:connection option|port number|integer value|URI)",
+        "its URL cannot be used",
+        "use postgresql://role:password@host/database",
+    ),
+)
+
+_SQLITE: tuple[_Fault, ...] = (
+    _Fault(
+        ("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"),
+        "",
+        "its file cannot be opened",
+        "make the folder, and let this process write to it",
+    ),
+    _Fault(
+        ("SQLITE_READONLY",), "", "its file cannot be written to", "let this process write to file and folder"
+    ),
+    _Fault(("SQLITE_NOTADB",), "", "its file is no SQLite database", "name another file"),
+    _Fault(("SQLITE_CORRUPT",), "", "its file is damaged", "restore it, or name another file"),
+)
+
+#: The class of SQLSTATEs of serialization failures and deadlocks.
+_ROLLED_BACK = "40"
+
+#: How libpq repeats what a server said: its severity, in whatever language, and two blanks.
+_REPLY = re.compile(r"failed: \S+:  ")
+
+
+def translated(error: DBAPIError, doing: str) -> DoubtlessError:
+    """Return what to raise for an error of the driver: a setting to mend, or a history that is away."""
+    origin = error.orig
+    said = str(origin)
+    if isinstance(origin, sqlite3.Error):
+        code, faults = getattr(origin, "sqlite_errorname", None), _SQLITE
+    else:
+        code, faults = getattr(origin, "sqlstate", None), _POSTGRESQL
+    if is_conflict(error):
+        return TransactionConflictError(doing)
+    fault = next((fault for fault in faults if fault.explains(code or "?", said)), None)
+    if fault is None:
+        return HistoryUnavailableError(doing)
+    told = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
+    return ConfigurationError("history", told, fault.remedy)
+
+
+def is_conflict(error: DBAPIError) -> bool:
+    """Tell whether a transaction was rolled back in favour of another one, and may simply be tried again."""
+    state = getattr(error.orig, "sqlstate", None)
+    return isinstance(state, str) and state.startswith(_ROLLED_BACK)
+
+
+def is_unanswered(error: DBAPIError) -> bool:
+    """Tell whether a failed attempt to connect met no server; one that refuses has answered."""
+    return not _REPLY.search(str(error.orig)) and isinstance(translated(error, ""), HistoryUnavailableError)

@@ -1,0 +1,126 @@
+"""Joins of three streams in four processes, of which ten die: each activation runs once, or is told."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.message import Message, Uuid
+from history.opening import open_history
+from history.parking import Parked, ParkedKind
+from tests.crash.joining_fleet import JoiningFleet
+from tests.crash.joining_service import DESTINATIONS, NAME, effects_of
+from triggers.joining.composite import Joined
+from triggers.providers.opening import open_provider
+from triggers.upkeep import close_settled
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
+
+ACTIVATIONS, PROCESSES, KILLS = 2000, 4, 10
+
+#: One message in so many is sent twice.
+SENT_TWICE_ONE_IN = 20
+
+#: A silent process counts as dead after a second and a half.
+FAST = "?claim_idle=1.5&reclaim_interval=0.2"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left: the effects, what is parked, the parts whose entry is not completed, what still waits."""
+
+    effects: Sequence[tuple[str, ...]]
+    parked: Sequence[Parked]
+    incomplete: Sequence[str]
+    waiting: int
+
+
+def uuid_of(activation: int, destination: str) -> str:
+    return f"{destination}-{activation}"
+
+
+def send(url: str, chance: random.Random) -> None:
+    """Send each destination its messages, in an order of its own, some of them twice."""
+    provider = open_provider(url)
+    for destination in DESTINATIONS:
+        order = list(range(ACTIVATIONS))
+        order += chance.sample(order, ACTIVATIONS // SENT_TWICE_ONE_IN)
+        chance.shuffle(order)
+        messages = [
+            Message(body="{}", uuid=Uuid(uuid_of(n, destination)), properties={"activation": f"a{n}"})
+            for n in order
+        ]
+        drive(provider.send(destination, messages))
+    drive(provider.close())
+
+
+def is_done(client: Any, history: str) -> bool:
+    """Whether every stream is read and acknowledged, and no join waits."""
+    for stream in DESTINATIONS:
+        groups = client.xinfo_groups(stream)
+        last = client.xinfo_stream(stream)["last-generated-id"]
+        if not groups or groups[0]["pending"] or groups[0]["last-delivered-id"] != last:
+            return False
+    store = open_history(history)
+    waiting = drive(store.joining.waiting(NAME, limit=1))
+    drive(store.close())
+    return not waiting
+
+
+def look(folder: Path, history: str) -> Left:
+    store = open_history(history)
+    drive(close_settled(NAME, store, store.parking))
+    uuids = [uuid_of(n, destination) for n in range(ACTIVATIONS) for destination in DESTINATIONS]
+    entries = drive(store.lookup(NAME, uuids))
+    left = Left(
+        effects=effects_of(folder).lines(),
+        parked=drive(store.parking.list(trigger=NAME, limit=ACTIVATIONS)),
+        incomplete=[
+            uuid
+            for uuid, entry in zip(uuids, entries, strict=True)
+            if entry is None or entry.outcome is not EntryOutcome.OK
+        ],
+        waiting=len(drive(store.joining.waiting(NAME))),
+    )
+    drive(store.close())
+    return left
+
+
+@pytest.mark.parametrize("store", ["redis", "postgres"])
+def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
+    store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
+) -> None:
+    history = redis_url if store == "redis" else cast("str", request.getfixturevalue("postgres_url"))
+    # pytest-randomly prints what this comes from.
+    chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
+    send(redis_url, chance)
+    due = sorted(chance.sample(range(1, ACTIVATIONS * 9 // 10), KILLS))
+
+    fleet = JoiningFleet(folder=tmp_path, provider=redis_url + FAST, history=history, processes=PROCESSES)
+    with fleet, cast("Any", redis.Redis).from_url(redis_url) as client:
+        fleet.kill_until(lambda: is_done(client, history), due, chance)
+        fleet.drain()
+    left = look(tmp_path, history)
+
+    runs = Counter(activation for activation, *_ in left.effects)
+    doubtful = {
+        Joined.of(one.message).activation
+        for one in left.parked
+        if one.kind is ParkedKind.IN_DOUBT and one.message is not None
+    }
+    assert fleet.kills == KILLS
+    assert [activation for activation, times in runs.items() if times > 1] == []
+    assert {f"a{n}" for n in range(ACTIVATIONS)} - runs.keys() - doubtful == set()
+    assert [one.reason for one in left.parked if one.kind is not ParkedKind.IN_DOUBT] == []
+    assert len(doubtful) == len(left.parked) <= KILLS
+    assert left.incomplete == []
+    assert left.waiting == 0
+    for activation, uuids, *_ in left.effects:
+        assert uuids.split(",") == [uuid_of(int(activation[1:]), destination) for destination in DESTINATIONS]

@@ -1,0 +1,199 @@
+"""Leases are renewed while a service runs, however busy it is, and a run that lost its own is told."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.entry import Entry, EntryOutcome, State
+from history.opening import open_history
+from history.store import HistoryStore
+from triggers import Delivery, Message, Outcome, Status, trigger
+from triggers.failures import LeaseLostError
+from triggers.trigger import Trigger
+
+LEASE = timedelta(seconds=1)
+
+#: How long a service under test runs: long enough for a lease that is not renewed to be over.
+LONG = 2.0
+
+#: How long a test waits for what must come, in seconds.
+PATIENCE = 15.0
+
+
+@pytest.fixture
+def store(history_url: str) -> Iterator[HistoryStore]:
+    """A second client of the history, to see and to take what the trigger has."""
+    store = open_history(history_url)
+    yield store
+    drive(store.close())
+
+
+@contextmanager
+def running(book: Trigger[..., Any], message: Message) -> Generator[list[Outcome]]:
+    """Handle a message in a thread while the block runs; it has ended afterwards."""
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(book.handle(message)))
+    thread.start()
+    try:
+        yield outcomes
+    finally:
+        thread.join(PATIENCE)
+
+
+def entry_of(store: HistoryStore) -> Entry | None:
+    return drive(store.lookup("book", ["u-1"]))[0]
+
+
+def eventually(holds: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.01)
+    return found
+
+
+def compute_for(seconds: float) -> int:
+    """Keep the interpreter busy, as a service does that never waits."""
+    until, number = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        number = (number * 31 + 7) % 1_000_003
+    return number
+
+
+def take_over(store: HistoryStore) -> None:
+    """Do what another consumer does once it takes the run for dead."""
+    entry = eventually(lambda: entry_of(store))
+    assert drive(store.take_over("book", "u-1", "somebody else", LEASE, entry.fence)) is not None
+
+
+def test_a_busy_service_keeps_its_lease(history_url: str, store: HistoryStore) -> None:
+    @trigger("orders", name="book", history=history_url, lease=LEASE)
+    def book(message: Message) -> None:
+        compute_for(LONG)
+
+    alive: list[bool] = []
+    with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
+        eventually(lambda: entry_of(store))
+        while not outcomes:
+            entry = entry_of(store)
+            if entry is not None and entry.state is State.STARTED:
+                alive.append(entry.lease_alive)
+            time.sleep(0.02)
+
+    assert alive
+    assert all(alive)
+    assert outcomes[0].status is Status.NEW
+    left = entry_of(store)
+    assert left is not None
+    assert left.outcome is EntryOutcome.OK
+
+
+def test_a_service_that_blocks_the_event_loop_keeps_its_lease(history_url: str, store: HistoryStore) -> None:
+    @trigger("orders", name="book", history=history_url, lease=LEASE)
+    async def book(message: Message) -> None:
+        compute_for(LONG)
+
+    async def work() -> Outcome:
+        outcome = await book.ahandle(Message(uuid="u-1", body="x"))
+        await book.aclose()
+        return outcome
+
+    alive: list[bool] = []
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(work())))
+    thread.start()
+    while thread.is_alive():
+        entry = entry_of(store)
+        if entry is not None and entry.state is State.STARTED:
+            alive.append(entry.lease_alive)
+        time.sleep(0.02)
+
+    assert outcomes[0].status is Status.NEW
+    assert alive
+    assert all(alive)
+
+
+def test_a_run_that_lost_its_lease_can_stop_and_leaves_the_message_to_its_new_owner(
+    history_url: str, store: HistoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[LeaseLostError] = []
+
+    @trigger("orders", name="book", history=history_url, lease=LEASE)
+    def book(message: Message, delivery: Delivery) -> None:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            try:
+                delivery.check()
+            except LeaseLostError as error:
+                seen.append(error)
+                raise
+            time.sleep(0.01)
+
+    with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
+        take_over(store)
+
+    (outcome,) = outcomes
+    assert seen[0].taken_by == "somebody else"
+    assert (outcome.acknowledge, outcome.parked, outcome.event) == (False, False, None)
+    assert seen[0].owner in caplog.text
+    assert "somebody else has the entry now" in caplog.text
+    left = entry_of(store)
+    assert left is not None
+    assert (left.state, left.owner) == (State.STARTED, "somebody else")
+
+
+def test_a_late_completion_is_refused_with_both_owners_named(history_url: str, store: HistoryStore) -> None:
+    may_end = threading.Event()
+
+    @trigger("orders", name="book", history=history_url, lease=LEASE)
+    def book(message: Message) -> None:
+        may_end.wait(PATIENCE)
+
+    with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
+        first = eventually(lambda: entry_of(store)).owner
+        take_over(store)
+        may_end.set()
+
+    (outcome,) = outcomes
+    assert f"{first} lost the fence" in outcome.reason
+    assert "to somebody else: its end is not recorded" in outcome.reason
+    left = entry_of(store)
+    assert left is not None
+    assert left.state is State.STARTED
+
+
+def test_a_failure_after_the_lease_was_lost_is_the_new_owners_business(
+    history_url: str, store: HistoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = threading.Event()
+
+    @trigger("orders", name="book", history=history_url, lease=LEASE)
+    def book(message: Message) -> None:
+        may_end.wait(PATIENCE)
+        raise ValueError("too late")
+
+    with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
+        take_over(store)
+        eventually(lambda: "has the entry now" in caplog.text)
+        may_end.set()
+
+    (outcome,) = outcomes
+    assert isinstance(outcome.error, ValueError)
+    assert (outcome.acknowledge, outcome.parked, outcome.event) == (False, False, None)
+
+
+def test_a_delivery_without_a_lease_can_be_checked_as_well(history_url: str) -> None:
+    @trigger("orders", name="book", history=history_url)
+    def book(message: Message, delivery: Delivery) -> str:
+        delivery.check()
+        return "done"
+
+    with closing(book):
+        assert book.handle(Message(uuid="u-1", body="x")).result == "done"

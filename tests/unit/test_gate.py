@@ -1,0 +1,177 @@
+"""The gate of a trigger: who may close and open it, what is counted, and what is told of it."""
+
+from typing import Any
+
+import pytest
+
+from history.control import Counts, Report, TriggerState
+from history.memory import MemoryHistory
+from triggers import Message, Status, trigger
+from triggers.gate import Gate
+from triggers.outcome import Outcome
+
+
+@trigger("orders", name="book", history=MemoryHistory())
+def book(message: Message) -> None: ...
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate(book)
+
+
+def outcome(status: Status | None = Status.NEW, **facts: Any) -> Outcome:
+    given: dict[str, Any] = {
+        "executed": status is Status.NEW,
+        "acknowledge": True,
+        "reason": "row 7",
+        "row": 7,
+    }
+    return Outcome(status=status, **{**given, **facts})
+
+
+def told(gate: Gate) -> Report:
+    return gate.report("worker", obeyed=0, since=Counts(), leaving=False)
+
+
+class TestStates:
+    def test_it_begins_open(self, gate: Gate) -> None:
+        assert (gate.state, gate.closed, gate.failed) == (TriggerState.RUNNING, False, False)
+
+    def test_what_an_error_suspended_is_resumed_without_a_command(self, gate: Gate) -> None:
+        gate.suspend("the database is away")
+        assert gate.failed
+
+        gate.resume()
+
+        assert gate.state is TriggerState.RUNNING
+
+    def test_what_a_command_suspended_is_resumed_by_a_command_only(self, gate: Gate) -> None:
+        gate.suspend("maintenance", by_command=True)
+        gate.suspend("an error of what still ran")
+        assert not gate.failed, "nobody need look whether it may go on"
+
+        gate.resume()
+        assert gate.suspended == "maintenance"
+        gate.resume(by_command=True)
+        assert gate.state is TriggerState.RUNNING
+
+    def test_a_command_takes_over_what_an_error_suspended(self, gate: Gate) -> None:
+        gate.suspend("the database is away", by_history=True)
+
+        gate.suspend("maintenance", by_command=True)
+
+        gate.resume()
+        assert (gate.suspended, gate.by_history) == ("maintenance", False)
+
+    def test_a_command_resumes_what_an_error_suspended(self, gate: Gate) -> None:
+        gate.suspend("the database is away")
+
+        gate.resume(by_command=True)
+
+        assert gate.state is TriggerState.RUNNING
+
+    def test_a_disabled_trigger_stays_so_until_it_is_enabled(self, gate: Gate) -> None:
+        gate.disable("moved")
+        gate.disable("once more")
+        gate.suspend("maintenance", by_command=True)
+        gate.resume(by_command=True)
+        gate.resume()
+        assert (gate.state, told(gate).reason) == (TriggerState.DISABLED, "moved")
+
+        gate.enable()
+
+        assert gate.state is TriggerState.RUNNING
+
+    @pytest.mark.parametrize("by_command", [False, True])
+    def test_enabling_opens_whatever_had_closed(self, gate: Gate, *, by_command: bool) -> None:
+        gate.suspend("for the test", by_command=by_command)
+        gate.disable("for the test")
+        assert not gate.failed
+
+        gate.enable()
+
+        assert not gate.closed
+
+    def test_every_suspension_has_a_number_of_its_own(self, gate: Gate) -> None:
+        gate.suspend("first")
+        gate.suspend("ignored")
+        first = gate.suspensions
+        gate.resume()
+
+        gate.suspend("second")
+
+        assert gate.suspensions == first + 1
+
+
+class TestDeliveries:
+    @pytest.mark.parametrize("close", ["suspend", "disable"])
+    def test_nothing_begins_while_it_is_closed_and_what_runs_is_told(self, gate: Gate, close: str) -> None:
+        assert gate.enter()
+
+        getattr(gate, close)("for the test")
+
+        assert not gate.enter()
+        assert told(gate).busy == 1
+        gate.leave()
+        assert told(gate).busy == 0
+
+
+class TestCounts:
+    @pytest.mark.parametrize(
+        ("counted", "expected"),
+        [
+            (outcome(attempts=1, seconds=0.25), Counts(new=1, runs=1, microseconds=250_000)),
+            (
+                outcome(attempts=3, seconds=1.5, error=ValueError()),
+                Counts(new=1, failed=1, runs=3, retried=2, microseconds=1_500_000),
+            ),
+            (
+                outcome(attempts=1, error=ValueError(), acknowledge=False),
+                Counts(new=1, failed=1, recovered=1, runs=1),
+            ),
+            (outcome(error=ValueError()), Counts(new=1, failed=1)),
+            (outcome(Status.DUPLICATE), Counts(duplicate=1)),
+            (outcome(Status.IN_DOUBT), Counts(in_doubt=1)),
+            (outcome(None, rejected=True), Counts(rejected=1)),
+            (outcome(None, acknowledge=False, error=OSError()), Counts(recovered=1)),
+        ],
+        ids=["ok", "failed", "rolled back", "too large", "duplicate", "in doubt", "rejected", "undecided"],
+    )
+    def test_an_outcome_is_counted(self, gate: Gate, counted: Outcome, expected: Counts) -> None:
+        gate.note(counted)
+
+        assert gate.statistics() == expected
+
+    def test_what_is_no_message_is_counted(self, gate: Gate) -> None:
+        gate.note_unreadable()
+
+        assert gate.statistics() == Counts(unreadable=1)
+
+    def test_what_is_told_begins_where_it_is_asked_to(self, gate: Gate) -> None:
+        gate.note(outcome())
+        before = gate.statistics()
+        gate.note(outcome(Status.DUPLICATE))
+
+        report = gate.report("worker", obeyed=7, since=before, leaving=True)
+
+        assert report.counts == Counts(duplicate=1)
+        assert (report.consumer, report.trigger, report.obeyed, report.leaving) == ("worker", "book", 7, True)
+
+
+class TestReports:
+    def test_a_suspension_is_told_with_its_reason_and_by_whom(self, gate: Gate) -> None:
+        gate.suspend("the database is away")
+        by_error = told(gate)
+        gate.suspend("maintenance", by_command=True)
+        by_command = told(gate)
+
+        assert (by_error.reason, by_error.by_command) == ("the database is away", False)
+        assert (by_command.reason, by_command.by_command) == ("maintenance", True)
+        assert {by_error.state, by_command.state} == {TriggerState.SUSPENDED}
+
+    def test_after_a_command_nothing_is_left_of_it(self, gate: Gate) -> None:
+        gate.suspend("maintenance", by_command=True)
+        gate.resume(by_command=True)
+
+        assert (told(gate).reason, told(gate).by_command) == (None, False)

@@ -1,0 +1,268 @@
+"""``doubtless suspend``, ``resume``, ``disable``, ``enable``, ``status`` and ``statistics``."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+
+from history.bridge import drive
+from history.control import Beat, Control, Counts, Overview, TriggerState, Verb
+from history.store import HistoryStore
+from triggers.cli.options import HISTORY_OPTION, TRIGGER_OPTION, opened
+from triggers.cli.output import State
+
+#: How often the consumers are looked at while they are waited for, in seconds.
+LOOK_INTERVAL = 0.1
+
+#: What status says of a trigger that no consumer runs.
+NOT_RUNNING = "NOT RUNNING"
+
+_STATUS = ["trigger", "consumer", "state", "busy", "reason", "since", "last_beat", "counts"]
+_OBEYED = ["trigger", "consumer", "obeyed", "state", "busy", "reason"]
+_STATISTICS = [
+    "trigger",
+    "new",
+    "duplicate",
+    "in_doubt",
+    "rejected",
+    "unreadable",
+    "failed",
+    "retried",
+    "recovered",
+    "seconds",
+    "mean_ms",
+]
+
+#: The state that proves obedience, besides the word that it was obeyed; an error may suspend again at once.
+_PROOFS = {
+    Verb.SUSPEND: {TriggerState.SUSPENDED, TriggerState.DISABLED},
+    Verb.DISABLE: {TriggerState.DISABLED},
+}
+
+_NAMES: Any = typer.Argument(
+    metavar="TRIGGER", help="Names; in quotes, * stands for anything in the names that are known."
+)
+_REASON: Any = typer.Option(None, "--reason", help="Why; shown by status and in the log.")
+_WAIT: Any = typer.Option(10.0, "--wait", min=0, help="How many seconds to wait for the consumers.")
+
+
+def suspend(
+    context: typer.Context,
+    triggers: list[str] = _NAMES,
+    history: str | None = HISTORY_OPTION,
+    reason: str | None = _REASON,
+    wait: float = _WAIT,
+) -> None:
+    """Let running consumers receive nothing for these triggers until "resume".
+
+    They stay connected; what runs may end. Consumers that start later receive. The exit code is 1 when no
+    consumer runs one of the triggers, or one of them has not obeyed in time.
+    """
+    _tell(context, Verb.SUSPEND, triggers, history, wait, reason)
+
+
+def resume(
+    context: typer.Context,
+    triggers: list[str] = _NAMES,
+    history: str | None = HISTORY_OPTION,
+    wait: float = _WAIT,
+) -> None:
+    """Let running consumers receive again, whether a command or an error had suspended their triggers.
+
+    The exit code is 1 when no consumer runs one of the triggers, or one of them has not obeyed in time.
+    """
+    _tell(context, Verb.RESUME, triggers, history, wait)
+
+
+def disable(
+    context: typer.Context,
+    triggers: list[str] = _NAMES,
+    history: str | None = HISTORY_OPTION,
+    reason: str | None = _REASON,
+    wait: float = _WAIT,
+) -> None:
+    """Disconnect these triggers from the provider until "enable", also in consumers that start later.
+
+    What runs may end. The exit code is 1 when a running consumer has not obeyed in time.
+    """
+    _tell(context, Verb.DISABLE, triggers, history, wait, reason)
+
+
+def enable(
+    context: typer.Context,
+    triggers: list[str] = _NAMES,
+    history: str | None = HISTORY_OPTION,
+    wait: float = _WAIT,
+) -> None:
+    """Connect these triggers again and receive, whatever had kept them from that.
+
+    The exit code is 1 when a running consumer has not obeyed in time.
+    """
+    _tell(context, Verb.ENABLE, triggers, history, wait)
+
+
+def status(
+    context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
+) -> None:
+    """Show what the living consumers say of their triggers; they say something once a second.
+
+    The exit code is 1 when nothing is known.
+    """
+    state = State.of(context)
+    with opened(history) as store:
+        overview = drive(store.control.overview())
+        known = _known(store, overview)
+    rows = [row for name in known if trigger in {None, name} for row in _status_of(name, overview)]
+    if trigger is not None:
+        _note_unknown(state, [trigger], known)
+    if state.as_json:
+        state.document(rows)
+    else:
+        state.show("status", _STATUS, [row | {"counts": _told(row)} for row in rows], none="nothing is known")
+    if not rows:
+        raise typer.Exit(1)
+
+
+def statistics(
+    context: typer.Context,
+    history: str | None = HISTORY_OPTION,
+    trigger: str | None = TRIGGER_OPTION,
+    clear: bool = typer.Option(False, "--clear", help="Then let them begin again at zero."),
+) -> None:
+    """Show what all consumers of each trigger have counted together, also those that have ended.
+
+    The exit code is 1 when nothing was counted.
+    """
+    with opened(history) as store:
+        counted = drive(store.control.overview()).statistics
+        if clear:
+            drive(store.control.clear(trigger=trigger))
+    rows = [_counted(name, counted[name]) for name in sorted(counted) if trigger in {None, name}]
+    State.of(context).show("statistics", _STATISTICS, rows, none="nothing was counted")
+    if not rows:
+        raise typer.Exit(1)
+
+
+def _tell(
+    context: typer.Context,
+    verb: Verb,
+    patterns: Sequence[str],
+    history: str | None,
+    wait: float,
+    reason: str | None = None,
+) -> None:
+    """Give an order, wait for the consumers, and say which of them have obeyed."""
+    state = State.of(context)
+    with opened(history) as store:
+        known = _known(store, drive(store.control.overview()))
+        names = _chosen(patterns, known)
+        _note_unknown(state, names, known)
+        rows = _order(store.control, verb, names, reason, wait) if names else []
+    idle = [name for name in names if name not in {row["trigger"] for row in rows}]
+    state.show(verb.value, _OBEYED, rows, none="no consumer runs it" if names else "no trigger is called so")
+    for name in idle if rows else []:
+        state.note(f"no consumer runs {name}")
+    if not names or not all(row["obeyed"] for row in rows) or (idle and not verb.lasts):
+        raise typer.Exit(1)
+
+
+def _order(
+    control: Control, verb: Verb, names: Sequence[str], reason: str | None, wait: float
+) -> list[dict[str, Any]]:
+    number = drive(control.order(verb, names, reason=reason))
+    deadline = time.monotonic() + wait
+    while True:
+        beats = [one for one in drive(control.overview()).beats if one.report.trigger in names]
+        rows = [_answer(one, verb, number) for one in sorted(beats, key=_place)]
+        if all(row["obeyed"] for row in rows) or time.monotonic() >= deadline:
+            return rows
+        time.sleep(LOOK_INTERVAL)
+
+
+def _answer(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
+    said = beat.report
+    return {
+        "trigger": said.trigger,
+        "consumer": said.consumer,
+        "obeyed": said.obeyed >= number and said.state in _PROOFS.get(verb, TriggerState),
+        "state": said.state,
+        "busy": said.busy,
+        "reason": said.reason,
+    }
+
+
+def _known(store: HistoryStore, overview: Overview) -> list[str]:
+    return sorted({*overview.triggers(), *drive(store.triggers())})
+
+
+def _note_unknown(state: State, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            state.note(f"the history knows no trigger {name}, only: {', '.join(known) or 'none'}")
+
+
+def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return the triggers that were named, each once; a name without ``*`` need not be known."""
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        told = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        matching = [name for name in known if told.fullmatch(name)] if "*" in pattern else [pattern]
+        chosen.update(dict.fromkeys(matching))
+    return list(chosen)
+
+
+def _status_of(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
+    beats = sorted((one for one in overview.beats if one.report.trigger == trigger), key=_place)
+    for beat in beats:
+        said = beat.report
+        yield {
+            "trigger": trigger,
+            "consumer": said.consumer,
+            "state": said.state,
+            "busy": said.busy,
+            "reason": said.reason,
+            "by_command": said.by_command,
+            "since": beat.since,
+            "last_beat": beat.beat_at,
+            "counts": _named(said.counts),
+        }
+    if not beats:
+        disabled = overview.disabled(trigger)
+        yield {
+            "trigger": trigger,
+            "consumer": None,
+            "state": NOT_RUNNING if disabled is None else TriggerState.DISABLED,
+            "busy": 0,
+            "reason": None if disabled is None else disabled.reason,
+            "by_command": disabled is not None,
+            "since": None if disabled is None else disabled.given_at,
+            "last_beat": None,
+            "counts": _named(Counts()),
+        }
+
+
+def _place(beat: Beat) -> tuple[str, str]:
+    return beat.report.trigger, beat.report.consumer
+
+
+def _named(counts: Counts) -> dict[str, Any]:
+    """Return counts as they are printed: the time in seconds, and per run in milliseconds."""
+    mean = counts.mean_milliseconds
+    return {
+        **counts.model_dump(exclude={"microseconds"}),
+        "seconds": round(counts.seconds, 3),
+        "mean_ms": None if mean is None else round(mean, 3),
+    }
+
+
+def _counted(trigger: str, counts: Counts) -> dict[str, Any]:
+    return {"trigger": trigger, **_named(counts)}
+
+
+def _told(row: dict[str, Any]) -> str:
+    """Say in one cell what a consumer has counted of the verdicts, and of what went wrong."""
+    left_out = {"runs", "seconds", "mean_ms"}
+    some = [f"{count} {name}" for name, count in row["counts"].items() if count and name not in left_out]
+    return ", ".join(some).replace("_", " ") or "-"

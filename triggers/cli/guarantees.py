@@ -1,0 +1,31 @@
+"""``doubtless guarantees``: what each trigger of a module promises, and why no more."""
+
+from typing import Any
+
+import typer
+
+from triggers.cli.loading import collect
+from triggers.cli.output import State
+from triggers.guarantees import GUARANTEES, guarantee_of
+
+
+def guarantees(
+    context: typer.Context,
+    module: str | None = typer.Argument(
+        None, help="A module with triggers; without one, the levels themselves are told."
+    ),
+) -> None:
+    """Say which level each trigger of a module reaches: atomic, fenced or in doubt.
+
+    It is told from settings and the service's parameters; whether a target checks the fence it cannot know.
+    """
+    state = State.of(context)
+    if module is None:
+        rows: list[dict[str, Any]] = [
+            {"level": one.level, "when": one.when, "what is promised": one.promise} for one in GUARANTEES
+        ]
+        state.show("guarantees", ["level", "when", "what is promised"], rows)
+        return
+    reached = [(trigger.name, guarantee_of(trigger)) for trigger in collect(module)]
+    rows = [{"trigger": name, "guarantee": one.promise, "why": one.why} for name, one in reached]
+    state.show("guarantees", ["trigger", "guarantee", "why"], rows)

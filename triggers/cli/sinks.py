@@ -1,0 +1,51 @@
+"""``--sink``: where the retrieval failure events of a consumer go while it runs."""
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from history.errors import ConfigurationError
+from triggers.events import Subscription, flush_events, on_retrieval_failure
+from triggers.providers.provider import Provider
+from triggers.sinks.opening import open_sink
+from triggers.sinks.sink import Sink
+
+
+@contextmanager
+def listening(urls: Sequence[str], provider: Provider) -> Generator[None]:
+    """Send events to these sinks, and at the end wait for those that are still on their way.
+
+    Webhooks hear of them in the background, for one that is away would hold up the messages; everything else
+    before the message is acknowledged.
+
+    Raises:
+        ConfigurationError: one of the sinks cannot be opened.
+    """
+    told: list[tuple[Sink, Subscription]] = []
+    try:
+        for url in urls:
+            sink = _opened(url, provider)
+            told.append((sink, on_retrieval_failure(synchronous=not _is_web(url))(sink)))
+        yield
+    finally:
+        flush_events()
+        for sink, subscription in told:
+            subscription.close(timedelta(0))
+            sink.close()
+
+
+def _opened(url: str, provider: Provider) -> Sink:
+    if _is_web(url):
+        # It logs the whole URL of each request at level INFO, and a webhook's URL is often its password.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        return open_sink(url, provider=provider)
+    except ConfigurationError as error:
+        raise ConfigurationError("--sink", error.problem, error.remedy) from error
+    except ValueError as error:
+        raise ConfigurationError("--sink", str(error), "mend its URL") from error
+
+
+def _is_web(url: str) -> bool:
+    return url.partition(":")[0].lower() in {"http", "https"}

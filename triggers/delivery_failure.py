@@ -1,0 +1,172 @@
+"""The delivery failure event: a message of a client-side queue was given up; and who hears of it.
+
+Source: the webMethods event jmsDeliveryFailureError. It is not raised for direct sends: those raise to their
+caller. A subscription is process-wide and names aliases by a pattern in which ``*`` stands for anything.
+"""
+
+import asyncio
+import inspect
+import logging
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
+from hashlib import blake2b
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, field_serializer, field_validator
+
+from history.errors import ConfigurationError
+from history.message import Message
+from history.parking import encodable
+
+_log = logging.getLogger(__name__)
+
+#: The CloudEvents type of a delivery failure event.
+EVENT_TYPE = "doubtless.delivery_failure.v1"
+
+
+class DeliveryFailureEvent(BaseModel):
+    """A message could not be delivered from a client-side queue, and is kept there among the failed.
+
+    ``number`` is its place there, by which it can be queued again or discarded; ``attempts`` counts the sends
+    that failed although the provider was there.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    alias: str
+    destination: str
+    number: int
+    time: AwareDatetime
+    attempts: int
+    exception_class: str
+    exception_message: str
+    message: Message
+
+    @field_validator("exception_class", "exception_message")
+    @classmethod
+    def _make_encodable(cls, text: str) -> str:
+        return encodable(text)
+
+    @field_serializer("message")
+    def _write_message(self, message: Message) -> str:
+        return message.to_json().decode()
+
+    @field_validator("message", mode="before")
+    @classmethod
+    def _read_message(cls, value: object) -> object:
+        return Message.from_json(value) if isinstance(value, str) else value
+
+    @property
+    def id(self) -> str:
+        """The same for the same event each time, so that who receives it twice can tell."""
+        return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
+
+    def to_cloudevent(self) -> dict[str, Any]:
+        """Return the event as a CloudEvents 1.0 object, ready for JSON."""
+        return {
+            "specversion": "1.0",
+            "id": self.id,
+            "source": f"/doubtless/producers/{quote(self.alias, safe='')}",
+            "type": EVENT_TYPE,
+            "time": self.time.astimezone(UTC).isoformat(),
+            "datacontenttype": "application/json",
+            "data": self.model_dump(mode="json"),
+        }
+
+
+#: What hears of events. It may be a coroutine function.
+DeliveryFailureHandler = Callable[[DeliveryFailureEvent], Awaitable[None] | None]
+
+
+class DeliverySubscription:
+    """A handler and the aliases it is for. It works until :meth:`cancel`."""
+
+    def __init__(self, handler: DeliveryFailureHandler, pattern: str) -> None:
+        self.handler = handler
+        self.pattern = pattern
+        self._alias = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+    def hears(self, alias: str) -> bool:
+        """Whether events of this alias are for it; case matters, and ``*`` is the only wildcard."""
+        return self._alias.fullmatch(alias) is not None
+
+    def __call__(self, event: DeliveryFailureEvent) -> Awaitable[None] | None:
+        """Call the handler itself."""
+        return self.handler(event)
+
+    def cancel(self) -> None:
+        """Stop hearing of events; a second time is harmless."""
+        with _lock:
+            if self in _subscriptions:
+                _subscriptions.remove(self)
+
+
+_lock = threading.Lock()
+_subscriptions: list[DeliverySubscription] = []
+
+
+def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], DeliverySubscription]:
+    """Subscribe a handler to the delivery failure events of the producers whose alias matches.
+
+    It is called by whoever drains the queue, after the message was moved to the failed ones, and again by the
+    next one if the process dies before it came back. A handler that fails is logged and changes nothing else.
+    A coroutine function is awaited under asyncio; in blocking code it runs to its end on an event loop of its
+    own.
+
+    Raises:
+        ConfigurationError: it was used without its parentheses.
+    """
+    if not isinstance(alias, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError(
+            "on_delivery_failure", "it was given a function", "write @on_delivery_failure()"
+        )
+
+    def subscribe(handler: DeliveryFailureHandler) -> DeliverySubscription:
+        subscription = DeliverySubscription(handler, alias)
+        with _lock:
+            _subscriptions.append(subscription)
+        return subscription
+
+    return subscribe
+
+
+async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
+    """Log the event, and tell every subscriber whose pattern matches; never raise what they raise."""
+    extra = {"alias": event.alias, "uuid": event.message.uuid, "status": "given up"}
+    _log.error(
+        "%s gave up message %s for %s after %d attempts (%s: %s); it is kept as number %d",
+        event.alias,
+        event.message.uuid,
+        event.destination,
+        event.attempts,
+        event.exception_class,
+        event.exception_message,
+        event.number,
+        extra=extra,
+    )
+    with _lock:
+        hearing = [one for one in _subscriptions if one.hears(event.alias)]
+    for subscription in hearing:
+        try:
+            told = subscription.handler(event)
+            if inspect.isawaitable(told):
+                await _finish(told, blocking=blocking)
+        except Exception:  # noqa: BLE001  (the handler is user code)
+            _log.exception("a delivery failure handler failed", extra=extra)
+
+
+async def _finish(told: Awaitable[None], *, blocking: bool) -> None:
+    if not blocking:
+        await told
+        return
+
+    async def waiting() -> None:
+        await told
+
+    # The calling thread may have a running loop of its own, so the handler gets another thread.
+    with ThreadPoolExecutor(1, thread_name_prefix="doubtless-event") as another:
+        another.submit(asyncio.run, waiting()).result()

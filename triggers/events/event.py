@@ -1,0 +1,156 @@
+"""The retrieval failure event: that a message was given up, why, and the message itself.
+
+Source: the webMethods event jmsReceiveErrorEvent and its causes; CloudEvents 1.0 for the form on the wire.
+"""
+
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
+
+from history.message import HEADER_FIELDS, Message
+from history.parking import encodable
+
+#: The CloudEvents type of a retrieval failure event.
+EVENT_TYPE = "doubtless.retrieval_failure.v1"
+
+
+#: The JMS headers proper; what the provider counts (JMSX...) is a property to JMS, and so is the uuid.
+_HEADERS = frozenset(name for name in HEADER_FIELDS if name != "uuid" and not name.startswith("JMSX"))
+
+
+class Cause(StrEnum):
+    """Why a message was given up."""
+
+    SERVICE_FAILED = "the service failed fatally"
+    RETRIES_USED_UP = "the service failed transiently and its retries are used up"
+    MAX_DELIVERY_COUNT = "max_delivery_count was passed"
+    HISTORY_UNAVAILABLE = "the document history was unreachable"
+    RESOLVER_UNAVAILABLE = "the resolver failed transiently"
+    RESOLVER_FAILED = "the resolver failed"
+    FILTER_FAILED = "a filter failed"
+    FAILED_BEFORE = "a transacted service failed fatally on an earlier delivery"
+    NO_IDENTITY = "the message has neither uuid nor JMSMessageID"
+    UNREADABLE = "the delivery could not be read as a message"
+    JOIN_TIMED_OUT = "the other messages of its join did not come in time"
+
+
+#: What ``raise_event_on_exception=False`` silences: the trigger service said that it cannot be done.
+EXCEPTION_CAUSES = frozenset({Cause.SERVICE_FAILED, Cause.FILTER_FAILED, Cause.FAILED_BEFORE})
+
+#: What ``raise_event_on_retry_failure=False`` silences: it might have been done, but was given up.
+RETRY_FAILURE_CAUSES = frozenset(
+    {
+        Cause.RETRIES_USED_UP,
+        Cause.MAX_DELIVERY_COUNT,
+        Cause.HISTORY_UNAVAILABLE,
+        Cause.RESOLVER_UNAVAILABLE,
+        Cause.RESOLVER_FAILED,
+    }
+)
+
+
+class RetrievalFailureEvent(BaseModel):
+    """A message was given up: acknowledged or about to be, and parked whole.
+
+    ``time`` is in UTC. ``message`` is None only for an unreadable delivery. ``destination_index`` is the
+    place of the destination in the trigger's list, from 0.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    trigger_name: str
+    destination: str
+    destination_index: int = 0
+    delivery_count: int
+    time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    exception_class: str | None = None
+    exception_message: str | None = None
+    cause: Cause
+    message: Message | None = None
+
+    @field_validator("time")
+    @classmethod
+    def _in_utc(cls, time: datetime) -> datetime:
+        # Offsets with seconds, which Python has, would be cut off in JSON.
+        return time.astimezone(UTC)
+
+    @field_validator("exception_class", "exception_message")
+    @classmethod
+    def _make_encodable(cls, text: str | None) -> str | None:
+        return None if text is None else encodable(text)
+
+    @field_serializer("message")
+    def _write_message(self, message: Message | None) -> str | None:
+        return None if message is None else message.to_json().decode()
+
+    @field_validator("message", mode="before")
+    @classmethod
+    def _read_message(cls, value: object) -> object:
+        return Message.from_json(value) if isinstance(value, str) else value
+
+    @property
+    def uuid(self) -> str | None:
+        """The identity of the message, if it has one."""
+        return None if self.message is None else self.message.uuid
+
+    @property
+    def id(self) -> str:
+        """The same for the same event each time, so that who receives it twice can tell.
+
+        A message that is given up twice, because a worker died in between, raises two events.
+        """
+        return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
+
+    def to_cloudevent(self) -> dict[str, Any]:
+        """Return the event as a CloudEvents 1.0 object, ready for JSON."""
+        return {
+            "specversion": "1.0",
+            "id": self.id,
+            "source": f"/doubtless/triggers/{quote(self.trigger_name, safe='')}",
+            "type": EVENT_TYPE,
+            "time": self.time.isoformat(),
+            "datacontenttype": "application/json",
+            "data": self.model_dump(mode="json"),
+        }
+
+    def to_cloudevent_json(self) -> str:
+        """Return the event as a CloudEvents 1.0 JSON document, in ASCII."""
+        return json.dumps(self.to_cloudevent())
+
+    def to_jms_receive_error(self) -> dict[str, Any]:
+        """Return the seven fields of webMethods' ``pub.event:jmsReceiveErrorEvent``, under its names.
+
+        ``time`` is ``yyyy/MM/dd HH:mm:ss.SS``, in UTC; the last number is milliseconds, of two digits or
+        three. ``data`` holds ``JMSMessage`` with ``header``, ``properties`` and ``body``; a body stands under
+        ``bytes``, ``string`` or, a JSON value, ``data``. For an unreadable delivery it is empty.
+        """
+        return {
+            "triggerName": self.trigger_name,
+            "triggerDestinationIndex": self.destination_index,
+            "deliveryCount": self.delivery_count,
+            "time": _reference_time(self.time),
+            "exceptionClass": self.exception_class,
+            "exceptionMessage": self.exception_message,
+            "data": {} if self.message is None else {"JMSMessage": _jms_message(self.message)},
+        }
+
+
+def _reference_time(time: datetime) -> str:
+    return f"{time:%Y/%m/%d %H:%M:%S}.{time.microsecond // 1000:02d}"
+
+
+def _jms_message(message: Message) -> dict[str, Any]:
+    told = message.headers()
+    headers = {name: value for name, value in told.items() if name in _HEADERS}
+    body = message.body
+    kind = "bytes" if isinstance(body, bytes) else "string" if isinstance(body, str) else "data"
+    return {
+        "header": headers,
+        "properties": {name: value for name, value in told.items() if name not in headers},
+        "body": {kind: body},
+    }

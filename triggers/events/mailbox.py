@@ -1,0 +1,237 @@
+"""Events on their way to a handler that is called later: one bounded queue, one thread, in order.
+
+Nothing is dropped: where the queue is full whoever publishes waits, and what is left when the interpreter
+ends is delivered then. Only a handler that hangs, for :data:`PATIENCE` at the end and for :data:`HANGING`
+while its queue is full, is not told of events, and each of them is named in the log. They live in memory: a
+process that is killed takes them with it.
+"""
+
+import asyncio
+import atexit
+import inspect
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import closing
+from datetime import timedelta
+from functools import cache
+
+from history.bridge import settled
+from history.errors import ConfigurationError, UnavailableError
+from triggers.events.event import RetrievalFailureEvent
+
+_log = logging.getLogger(__name__)
+
+#: What hears of events. It may be a coroutine function.
+Handler = Callable[[RetrievalFailureEvent], Awaitable[None] | None]
+
+#: How many events wait for a handler at most, when nobody says otherwise.
+DEFAULT_QUEUE_SIZE = 1000
+
+#: How long the end of an interpreter or a consumer waits for handlers, all of them together.
+PATIENCE = timedelta(seconds=10)
+
+#: How long a handler may take for one event before publishers no longer wait for room in its queue.
+HANGING = timedelta(minutes=5)
+
+#: How often a publisher looks whether a full queue has room, in seconds.
+FULL_PAUSE = 0.01
+
+
+class Mailbox:
+    """Hands events to one handler in a background thread, which starts with the first of them."""
+
+    def __init__(self, handler: Handler, size: int = DEFAULT_QUEUE_SIZE) -> None:
+        if type(size) is not int or size < 1:
+            raise ConfigurationError("queue_size", f"{size!r} is no number from 1", "use 1 or more")
+        self._handler = handler
+        self._size = size
+        self._closing = False
+        self.renew()
+        _drain_at_exit()
+        _mailboxes.add(self)
+
+    def renew(self) -> None:
+        """Begin empty: a forked child has neither its parent's thread nor its events to tell."""
+        self._changed = threading.Condition()
+        self._waiting: deque[RetrievalFailureEvent] = deque()
+        self._told: RetrievalFailureEvent | None = None
+        self._told_since = 0.0
+        self._thread: threading.Thread | None = None
+
+    async def put(self, event: RetrievalFailureEvent, *, blocking: bool) -> None:
+        """Hand an event over; wait while the queue is full, unless the handler hangs."""
+        pause = time.sleep if blocking else asyncio.sleep
+        warned = False
+        while not self._offer(event):
+            if self._hangs():
+                self._name(event)
+                return
+            if not warned:
+                _log.warning(
+                    "the queue of %s is full: waiting for it", named(self._handler), extra=told_of(event)
+                )
+            warned = True
+            await settled(pause(FULL_PAUSE))
+
+    def _hangs(self) -> bool:
+        with self._changed:
+            telling = self._told is not None
+            return telling and time.monotonic() - self._told_since > HANGING.total_seconds()
+
+    def _offer(self, event: RetrievalFailureEvent) -> bool:
+        with self._changed:
+            # The handler itself must not wait for its own end.
+            mine = threading.current_thread() is self._thread
+            if len(self._waiting) >= self._size and not mine:
+                return False
+            self._waiting.append(event)
+            self._changed.notify_all()
+            working = self._thread is not None or self._start()
+        if not working:
+            self._work()
+        return True
+
+    def _start(self) -> bool:
+        """Start the thread; False where the caller's must do, because the interpreter is ending."""
+        thread = threading.Thread(target=self._work, name="doubtless-events", daemon=True)
+        try:
+            if not _drained.is_set():
+                thread.start()
+                self._thread = thread
+                return True
+        except RuntimeError:
+            _log.debug("no thread starts any more")
+        self._thread, self._closing = threading.current_thread(), True
+        return False
+
+    def _work(self) -> None:
+        # One event loop for all events, so that what a handler opens on it lives from one to the next; made
+        # when the first of them is awaited.
+        with closing(asyncio.Runner()) as runner:
+            while (event := self._next()) is not None:
+                tell(self._handler, event, run=runner.run)
+                with self._changed:
+                    self._told = None
+                    self._changed.notify_all()
+
+    def _next(self) -> RetrievalFailureEvent | None:
+        """Wait for an event; None when there are no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if not self._waiting:
+                self._thread = None
+                return None
+            self._told, self._told_since = self._waiting.popleft(), time.monotonic()
+            self._changed.notify_all()
+            return self._told
+
+    def flush(self, timeout: timedelta) -> bool:
+        """Wait until everything has been told; False when it took longer, or the handler itself asks."""
+        with self._changed:
+            if threading.current_thread() is self._thread:
+                return False
+            return self._changed.wait_for(
+                lambda: not self._waiting and self._told is None, timeout.total_seconds()
+            )
+
+    def finish(self) -> None:
+        """Let the thread end once everything has been told; it starts again for what comes later."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    def end(self, timeout: timedelta) -> bool:
+        """Finish, and wait for it; name in the log what was not told in time."""
+        thread = self._thread
+        self.finish()
+        ended = self.flush(timeout)
+        with self._changed:
+            telling, waiting = self._told, list(self._waiting)
+        if ended and thread is not None:
+            thread.join(timeout.total_seconds())  # it only has to close its event loop
+        if telling is not None and not ended:
+            _log.error("%s has not come back from an event", named(self._handler), extra=told_of(telling))
+        for event in waiting:
+            self._name(event)
+        return ended
+
+    def _name(self, event: RetrievalFailureEvent) -> None:
+        _log.error("%s was not told of an event in time", named(self._handler), extra=told_of(event))
+
+
+def tell(
+    handler: Handler, event: RetrievalFailureEvent, *, run: Callable[[Coroutine[None, None, None]], None]
+) -> None:
+    """Call a handler in a thread where nobody listens to what it raises, and log that."""
+    try:
+        told = handler(event)
+        if inspect.isawaitable(told):
+            run(_waiting_for(told))
+    except BaseException as error:  # noqa: BLE001  (user code, and a SystemExit would end the thread unheard)
+        log_failure(handler, event, error)
+
+
+async def _waiting_for(told: Awaitable[None]) -> None:
+    await told
+
+
+def log_failure(handler: Handler, event: RetrievalFailureEvent, error: BaseException) -> None:
+    """Log what a handler raised: in one line where that says all, else with its traceback."""
+    known = isinstance(error, ConfigurationError | UnavailableError)
+    _log.error(
+        "the retrieval failure handler %s failed: %s",
+        named(handler),
+        error,
+        exc_info=None if known else error,
+        extra=told_of(event),
+    )
+
+
+def named(handler: Handler) -> str:
+    """Return what a handler is called; a sink by its class, for its address may hold a password."""
+    name = getattr(handler, "__qualname__", None)
+    return name if isinstance(name, str) else type(handler).__name__
+
+
+def told_of(event: RetrievalFailureEvent) -> dict[str, object]:
+    """Return the log's fixed keys."""
+    return {"trigger": event.trigger_name, "uuid": event.uuid}
+
+
+_mailboxes: "weakref.WeakSet[Mailbox]" = weakref.WeakSet()
+
+#: Set when the interpreter is ending: nobody would wait for a thread that starts now.
+_drained = threading.Event()
+
+
+def flush_events(timeout: timedelta = PATIENCE) -> bool:
+    """Wait until every handler has been told of everything that was published; False when it took longer."""
+    return _all_within(timeout, Mailbox.flush)
+
+
+def _all_within(timeout: timedelta, wait: Callable[[Mailbox, timedelta], bool]) -> bool:
+    deadline = time.monotonic() + timeout.total_seconds()
+    done = [wait(box, timedelta(seconds=max(deadline - time.monotonic(), 0))) for box in list(_mailboxes)]
+    return all(done)
+
+
+# At the first mailbox, because importing a package has no effect; once.
+@cache
+def _drain_at_exit() -> None:
+    atexit.register(_drain)
+    os.register_at_fork(after_in_child=_renew_all)
+
+
+def _drain() -> None:
+    _drained.set()
+    _all_within(PATIENCE, Mailbox.end)
+
+
+def _renew_all() -> None:
+    for box in list(_mailboxes):
+        box.renew()

@@ -1,0 +1,149 @@
+"""Who hears of events, and when: before the message is acknowledged, or later, in the background.
+
+A subscription is process-wide, as in the reference system's event manager; it names triggers by a pattern in
+which ``*`` stands for anything.
+"""
+
+import asyncio
+import inspect
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from history.errors import ConfigurationError
+from triggers.events.event import RetrievalFailureEvent
+from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailbox, log_failure
+
+
+class Subscription:
+    """A handler and the triggers it is for. It works until :meth:`cancel`.
+
+    With a ``mailbox`` it is asynchronous: its handler is called in the background.
+    """
+
+    def __init__(self, handler: Handler, pattern: str, mailbox: Mailbox | None = None) -> None:
+        self.handler = handler
+        self.pattern = pattern
+        self._mailbox = mailbox
+        # Not fnmatch: a trigger's name may hold brackets and question marks of its own.
+        self._name = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+    def hears(self, trigger_name: str) -> bool:
+        """Whether events of this trigger are for it; case matters, and ``*`` is the only wildcard."""
+        return self._name.fullmatch(trigger_name) is not None
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether the handler comes back before the message is acknowledged."""
+        return self._mailbox is None
+
+    def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
+        """Call the handler itself."""
+        return self.handler(event)
+
+    async def tell(self, event: RetrievalFailureEvent, *, blocking: bool) -> None:
+        """Have the handler called, now or later; what it raises is logged."""
+        if self._mailbox is not None:
+            await self._mailbox.put(event, blocking=blocking)
+            return
+        try:
+            told = self.handler(event)
+            if inspect.isawaitable(told):
+                await _finish(told, blocking=blocking)
+        except Exception as error:  # noqa: BLE001  (the handler is user code)
+            log_failure(self.handler, event, error)
+
+    def cancel(self) -> None:
+        """Stop hearing of events; a second time is harmless. What was handed over is still told."""
+        with _lock:
+            if self in _subscriptions:
+                _subscriptions.remove(self)
+        if self._mailbox is not None:
+            self._mailbox.finish()
+
+    def flush(self, timeout: timedelta = PATIENCE) -> bool:
+        """Wait until the handler has been told of all that was published; False when it took longer.
+
+        Not from the handler itself, which would wait for its own end: there the answer is False at once.
+        """
+        return self._mailbox is None or self._mailbox.flush(timeout)
+
+    def close(self, timeout: timedelta = PATIENCE) -> bool:
+        """Cancel and flush; what was not told in time is named in the log, event by event."""
+        self.cancel()
+        return self._mailbox is None or self._mailbox.end(timeout)
+
+
+_lock = threading.Lock()
+_subscriptions: list[Subscription] = []
+
+
+def on_retrieval_failure(
+    trigger: str = "*", *, synchronous: bool = True, queue_size: int = DEFAULT_QUEUE_SIZE
+) -> Callable[[Handler], Subscription]:
+    """Subscribe a handler to the retrieval failure events of the triggers whose name matches.
+
+    A handler that fails is logged and changes nothing else.
+
+    Args:
+        trigger: a trigger's name, in which ``*`` stands for anything; case matters.
+        synchronous: True calls the handler before the message is parked and acknowledged, so that nothing is
+            lost when the process dies right afterwards: the event is raised again at the next delivery. A
+            coroutine function is awaited under asyncio; in blocking code it runs to its end on an event loop
+            of its own. False hands the event to a background thread of this subscription, which calls the
+            handler in order, a coroutine function on one event loop of its own.
+        queue_size: how many events may wait there; while it is full, whoever publishes waits.
+
+    Raises:
+        ConfigurationError: it was used without its parentheses, or ``queue_size`` is not from 1.
+    """
+    if not isinstance(trigger, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError(
+            "on_retrieval_failure", "it was given a function", "write @on_retrieval_failure()"
+        )
+
+    def subscribe(handler: Handler) -> Subscription:
+        mailbox = None if synchronous else Mailbox(handler, queue_size)
+        subscription = Subscription(handler, trigger, mailbox)
+        with _lock:
+            _subscriptions.append(subscription)
+        return subscription
+
+    return subscribe
+
+
+async def publish(event: RetrievalFailureEvent, *, blocking: bool) -> None:
+    """Tell every subscriber whose pattern matches, in the order of subscription; never raise what they raise.
+
+    Raises:
+        BaseException: KeyboardInterrupt, SystemExit and their kind, from a synchronous handler.
+    """
+    with _lock:
+        hearing = [one for one in _subscriptions if one.hears(event.trigger_name)]
+    for subscription in hearing:
+        await subscription.tell(event, blocking=blocking)
+
+
+async def _finish(told: Awaitable[None], *, blocking: bool) -> None:
+    if not blocking:
+        await told
+        return
+
+    async def waiting() -> None:
+        await told
+
+    # The calling thread may have a running loop of its own, so the handler gets another thread.
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(waiting())
+        except BaseException as error:  # noqa: BLE001  (handed to the caller, which logs it or ends)
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="doubtless-event")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

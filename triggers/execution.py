@@ -1,0 +1,215 @@
+"""Run the service: its arguments, its attempts, its time, its lease, and what its end means."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
+
+from triggers.binding import Binding, Delivery
+from triggers.detection import Ending, afterwards
+from triggers.failures import (
+    BodyTooLargeError,
+    LeaseLostError,
+    Sleep,
+    UnawaitedError,
+    is_transient,
+    rerun,
+)
+from triggers.leases import HeldLease, LeaseKeeper
+from triggers.run import Run
+from triggers.settings import Settings
+
+
+class Work(Protocol):
+    """The open transaction that an atomic trigger's service is a part of."""
+
+    async def mark(self) -> None:
+        """Note the point to which :meth:`undo` goes back."""
+        ...
+
+    async def keep(self) -> None:
+        """Keep what the service did since then, to be committed later.
+
+        Raises:
+            Exception: it cannot be kept, and is a failure of the service.
+        """
+        ...
+
+    async def undo(self) -> None:
+        """Go back to the mark.
+
+        Raises:
+            HistoryUnavailableError: there is no way back, and nothing of the transaction will be committed.
+        """
+        ...
+
+    def is_worth_another_try(self, error: Exception) -> bool:
+        """Whether an error says that the transaction, not what was done in it, was the trouble."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """Runs a trigger's service, once for each message or, with ``batch=``, once for many."""
+
+    settings: Settings
+    binding: Binding
+    sleep: Sleep
+    blocking: bool
+    leases: LeaseKeeper | None = None
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the service takes many messages at once."""
+        return self.binding.batch
+
+    async def run(self, run: Run, work: Work | None = None) -> None:
+        """Run the service for one message; the run knows afterwards how it ended.
+
+        Raises:
+            HistoryUnavailableError: the transaction of ``work`` cannot go on.
+        """
+        run.begun, run.error = True, None
+        started = perf_counter()
+        held = self._hold([run])
+        try:
+            result, error = await self._attempts(partial(self._call, run, held, work), work)
+        finally:
+            _let_go(held)
+        self._end(run, held, result, error, work)
+        run.seconds = perf_counter() - started
+
+    async def _call(self, run: Run, held: "_Held", work: Work | None, attempt: int) -> Any:
+        binding = run.binding or self.binding
+        positional, named = self._arguments(binding, run, held, attempt, work)
+        run.executed, run.attempts = True, attempt
+        result = binding.service(*positional, **named)
+        return await self._await(binding, result) if hasattr(result, "__await__") else result
+
+    async def run_together(self, runs: Sequence[Run], work: Work | None = None) -> None:
+        """Run a batch service for all messages, at most ``batch`` at once; raises as :meth:`run`."""
+        size = self.settings.batch
+        for start in range(0, len(runs), size):
+            await self._run_batch(runs[start : start + size], work)
+
+    async def _run_batch(self, runs: Sequence[Run], work: Work | None) -> None:
+        """Run a batch service; a message that it cannot be given fails alone, the others share one end."""
+        started = perf_counter()
+        held = self._hold(runs)
+        try:
+            good = [run for run in runs if self._begin(run, held, work)]
+            if not good:
+                return
+            result, error = await self._attempts(partial(self._call_with_all, good, held, work), work)
+        finally:
+            _let_go(held)
+        for run in good:
+            self._end(run, held, result, error, work)
+            run.seconds = (perf_counter() - started) / len(good)
+
+    async def _call_with_all(
+        self, runs: Sequence[Run], held: "_Held", work: Work | None, attempt: int
+    ) -> Any:
+        rows = [self._arguments(self.binding, run, held, attempt, work) for run in runs]
+        positional, named = self.binding.together(rows)
+        for run in runs:
+            run.executed, run.attempts = True, attempt
+        result = self.binding.service(*positional, **named)
+        return await self._await(self.binding, result) if hasattr(result, "__await__") else result
+
+    def _begin(self, run: Run, held: "_Held", work: Work | None) -> bool:
+        run.begun, run.error = True, None
+        try:
+            self._arguments(self.binding, run, held, 1, work)
+        except Exception as error:  # noqa: BLE001  (validators are user code)
+            self._end(run, held, None, error, work)
+            return False
+        return True
+
+    def _arguments(
+        self, binding: Binding, run: Run, held: "_Held", attempt: int, work: Work | None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        message = run.message
+        size = message.body_size()
+        if size > self.settings.max_body_size:
+            raise BodyTooLargeError(size, self.settings.max_body_size)
+        delivery = Delivery(
+            uuid=message.uuid,
+            fence=run.fence,
+            attempt=attempt,
+            trigger_name=self.settings.name,
+            delivery_count=message.delivery_count,
+            held=held.get(id(run)) if held else None,
+        )
+        return binding.arguments(message, delivery, work)
+
+    async def _await(self, binding: Binding, result: Awaitable[Any]) -> Any:
+        if self.blocking:
+            raise UnawaitedError(binding.name, result)
+        return await result
+
+    async def _attempts(
+        self, call: Callable[[int], Awaitable[Any]], work: Work | None
+    ) -> tuple[Any, Exception | None]:
+        """Call, again where the failure is transient and the settings say so; return result and error."""
+        settings = self.settings
+        if work is not None:
+            return await _inside(work, call)
+        try:
+            try:
+                return await call(1), None
+            except Exception as error:
+                if not settings.retry.max_attempts or not is_transient(error, settings.transient):
+                    raise
+                again = rerun(call, retry=settings.retry, transient=settings.transient, sleep=self.sleep)
+                return await again, None
+        except Exception as error:  # noqa: BLE001  (the service is user code)
+            return None, error
+
+    def _end(self, run: Run, held: "_Held", result: Any, error: Exception | None, work: Work | None) -> None:
+        """Note how a run ended and what the table says of that."""
+        run.result, run.error = result, error
+        lease = held.get(id(run)) if held else None
+        ending = Ending.SUCCESS
+        if error is None:
+            pass
+        elif isinstance(error, LeaseLostError) or (lease is not None and lease.lost.is_set()):
+            ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+        else:
+            run.failed_transiently = is_transient(error, self.settings.transient) or (
+                work is not None and work.is_worth_another_try(error)
+            )
+            ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
+        run.suspends = ending is Ending.FATAL and self.settings.policy.suspend_on_error
+        run.aftermath = afterwards(ending, self.settings.policy, history=run.claimed)
+
+    def _hold(self, runs: Sequence[Run]) -> "_Held":
+        """Have the leases of runs renewed until they are let go."""
+        if self.leases is None:
+            return _NOTHING_HELD
+        held = {id(run): self.leases.hold(run) for run in runs}
+        return {key: lease for key, lease in held.items() if lease is not None}
+
+
+#: The leases of runs, by the run's id.
+_Held = dict[int, HeldLease]
+
+_NOTHING_HELD: _Held = {}
+
+
+def _let_go(held: _Held) -> None:
+    for lease in held.values():
+        lease.ended = True
+
+
+async def _inside(work: Work, call: Callable[[int], Awaitable[Any]]) -> tuple[Any, Exception | None]:
+    """Call inside a transaction: what fails is undone, and what cannot be kept has failed."""
+    await work.mark()
+    try:
+        result = await call(1)
+        await work.keep()
+    except Exception as error:  # noqa: BLE001  (the service is user code)
+        await work.undo()
+        return None, error
+    return result, None

@@ -1,0 +1,171 @@
+"""What a producer sends: a message made of a body and options, with an identity that stays the same.
+
+Source: webMethods ``pub.jms:send`` for the options. Unlike there, a message that is given no uuid gets one,
+so that a second try of the same send is known as a duplicate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict, Unpack, cast
+from uuid import NAMESPACE_URL, uuid4, uuid5
+
+from pydantic import BaseModel, ValidationError
+
+from history.errors import ConfigurationError
+from history.message import Message, PropertyValue
+
+#: What can be sent: bytes, text, a JSON value, a pydantic model (as JSON), or a whole message.
+Body = bytes | str | dict[str, Any] | list[Any] | bool | int | float | BaseModel | None
+
+#: The uuids of replies are made in this namespace.
+_REPLIES = uuid5(NAMESPACE_URL, "urn:doubtless:reply")
+
+#: The property by which webMethods relates a reply to its request, before the uuid.
+_REPLY_TAG = "wm_tag"
+
+
+class SendOptions(TypedDict, total=False):
+    """What can be said of a message that is sent; what is None counts as left out.
+
+    - ``uuid``: its identity, of any length but empty; the uuid of the message, or a new one, by default.
+    - ``priority``: 0 to 9; 4 by default.
+    - ``time_to_live``: after it the message expires; never by default.
+    - ``delay``: before it the message is not delivered.
+    - ``properties`` are added to those of the message.
+    - the others are the JMS headers of these names.
+    """
+
+    uuid: str | None
+    priority: int | None
+    time_to_live: timedelta | None
+    delay: timedelta | None
+    correlation_id: str | None
+    reply_to: str | None
+    type: str | None
+    group_id: str | None
+    group_sequence: int | None
+    persistent: bool | None
+    properties: Mapping[str, PropertyValue] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """What became of a message: with the provider, or, ``queued``, on disk until the provider is back.
+
+    ``message`` is as it was sent; a queued one has no JMSMessageID yet.
+    """
+
+    message: Message
+    queued: bool = False
+
+    @property
+    def uuid(self) -> str:
+        """The identity that it was sent under."""
+        return cast("str", self.message.uuid)
+
+    @property
+    def message_id(self) -> str | None:
+        """The JMSMessageID; None where the provider has not given one yet."""
+        return self.message.message_id
+
+
+def compose(destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> Message:
+    """Make the message to send.
+
+    Of a :class:`Message`, headers and properties are kept unless an option says otherwise, its identity
+    becomes the property ``uuid``, and what belongs to one delivery (the count, the destination) is left out.
+
+    Raises:
+        ConfigurationError: naming the option that is wrong, and the remedy.
+    """
+    if not destination:
+        raise ConfigurationError("destination", "is empty", "name the queue, topic or stream")
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    fields, kept = _fields(body)
+    properties: dict[str, Any] = {**kept, **given.pop("properties", {})}
+    fields["uuid"] = given.pop("uuid", None)
+    if fields["uuid"] is None:
+        fields["uuid"] = properties.get("uuid") or _identity(body)
+    sent = datetime.now(UTC)
+    # What is sent is what arrives: JMS counts in milliseconds.
+    sent = sent.replace(microsecond=sent.microsecond // 1000 * 1000)
+    times = _times(sent, given.pop("time_to_live", None), given.pop("delay", None))
+    told: dict[str, Any] = {**fields, **given, **times, "timestamp": sent, "properties": properties}
+    try:
+        return Message(**told)
+    except ValidationError as error:
+        raise _wrong(error) from error
+
+
+def _fields(body: Body | Message) -> tuple[dict[str, Any], dict[str, PropertyValue]]:
+    """Return the fields that a message keeps when it is sent, and its properties but for the uuid."""
+    if not isinstance(body, Message):
+        return {"body": body.model_dump(mode="json") if isinstance(body, BaseModel) else body}, {}
+    left_out = {"uuid", "delivery_count", "redelivered", "destination", "timestamp", "properties"}
+    fields = {name: getattr(body, name) for name in Message.model_fields if name not in left_out}
+    return fields, {name: value for name, value in body.properties.items() if name != "uuid"}
+
+
+def _identity(body: Body | Message) -> str:
+    return (body.uuid if isinstance(body, Message) else None) or str(uuid4())
+
+
+def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | None) -> dict[str, datetime]:
+    times: dict[str, datetime] = {}
+    for option, field, duration in (
+        ("time_to_live", "expiration", time_to_live),
+        ("delay", "delivery_time", delay),
+    ):
+        if duration is None:
+            continue
+        # Typed Any: a user's value, and not every user runs a type checker.
+        value: Any = duration
+        if not isinstance(value, timedelta) or value < timedelta(milliseconds=1):
+            raise ConfigurationError(
+                option, f"{value!r} is no duration", "use a timedelta of a millisecond or more"
+            )
+        try:
+            times[field] = sent + value
+        except OverflowError as error:
+            raise ConfigurationError(option, f"{value} ends after the year 9999", "leave it out") from error
+    if time_to_live is not None and delay is not None and delay >= time_to_live:
+        raise ConfigurationError(
+            "delay", "is as long as time_to_live: it would never be delivered", "shorten it"
+        )
+    return times
+
+
+def _wrong(error: ValidationError) -> ConfigurationError:
+    # Values stay out of the text: they may be personal.
+    found = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, found["loc"])) or "uuid"
+    return ConfigurationError(place, found["msg"], "mend what is to be sent")
+
+
+def correlation_of(request: Message) -> str:
+    """Return the JMSCorrelationID of a reply: the request's ``wm_tag``, else its uuid, else its JMSMessageID.
+
+    Raises:
+        ConfigurationError: it has none of them.
+    """
+    tag = request.properties.get(_REPLY_TAG)
+    found = tag if isinstance(tag, str) and tag else request.uuid
+    if found is None:
+        raise ConfigurationError("request", "has neither uuid nor JMSMessageID", "send it with a uuid")
+    return found
+
+
+def compose_reply(request: Message, body: Body | Message, **options: Unpack[SendOptions]) -> Message:
+    """Make the reply to a request; its uuid follows from the request's, so that a second run repeats it.
+
+    Raises:
+        ConfigurationError: the request names no destination for replies, or has no identity.
+    """
+    if not request.reply_to:
+        raise ConfigurationError("request", "has no JMSReplyTo: nobody waits for a reply", "do not reply")
+    told: dict[str, Any] = {"correlation_id": correlation_of(request)}
+    if request.uuid is not None:
+        told["uuid"] = str(uuid5(_REPLIES, request.uuid.encode("utf-8", "surrogatepass").hex()))
+    told |= {name: value for name, value in options.items() if value is not None}
+    return compose(request.reply_to, body, **cast("SendOptions", told))

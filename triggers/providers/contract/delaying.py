@@ -1,0 +1,119 @@
+"""A message with a delivery time ahead is delivered then, once, and not before."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from history.errors import ConfigurationError
+from history.message import Message, Uuid
+from triggers.providers.contract.common import (
+    A_WHILE,
+    SOON,
+    ContractTools,
+    arrivals,
+    bodies,
+    everything,
+    kind,
+    numbered,
+    take,
+)
+from triggers.providers.provider import Provider
+
+
+class DelayingContract(ContractTools):
+    """A message with a delivery time ahead is delivered then, once, and not before."""
+
+    async def test_a_later_message_arrives_at_its_time_and_not_before(self, provider: Provider) -> None:
+        if not await self._delays(provider):
+            return
+        async with self.receiving(provider) as receiver:
+            due = datetime.now(UTC) + self.delay
+            await provider.send(self.destination, [later(due)])
+
+            [arrival] = await take(receiver, 1)
+
+            assert datetime.now(UTC) >= due
+            assert self.delivered(arrival, 1)
+
+    async def test_a_later_message_arrives_whole(self, provider: Provider) -> None:
+        if not await self._delays(provider):
+            return
+        async with self.receiving(provider) as receiver:
+            due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1) + self.delay
+            # An empty body and an empty property are the easiest to lose on the way.
+            sent = [everything(body).model_copy(update={"delivery_time": due}) for body in (b"\x00\xff", "")]
+            told = await provider.send(self.destination, sent)
+            arrived = await take(receiver, 2)
+
+            assert [one.message.message_id for one in arrived] == list(told)
+            assert [kind(one.message.body) for one in arrived] == [kind(one.body) for one in sent]
+            assert self.headers(arrived[0].message) == self.headers(sent[0])
+            assert self.typed(arrived[0].message.properties) == self.typed(sent[0].properties)
+
+    async def test_a_later_message_holds_nothing_up(self, provider: Provider) -> None:
+        if not await self._delays(provider):
+            return
+        async with self.receiving(provider) as receiver:
+            due = datetime.now(UTC) + timedelta(seconds=SOON)
+            told = await provider.send(self.destination, [later(due), Message(body="now")])
+
+            assert bodies(await take(receiver, 1)) == ["now"]
+            assert list(await receiver.receive(10, A_WHILE)) == []
+            assert len(set(told)) == 2
+
+    async def test_later_messages_arrive_by_time_and_then_in_order(self, provider: Provider) -> None:
+        if not await self._delays(provider):
+            return
+        async with self.receiving(provider) as receiver:
+            due = datetime.now(UTC) + self.delay
+            early = [one.model_copy(update={"delivery_time": due}) for one in numbered(12)]
+            last = later(due + timedelta(milliseconds=100))
+            await provider.send(self.destination, [last, *early])
+
+            assert bodies(await take(receiver, 13)) == [*map(str, range(12)), "later"]
+
+    async def test_a_later_message_arrives_once_however_many_look_for_it(
+        self, provider: Provider, another: Provider
+    ) -> None:
+        if not await self._delays(provider):
+            return
+        async with (
+            self.receiving(provider, subscription="one") as one,
+            self.receiving(another, subscription="one", name="b") as sharer,
+            self.receiving(another, subscription="two") as two,
+        ):
+            due = datetime.now(UTC) + self.delay
+            sent = [message.model_copy(update={"delivery_time": due}) for message in numbered(5)]
+            await provider.send(self.destination, sent)
+            found: Counter[str] = Counter()
+            while sum(found.values()) < 10:
+                assert datetime.now(UTC) < due + timedelta(seconds=SOON), found
+                for receiver in (one, sharer, two):
+                    got = arrivals(await receiver.receive(10, timedelta(milliseconds=50)))
+                    await receiver.acknowledge(got)
+                    found.update(bodies(got))
+
+            assert list(await two.receive(10, A_WHILE)) == []
+            assert found == Counter({str(number): 2 for number in range(5)})
+
+    async def test_a_delivery_time_that_has_passed_is_no_delay(self, provider: Provider) -> None:
+        if not await self._delays(provider):
+            return
+        async with self.receiving(provider) as receiver:
+            await provider.send(self.destination, [later(datetime.now(UTC) - timedelta(days=1))])
+
+            assert bodies(await take(receiver, 1)) == ["later"]
+
+    async def _delays(self, provider: Provider) -> bool:
+        """Whether there is anything to check; a provider that cannot delay must say so, not deliver early."""
+        if self.delays:
+            return True
+        try:
+            await provider.send(self.destination, [later(datetime.now(UTC) + timedelta(seconds=SOON))])
+        except ConfigurationError:
+            return False
+        raise AssertionError("a message was accepted that cannot be delayed")
+
+
+def later(due: datetime) -> Message:
+    """Return a message to be delivered at ``due``."""
+    return Message(body="later", uuid=Uuid("later"), delivery_time=due)

@@ -1,0 +1,18 @@
+-- Take over: let everything that others have not answered, or that waits for its delay, be reclaimed at once.
+--
+-- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- ARGV   group, name, token, claim_idle, the first id to look at: "-", or "(" and the last one looked at
+-- Reply  where to go on, in the form of the last argument; "" at the end; nil when another consumer has the name
+
+-- How many pending entries one call looks at.
+local SCAN = 1000
+
+if not keep_name() then return false end
+local others, last = {}, nil
+for _, row in ipairs(redis.call('XPENDING', stream, group, ARGV[5], '+', SCAN)) do
+  last = row[1]
+  if row[2] ~= name then others[#others + 1] = row[1] end
+end
+set_owner(WAITING, READY, others)
+if #others > 0 then redis.call('ZREM', KEYS[3], unpack(others)) end
+return last and '(' .. last or ''

@@ -1,0 +1,197 @@
+"""From a tree to functions: compiled once, called for every message.
+
+In conditions and in values alike, None is unknown: :mod:`triggers.selectors.operators` says what becomes of
+it; AND, OR and NOT follow the specification's tables. NOT LIKE and NOT IN are the opposite of LIKE and IN,
+which are false for what is no text. An object or array of a body is there (IS NOT NULL), and like no other
+value.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from triggers.selectors.like import compile_like
+from triggers.selectors.operators import ARITHMETIC, COMPARISONS, Compare, Reckon, Truth, negative, positive
+from triggers.selectors.tree import (
+    And,
+    Between,
+    Chain,
+    Comparison,
+    Constant,
+    Identifier,
+    In,
+    IsNull,
+    Like,
+    Node,
+    Not,
+    Or,
+    Path,
+    Signed,
+)
+from triggers.selectors.values import FILTER_HEADERS, Reading
+
+#: Reads a value of a message; None is NULL.
+Look = Callable[[Reading], object]
+
+#: Tells whether a condition holds.
+Test = Callable[[Reading], Truth]
+
+
+def compile_condition(node: Node) -> Test:  # noqa: PLR0911  (one for each kind of node)
+    """Return the function that tells whether a condition holds."""
+    match node:
+        case Comparison():
+            return _comparison(node)
+        case Between():
+            return _between(node)
+        case In(operand, values, negated):
+            return _text_test(operand, frozenset(values).__contains__, negated=negated)
+        case Like(operand, pattern, escape, negated):
+            return _text_test(operand, compile_like(pattern, escape), negated=negated)
+        case IsNull(operand, negated):
+            return _is_null(compile_value(operand), negated=negated)
+        case Not(operand):
+            return _not(compile_condition(operand))
+        case And(operands):
+            return _all([compile_condition(one) for one in operands])
+        case Or(operands):
+            return _any([compile_condition(one) for one in operands])
+        case Constant() | Identifier() | Path() | Signed() | Chain():
+            return _truth(compile_value(node))
+        case _:
+            assert_never(node)
+
+
+def compile_value(node: Node) -> Look:  # noqa: PLR0911  (as above)
+    """Return the function that reads a value."""
+    match node:
+        case Constant(value):
+            return lambda _: value
+        case Identifier(name):
+            return _identifier(name)
+        case Path("properties", (str(name), *_)):
+            return lambda reading: reading.message.properties.get(name)
+        case Path(_, keys):
+            return lambda reading: reading.at(keys)
+        case Signed(sign, operand):
+            return _signed(sign, compile_value(operand))
+        case Chain(first, rest):
+            return _chain(
+                compile_value(first), [(ARITHMETIC[sign], compile_value(one)) for sign, one in rest]
+            )
+        case _:
+            return compile_condition(node)
+
+
+def _identifier(name: str) -> Look:
+    if name in FILTER_HEADERS:
+        header = FILTER_HEADERS[name][1]
+        return lambda reading: header(reading.message)
+    return lambda reading: reading.message.properties.get(name)
+
+
+def _truth(look: Look) -> Test:
+    def test(reading: Reading) -> Truth:
+        value = look(reading)
+        return value if value is None or value is True else False
+
+    return test
+
+
+def _not(inner: Test) -> Test:
+    def test(reading: Reading) -> Truth:
+        told = inner(reading)
+        return None if told is None else not told
+
+    return test
+
+
+def _all(tests: Sequence[Test]) -> Test:
+    def test(reading: Reading) -> Truth:
+        truth: Truth = True
+        for one in tests:
+            told = one(reading)
+            if told is False:
+                return False
+            if told is None:
+                truth = None
+        return truth
+
+    return test
+
+
+def _any(tests: Sequence[Test]) -> Test:
+    def test(reading: Reading) -> Truth:
+        truth: Truth = False
+        for one in tests:
+            told = one(reading)
+            if told:
+                return True
+            if told is None:
+                truth = None
+        return truth
+
+    return test
+
+
+def _is_null(look: Look, *, negated: bool) -> Test:
+    if negated:
+        return lambda reading: look(reading) is not None
+    return lambda reading: look(reading) is None
+
+
+def _text_test(operand: Identifier | Path, holds: Callable[[str], bool], *, negated: bool) -> Test:
+    look = compile_value(operand)
+
+    def test(reading: Reading) -> Truth:
+        value = look(reading)
+        if value is None:
+            return None
+        return (isinstance(value, str) and holds(value)) is not negated
+
+    return test
+
+
+def _comparison(node: Comparison) -> Test:
+    compare, look = COMPARISONS[node.sign], compile_value(node.left)
+    if isinstance(node.right, Constant):
+        return _against(look, compare, node.right.value)
+    other = compile_value(node.right)
+    return lambda reading: compare(look(reading), other(reading))
+
+
+def _against(look: Look, compare: Compare, constant: object) -> Test:
+    return lambda reading: compare(look(reading), constant)
+
+
+def _between(node: Between) -> Test:
+    """Compare as ``>= AND <=`` does; negated, as ``< OR >``."""
+    look, low, high = (compile_value(one) for one in (node.operand, node.low, node.high))
+    below, above = (
+        (COMPARISONS["<"], COMPARISONS[">"]) if node.negated else (COMPARISONS[">="], COMPARISONS["<="])
+    )
+    negated = node.negated
+
+    def test(reading: Reading) -> Truth:
+        value = look(reading)
+        truths = below(value, low(reading)), above(value, high(reading))
+        # One truth decides: a false one in the AND, a true one in the OR.
+        if negated in truths:
+            return negated
+        return None if None in truths else not negated
+
+    return test
+
+
+def _chain(first: Look, rest: Sequence[tuple[Reckon, Look]]) -> Look:
+    def total(reading: Reading) -> object:
+        value = first(reading)
+        for reckon, look in rest:
+            value = reckon(value, look(reading))
+        return value
+
+    return total
+
+
+def _signed(sign: str, look: Look) -> Look:
+    apply = negative if sign == "-" else positive
+    return lambda reading: apply(look(reading))

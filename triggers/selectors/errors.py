@@ -1,0 +1,12 @@
+"""What is wrong with the text of a selector or filter, and where."""
+
+from history.errors import ConfigurationError
+
+
+class SelectorError(ConfigurationError):
+    """The text is no condition. ``position`` counts its characters from 0, the message from 1."""
+
+    def __init__(self, setting: str, problem: str, *, position: int, expected: str) -> None:
+        super().__init__(setting, f"{problem} at character {position + 1}", f"expected {expected}")
+        self.position = position
+        self.expected = expected

@@ -1,0 +1,46 @@
+"""The patterns of LIKE as regular expressions that cannot run away.
+
+Between two ``%`` stands a piece of fixed length. Taking each piece where it fits first is always right, so
+each is an atomic group that is never tried again: the time is at most the length of the text times that of
+the pattern, whatever the two hold.
+"""
+
+import re
+from collections.abc import Callable
+
+
+class EscapeError(ValueError):
+    """An escape character stands before something that has no special meaning."""
+
+
+def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
+    """Return what tells whether a text has the form of a pattern.
+
+    Raises:
+        EscapeError: the escape character escapes nothing.
+    """
+    pieces = _pieces(pattern, escape)
+    if len(pieces) == 1:
+        matcher = re.compile(pieces[0], re.DOTALL)
+    else:
+        first, *middle, last = pieces
+        found = "".join(f"(?>.*?{piece})" for piece in middle if piece)
+        matcher = re.compile(f"{first}{found}.*{last}", re.DOTALL)
+    return lambda text: matcher.fullmatch(text) is not None
+
+
+def _pieces(pattern: str, escape: str | None) -> list[str]:
+    """Return the regular expressions of what stands before, between and after the ``%``."""
+    pieces = [""]
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, "")
+            if escaped not in {"%", "_", escape}:
+                raise EscapeError(f"the escape character {escape} stands before {escaped or 'nothing'}")
+            pieces[-1] += re.escape(escaped)
+        elif character == "%":
+            pieces.append("")
+        else:
+            pieces[-1] += "." if character == "_" else re.escape(character)
+    return pieces

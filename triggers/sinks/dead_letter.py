@@ -1,0 +1,113 @@
+"""Given-up messages as messages again: sent to a dead-letter destination of a provider."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from history.bridge import drive
+from history.message import UNDEFINED_COUNT, Message, PropertyValue
+from triggers.events import RetrievalFailureEvent
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider
+from triggers.sinks.sink import settle_here
+
+_log = logging.getLogger(__name__)
+
+#: What is appended to the trigger's destination when nobody names another.
+SUFFIX = ".dead"
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class DeadLetterSink:
+    """Sends the message of each event, whole and under the same uuid, to a dead-letter destination.
+
+    ``provider`` is a URL, which the sink opens and closes, or a provider, which stays its owner's. An asyncio
+    one works under asyncio only, on its own event loop, and so with ``synchronous=True`` only.
+    ``destination`` is one name for all, or makes a name of the trigger's destination; by default that of
+    ``orders`` is ``orders.dead``.
+
+    A letter's properties are the message's own and :func:`failure_facts`. Its delivery count starts afresh,
+    and it does not expire: JMSExpiration becomes the property ``doubtless_expiration``, in ms since 1970.
+    Unreadable deliveries, which are no messages, are parked only; so is what was dead-lettered already and
+    failed again, where its letter would go back to where it came from.
+
+    Raises:
+        ConfigurationError: the URL's scheme is unknown.
+    """
+
+    def __init__(
+        self, provider: str | Provider, *, destination: str | Callable[[str], str] | None = None
+    ) -> None:
+        self._owned = isinstance(provider, str)
+        self._provider = open_provider(provider) if isinstance(provider, str) else provider
+        self._destination = destination
+
+    def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
+        """Send one message.
+
+        Raises:
+            ProviderUnavailableError: the provider is away.
+        """
+        extra = {"trigger": event.trigger_name, "uuid": event.uuid}
+        if event.message is None:
+            _log.warning("an unreadable delivery has no message to send: it is parked only", extra=extra)
+            return None
+        destination = self._letters_of(event.destination)
+        if destination == event.destination:
+            _log.error("a letter to %s would come back here: it is parked only", destination, extra=extra)
+            return None
+        return settle_here(self._send(destination, letter(event, event.message)))
+
+    def _letters_of(self, destination: str) -> str:
+        told = self._destination
+        if told is None:
+            return destination + SUFFIX
+        return told if isinstance(told, str) else told(destination)
+
+    async def _send(self, destination: str, message: Message) -> None:
+        await self._provider.send(destination, [message])
+
+    def close(self) -> None:
+        """Close the provider, if the sink opened it."""
+        if self._owned:
+            drive(self._provider.close())
+
+
+def letter(event: RetrievalFailureEvent, message: Message) -> Message:
+    """Return the message to send."""
+    properties: dict[str, Any] = {**message.properties, **failure_facts(event)}
+    if message.uuid is not None:
+        # Also where it was the JMSMessageID, which the provider may assign anew.
+        properties["uuid"] = message.uuid
+    if message.expiration is not None:
+        properties["doubtless_expiration"] = (message.expiration - _EPOCH) // timedelta(milliseconds=1)
+    told = {
+        "properties": properties,
+        "delivery_count": UNDEFINED_COUNT,
+        "redelivered": False,
+        "expiration": None,
+    }
+    return message.model_copy(update=told)
+
+
+def failure_facts(event: RetrievalFailureEvent) -> dict[str, PropertyValue]:
+    """Return what a letter's properties say of the failure; what does not apply is left out.
+
+    ``dead-letter-reason`` is the cause and the exception's text, under the name that a receiver's
+    ``dead_letter`` uses, too.
+    """
+    reason = event.cause.value
+    facts: dict[str, PropertyValue] = {
+        "dead-letter-reason": f"{reason}: {event.exception_message}" if event.exception_message else reason,
+        "doubtless_event": event.id,
+        "doubtless_trigger": event.trigger_name,
+        "doubtless_destination": event.destination,
+        "doubtless_delivery_count": event.delivery_count,
+        "doubtless_time": event.time.isoformat(),
+        "doubtless_cause": reason,
+        "doubtless_exception_class": event.exception_class,
+        "doubtless_exception_message": event.exception_message,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}

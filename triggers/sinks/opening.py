@@ -1,0 +1,94 @@
+"""From a URL to a sink."""
+
+from urllib.parse import parse_qsl, urlsplit
+
+from history.errors import ConfigurationError
+from triggers.providers.provider import Provider
+from triggers.sinks.sink import Sink
+
+#: What :func:`open_sink` understands, for its errors and for ``--help``.
+SINK_URLS = (
+    "log:, redis://host:6379/0?stream=name, sqlite:///file.db?table=name, "
+    "postgresql://user@host/database?table=name, https://host/path or dead-letter:NAME"
+)
+
+
+def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
+    """Open the sink at ``url``; nothing is connected before the first event.
+
+    =============================  ========================================================================
+    ``log:``                       :class:`LogSink`
+    ``redis://``, ``rediss://``    :class:`RedisStreamSink`; ``?stream=`` and ``?maxlen=`` are its settings
+    ``sqlite:``, ``postgresql:``   :class:`SqlTableSink`; ``?table=`` is its setting
+    ``http://``, ``https://``      :class:`WebhookSink`
+    ``dead-letter:``               :class:`DeadLetterSink` over ``provider``; ``dead-letter:orders.dead``
+                                   names the destination
+    =============================  ========================================================================
+
+    What else stands in the query is handed to the driver, or to the webhook.
+
+    Raises:
+        ConfigurationError: the scheme is unknown, a setting wrong, or no provider there for dead letters;
+            (MissingExtraError) a driver is not installed.
+    """
+    match urlsplit(url).scheme.partition("+")[0]:
+        case "log":
+            from triggers.sinks.log import LogSink  # noqa: PLC0415  (as below)
+
+            return LogSink()
+        case "redis" | "rediss" | "unix":
+            return _open_redis(url)
+        case "sqlite" | "postgresql" | "postgres":
+            from triggers.sinks.sql_table import DEFAULT_TABLE, SqlTableSink  # noqa: PLC0415  (a driver loads)
+
+            bare, table = _taken(url, "table")
+            return SqlTableSink(bare, table=DEFAULT_TABLE if table is None else table)
+        case "http" | "https":
+            return _open_webhook(url)
+        case "dead-letter":
+            return _open_dead_letter(url, provider)
+        case scheme:
+            raise ConfigurationError("sink", f"unknown URL scheme {scheme!r}", f"use {SINK_URLS}")
+
+
+def _open_redis(url: str) -> Sink:
+    from triggers.sinks.redis_stream import (  # noqa: PLC0415  (a driver loads when it is asked for)
+        DEFAULT_MAXLEN,
+        DEFAULT_STREAM,
+        RedisStreamSink,
+    )
+
+    bare, stream = _taken(url, "stream")
+    bare, maxlen = _taken(bare, "maxlen")
+    if maxlen is not None and not (maxlen.isascii() and maxlen.isdigit()):
+        raise ConfigurationError("maxlen", f"{maxlen!r} is no number", "write ?maxlen=100000")
+    return RedisStreamSink(
+        bare, stream=stream or DEFAULT_STREAM, maxlen=DEFAULT_MAXLEN if maxlen is None else int(maxlen)
+    )
+
+
+def _open_webhook(url: str) -> Sink:
+    from triggers.sinks import WebhookSink  # noqa: PLC0415  (as above; says so where httpx is missing)
+
+    return WebhookSink(url)
+
+
+def _open_dead_letter(url: str, provider: str | Provider | None) -> Sink:
+    from triggers.sinks.dead_letter import DeadLetterSink  # noqa: PLC0415  (as above)
+
+    if provider is None:
+        raise ConfigurationError(
+            "sink", "dead-letter: needs a provider to send to", "use it with doubtless run, or DeadLetterSink"
+        )
+    return DeadLetterSink(provider, destination=url.partition(":")[2] or None)
+
+
+def _taken(url: str, name: str) -> tuple[str, str | None]:
+    """Take a setting of ours out of the query of a URL; nothing else in it changes."""
+    head, mark, query = url.partition("?")
+    words = query.split("&") if mark else []
+    ours = [word for word in words if word.partition("=")[0] == name]
+    if not ours:
+        return url, None
+    rest = "&".join(word for word in words if word not in ours)
+    return f"{head}?{rest}" if rest else head, dict(parse_qsl(ours[-1])).get(name)

@@ -1,0 +1,64 @@
+"""What a sink is, and what the sinks share."""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Protocol
+
+from history.bridge import drive
+from history.circuit import CircuitOpenError
+from history.errors import HistoryUnavailableError, UnavailableError
+from triggers.events import RetrievalFailureEvent
+
+
+class Sink(Protocol):
+    """A place for retrieval failure events. It is a handler, and safe between threads.
+
+    What it raises is logged by the pipeline, and changes nothing for the message, which is parked anyway.
+    """
+
+    def __call__(self, event: RetrievalFailureEvent) -> Awaitable[None] | None:
+        """Put one event there; when this returns (or was awaited), it is there.
+
+        Raises:
+            SinkUnavailableError: the place is away.
+            ConfigurationError: it will not take the event.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what the sink opened itself; a second time is harmless."""
+        ...
+
+
+class SinkUnavailableError(UnavailableError):
+    """A sink's server did not answer; it is unknown whether it has the event."""
+
+
+def unavailable(what: str, error: HistoryUnavailableError) -> SinkUnavailableError:
+    """Return the error of a sink that uses a history's connection; raise it ``from None``.
+
+    A driver's error may show the values of its statement, and so the body of the message.
+    """
+    return SinkUnavailableError(what, f"{error.doing} ({_reason(error)})")
+
+
+def _reason(error: HistoryUnavailableError) -> str:
+    if isinstance(error, CircuitOpenError):
+        return f"it has not answered since {error.since:%H:%M:%S} UTC"
+    cause = error.__cause__
+    origin = getattr(cause, "orig", None) or cause
+    return str(origin).partition("\n")[0] or type(origin).__name__
+
+
+def settle_here(work: Coroutine[Any, Any, None]) -> Awaitable[None] | None:
+    """Run to its end what uses a blocking driver; where an event loop runs, return it to be awaited."""
+    return work if has_loop() else drive(work)
+
+
+def has_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
