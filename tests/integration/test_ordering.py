@@ -271,6 +271,36 @@ class TestOrder:
 
         diary.check(20, 30)
 
+    def test_the_order_holds_when_the_history_goes_away_and_comes_back(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer, chance: random.Random
+    ) -> None:
+        diary, half = Diary(), threading.Event()
+
+        def work(message: Message) -> None:
+            if message.uuid == "g7-15":
+                half.set()
+            time.sleep(0.002)
+            diary.write(message)
+
+        orders = lane.trigger("orders", work, ordered=True, concurrency=8)
+        send(redis_url, numbered(20, 30, chance))
+
+        with lane.run([orders], redis_url + FAST, history=private_redis.url) as running:
+            assert half.wait(30)
+            private_redis.kill()
+            eventually(lambda: running.gates[0].suspended)
+            private_redis.start()
+            eventually(lambda: is_drained(redis_url, "orders"), 60)
+
+        doubtful = {one.uuid for one in parked_in(private_redis.url, "orders")}
+        # A claim or a completion of each worker may have been under way.
+        assert len(doubtful) <= 16
+        assert diary.overlapping == []
+        for group, runs in diary.runs.items():
+            numbers = [number for number, _ in runs]
+            assert all(after > before for before, after in pairwise(numbers)), group
+            assert {f"{group}-{number}" for number in set(range(30)) - set(numbers)} <= doubtful
+
     def test_a_message_that_vanishes_does_not_hold_its_group_up_for_ever(
         self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
