@@ -226,6 +226,8 @@ class Pipeline:
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         answer = run.decision.answer if run.aftermath is None else run.aftermath.answer
         run.acknowledge = answer is Answer.ACKNOWLEDGE
+        if run.begun and run.error is not None and not run.acknowledge:
+            self._tell("given back", run)
         dropped = run.decision.status is Status.IN_DOUBT and not run.parks and not run.begun
         if dropped and run.acknowledge:
             _log.error(
@@ -237,10 +239,12 @@ class Pipeline:
         for run in runs:
             run.parked = parked
             run.acknowledge = run.acknowledge and parked
-            failure = "" if run.error is None else encodable(f" ({type(run.error).__name__}: {run.error})")
-            told = "parked" if parked else "kept"
-            _log.warning("%s: %s%s", told, run.reason, failure, extra=self._extra(run))
+            self._tell("parked" if parked else "kept", run)
         self._reach(Step.PARKED)
+
+    def _tell(self, what: str, run: Run) -> None:
+        failure = "" if run.error is None else encodable(f" ({type(run.error).__name__}: {run.error})")
+        _log.warning("%s: %s%s", what, run.reason, failure, extra=self._extra(run))
 
     async def _publish(self, run: Run) -> None:
         run.event = run.make_event(self.settings.name, *self._origin(run.message))

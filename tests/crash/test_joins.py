@@ -103,7 +103,13 @@ def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
     send(redis_url, chance)
     due = sorted(chance.sample(range(1, ACTIVATIONS * 9 // 10), KILLS))
 
-    fleet = JoiningFleet(folder=tmp_path, provider=redis_url + FAST, history=history, processes=PROCESSES)
+    fleet = JoiningFleet(
+        folder=tmp_path,
+        effects=effects_of(tmp_path),
+        provider=redis_url + FAST,
+        history=history,
+        processes=PROCESSES,
+    )
     with fleet, cast("Any", redis.Redis).from_url(redis_url) as client:
         fleet.kill_until(lambda: is_done(client, history), due, chance)
         fleet.drain()

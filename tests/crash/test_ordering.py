@@ -102,7 +102,13 @@ def run(
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(url, chance)
     due = sorted(chance.sample(range(1, GROUPS * LENGTH * 9 // 10), hits))
-    fleet = OrderingFleet(folder=folder, provider=url + SLOW, history=history, processes=PROCESSES)
+    fleet = OrderingFleet(
+        folder=folder,
+        effects=effects_of(folder),
+        provider=url + SLOW,
+        history=history,
+        processes=PROCESSES,
+    )
     with fleet, cast("Any", redis.Redis).from_url(url) as client:
         fleet.hit_until(lambda: is_done(client), due, hit)
         fleet.drain()
