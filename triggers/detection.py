@@ -1,9 +1,9 @@
 """The decision table of duplicate detection: pure, complete, and the source of its own documentation.
 
 :data:`ROWS` is the table; :func:`decide` finds the first row that fits. What the service's end means for the
-entry and the provider is :data:`AFTERMATHS` and :func:`afterwards`. There is no clock, no I/O and no logging
-here. Sources: the webMethods trigger's three steps (delivery count, document history, resolver) and its notes
-on transacted triggers; what it leaves open is settled by the project's design.
+entry and the provider stands in :mod:`triggers.aftermath`. There is no clock, no I/O and no logging here.
+Sources: the webMethods trigger's three steps (delivery count, document history, resolver) and its notes on
+transacted triggers; what it leaves open is settled by the project's design.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from enum import Enum, StrEnum
 from functools import cache
 from typing import Literal
 
-from history.entry import EntryOutcome
 from history.message import UNDEFINED_COUNT
 from resolvers.resolution import Resolution
 
@@ -310,123 +309,4 @@ def decide(facts: Facts, policy: Policy) -> Decision:
         event=row.event,
         suspend=row.suspend,
         rejected=row.rejected,
-    )
-
-
-class Ending(Known):
-    """How a service ended. Where the process died it did not: the entry stays STARTED, no answer is given."""
-
-    SUCCESS = "success"
-    FATAL = "fatal"
-    TRANSIENT = "transient"  # or, for a plain trigger, retries used up
-    LOST = "stopped: its lease was lost to another owner"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Aftermath:
-    """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict.
-
-    ``lost`` says that the entry is another owner's by now, and left to it.
-
-    Each is one of :data:`AFTERMATHS`, or :data:`LEFT_TO_ITS_OWNER`, and equal only to itself.
-    """
-
-    endings: frozenset[Ending]
-    transacted: bool | None
-    history: bool | None = None
-    on_retry_failure: FailurePolicy | None = None
-    entry: EntryOutcome | None = None
-    answer: Answer = Answer.ACKNOWLEDGE
-    park: bool = False
-    event: bool = False
-    suspend: bool = False
-    lost: bool = False
-    next: str
-
-
-_SUCCESS = frozenset({Ending.SUCCESS})
-_FATAL = frozenset({Ending.FATAL})
-_TRANSIENTLY = frozenset({Ending.TRANSIENT})
-_FAILURES = _FATAL | _TRANSIENTLY
-_AGAIN_AND_AGAIN = "runs again, until max_delivery_count is passed: then the event"
-
-#: In the order in which they are tried.
-AFTERMATHS: tuple[Aftermath, ...] = (
-    Aftermath(endings=_SUCCESS, transacted=None, entry=EntryOutcome.OK, next="DUPLICATE"),
-    Aftermath(
-        endings=_FATAL,
-        transacted=False,
-        entry=EntryOutcome.FAILED,
-        park=True,
-        event=True,
-        next="DUPLICATE",
-    ),
-    Aftermath(
-        endings=_TRANSIENTLY,
-        transacted=False,
-        on_retry_failure="throw",
-        entry=EntryOutcome.FAILED,
-        park=True,
-        event=True,
-        next="DUPLICATE",
-    ),
-    Aftermath(
-        endings=_TRANSIENTLY,
-        transacted=False,
-        on_retry_failure="suspend",
-        answer=Answer.RECOVER,
-        suspend=True,
-        next="NEW",
-    ),
-    Aftermath(
-        endings=_TRANSIENTLY,
-        transacted=True,
-        history=False,
-        on_retry_failure="suspend",
-        answer=Answer.RECOVER,
-        suspend=True,
-        next=_AGAIN_AND_AGAIN,
-    ),
-    Aftermath(
-        endings=_FAILURES, transacted=True, history=False, answer=Answer.RECOVER, next=_AGAIN_AND_AGAIN
-    ),
-    Aftermath(
-        endings=_TRANSIENTLY,
-        transacted=True,
-        on_retry_failure="suspend",
-        answer=Answer.RECOVER,
-        suspend=True,
-        next="NEW",
-    ),
-    Aftermath(endings=_TRANSIENTLY, transacted=True, answer=Answer.RECOVER, next="NEW"),
-    Aftermath(
-        endings=_FATAL,
-        transacted=True,
-        entry=EntryOutcome.FAILED,
-        answer=Answer.RECOVER,
-        next="rejected, with the event",
-    ),
-)
-
-
-#: After a run that found out that its entry was taken over: the message is its new owner's.
-LEFT_TO_ITS_OWNER = Aftermath(
-    endings=frozenset({Ending.LOST}),
-    transacted=None,
-    lost=True,
-    answer=Answer.RECOVER,
-    next="as its owner leaves it",
-)
-
-
-@cache
-def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
-    """Return what a service's end means for the entry, the provider and the next delivery."""
-    return next(
-        one
-        for one in (*AFTERMATHS, LEFT_TO_ITS_OWNER)
-        if ending in one.endings
-        and one.transacted in {None, policy.transacted}
-        and one.history in {None, history}
-        and one.on_retry_failure in {None, policy.on_retry_failure}
     )

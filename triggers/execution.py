@@ -6,8 +6,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
+from triggers.aftermath import Ending, afterwards
 from triggers.binding import Binding, Delivery
-from triggers.detection import Ending, afterwards
 from triggers.failures import (
     BodyTooLargeError,
     LeaseLostError,

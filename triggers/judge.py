@@ -13,15 +13,14 @@ from history.errors import ConfigurationError, HistoryUnavailableError, Transact
 from history.message import Message
 from history.store import HistoryStore
 from resolvers.resolution import AskedResolver
+from triggers.aftermath import Ending, afterwards
 from triggers.detection import (
     RESOLUTION_WORDS,
     Count,
     Decision,
-    Ending,
     Found,
     HistoryUse,
     Word,
-    afterwards,
     classify_count,
     decide,
 )
@@ -108,12 +107,14 @@ class Judge:
 
     def undo(self, run: Run, error: Exception) -> None:
         """Decide anew about a run whose transaction did not commit: it is given back."""
-        if isinstance(error, TransactionConflictError):
-            run.error, run.failed_transiently, run.result = error, True, None
-            run.aftermath = afterwards(Ending.TRANSIENT, self.settings.policy, history=True)
-        else:
+        conflict = isinstance(error, TransactionConflictError)
+        if not conflict:
             self._note_absence(error, [run])
             run.decision = self._read_table(run, Word.NONE)
+        if conflict or (run.decision is not None and run.decision.runs):  # row 0 asks no history
+            run.error, run.failed_transiently, run.result = error, True, None
+            run.aftermath = afterwards(Ending.TRANSIENT, self.settings.policy, history=True)
+            run.suspends = not conflict
         run.notes.append(f"its transaction did not commit: {error}")
 
     def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:

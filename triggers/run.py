@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from history.entry import Entry, Fence, State
 from history.message import Message
 from history.parking import Evidence, Parked, ParkedKind, parked_id
-from triggers.detection import Aftermath, Answer, Count, Decision, Facts, Found, HistoryUse, Word
+from triggers.aftermath import Aftermath
+from triggers.detection import Answer, Count, Decision, Facts, Found, HistoryUse, Word
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.outcome import Outcome
 from triggers.table_text import explain, explain_aftermath

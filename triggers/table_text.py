@@ -7,19 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 from functools import cache
 
-from triggers.detection import (
-    AFTERMATHS,
-    ROWS,
-    Aftermath,
-    Answer,
-    Count,
-    Decision,
-    Ending,
-    Found,
-    HistoryUse,
-    Row,
-    Word,
-)
+from triggers.aftermath import AFTERMATHS, Aftermath, Ending
+from triggers.detection import ROWS, Answer, Count, Decision, Found, HistoryUse, Row, Word
 
 _NO_RESOLVER = frozenset({Word.NONE})
 _ORDER: list[Enum] = [value for kind in (Count, HistoryUse, Found, Word, Ending) for value in kind]

@@ -326,7 +326,10 @@ class TestAway:
         assert (outcome.row, outcome.acknowledge, outcome.suspend) == (13, False, True)
         assert isinstance(outcome.error, HistoryUnavailableError)
 
-    def test_a_connection_that_dies_in_the_service_commits_nothing(self, shop: Shop, made: Make) -> None:
+    @pytest.mark.parametrize("detects", [True, False])
+    def test_a_connection_that_dies_in_the_service_commits_nothing(
+        self, shop: Shop, made: Make, *, detects: bool
+    ) -> None:
         if shop.url.startswith("sqlite"):
             pytest.skip("an embedded database has no connection to lose")
 
@@ -337,7 +340,7 @@ class TestAway:
                 other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
             connection.execute(text("SELECT 1"))
 
-        book = made(lose)
+        book = made(lose, detect_duplicates=detects)
         outcome = book.handle(sent())
 
         assert (outcome.acknowledge, outcome.suspend) == (False, True)

@@ -10,11 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
+from triggers.aftermath import Ending
 from triggers.detection import (
     Answer,
     Count,
     Decision,
-    Ending,
     Facts,
     FailurePolicy,
     Found,

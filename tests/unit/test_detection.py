@@ -27,21 +27,18 @@ from tests.unit.decision_table import (
     lines_of,
     worlds,
 )
+from triggers.aftermath import AFTERMATHS, Aftermath, Ending, afterwards
 from triggers.detection import (
-    AFTERMATHS,
     ROWS,
-    Aftermath,
     Answer,
     Count,
     Decision,
-    Ending,
     Facts,
     Found,
     HistoryUse,
     Policy,
     Status,
     Word,
-    afterwards,
     classify_count,
     decide,
 )

@@ -34,18 +34,8 @@ from history.entry import (
 from tests.unit.model.exploring import Explored, explore
 from tests.unit.model.moves import Model
 from tests.unit.model.world import Faults, Rules, Scope, ViolationError
-from triggers.detection import (
-    Aftermath,
-    Answer,
-    Decision,
-    Ending,
-    Facts,
-    Policy,
-    Status,
-    Word,
-    afterwards,
-    decide,
-)
+from triggers.aftermath import Aftermath, Ending, afterwards
+from triggers.detection import Answer, Decision, Facts, Policy, Status, Word, decide
 
 THROW, SUSPEND = Policy(), Policy(on_retry_failure="suspend")
 TRANSACTED = Policy(transacted=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from history.errors import HistoryUnavailableError
 from history.joining import Joining
-from triggers.detection import Ending, afterwards
+from triggers.aftermath import Ending, afterwards
 from triggers.execution import Execution, Work
 from triggers.failures import FatalError, persist
 from triggers.joining.parts import activation_of, give_back, reject

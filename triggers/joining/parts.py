@@ -15,8 +15,9 @@ from history.joining import Added, Addition, Hold, Joining, Part, Terms
 from history.message import Message
 from history.parking import Evidence
 from resolvers.resolution import Resolution, Resolved
+from triggers.aftermath import Ending, afterwards
 from triggers.completion import Completion
-from triggers.detection import Count, Ending, Facts, HistoryUse, afterwards, decide
+from triggers.detection import Count, Facts, HistoryUse, decide
 from triggers.execution import Execution, Work
 from triggers.failures import BodyTooLargeError, FatalError, persist
 from triggers.joining.terms import ACTIVATION

@@ -26,16 +26,8 @@ from tests.unit.model.world import (
     without,
     written,
 )
-from triggers.detection import (
-    Answer,
-    Count,
-    Decision,
-    Ending,
-    Facts,
-    Found,
-    HistoryUse,
-    Word,
-)
+from triggers.aftermath import Ending
+from triggers.detection import Answer, Count, Decision, Facts, Found, HistoryUse, Word
 
 
 class Model:

@@ -9,19 +9,8 @@ from typing import NamedTuple, TypeVar
 
 from history.entry import Claim, Entry, EntryOutcome, State, claim, renew, settle, take_over
 from history.message import Message, Uuid
-from triggers.detection import (
-    Aftermath,
-    Count,
-    Decision,
-    Ending,
-    Facts,
-    Found,
-    HistoryUse,
-    Policy,
-    Word,
-    afterwards,
-    decide,
-)
+from triggers.aftermath import Aftermath, Ending, afterwards
+from triggers.detection import Count, Decision, Facts, Found, HistoryUse, Policy, Word, decide
 from triggers.run import Run
 
 T = TypeVar("T")
