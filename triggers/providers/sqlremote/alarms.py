@@ -1,0 +1,61 @@
+"""What stops a link until somebody decides: one end is not the one that the other knew.
+
+The original has no such alarms. Without them a restored subscriber asks for ever for what its publisher
+thinks confirmed, and the new work of a restored publisher is thrown away as duplicates.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from history.watermark import Epoch, Offset
+
+
+class AlarmKind(StrEnum):
+    """Why a link stands still."""
+
+    SUBSCRIBER_REGRESSED = "SUBSCRIBER_REGRESSED"
+    AHEAD_OF_LOG = "AHEAD_OF_LOG"
+    EPOCH_MISMATCH = "EPOCH_MISMATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A link stops; ``problem`` says what was seen, ``remedy`` what to do."""
+
+    kind: AlarmKind
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.problem}; {self.remedy}"
+
+
+def regressed(asked: Offset, confirmed: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber asks for what it confirmed already."""
+    return Alarm(
+        AlarmKind.SUBSCRIBER_REGRESSED,
+        f"the peer confirmed work up to {confirmed}, and now asks for everything after {asked}: "
+        "it was restored from a backup",
+        f"set confirm_sent back to {asked} if the log still holds what follows, or else extract the peer "
+        "anew and reset the link",
+    )
+
+
+def ahead_of_log(confirmed: Offset, log_end: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber has more than the publisher's log."""
+    return Alarm(
+        AlarmKind.AHEAD_OF_LOG,
+        f"the peer has work up to {confirmed}, and the log here ends at {log_end}: "
+        "this database was restored from a backup",
+        "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
+    )
+
+
+def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
+    """Return the alarm of an end that is told of another incarnation of a log than it knows."""
+    return Alarm(
+        AlarmKind.EPOCH_MISMATCH,
+        f"the peer speaks of the log {theirs}, and the log known here is {known}: "
+        "one end was restored or reset",
+        "find out which end is right, extract the other anew and reset the link at both ends",
+    )
