@@ -24,7 +24,7 @@ demo: $(STAMP)  ## Run the main job: book orders once each, with duplicates and 
 	@$(BIN)/doubtless demo
 
 test: $(STAMP) servers  ## Run all tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 lint: $(STAMP)  ## Style, import contracts
 	$(BIN)/ruff check .
