@@ -23,7 +23,7 @@ from triggers.upkeep import close_settled
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 
-ACTIVATIONS, PROCESSES, KILLS = 2000, 4, 10
+ACTIVATIONS, PROCESSES, KILLS = 1000, 4, 10
 
 #: One message in so many is sent twice.
 SENT_TWICE_ONE_IN = 20

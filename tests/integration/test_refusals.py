@@ -297,8 +297,6 @@ class TestPostgresql:
         drive(store.close())
 
 
-# The thread of an aiosqlite connection that failed may tell the event loop so after its end.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 class TestSqlite:
     def test_a_folder_that_is_not_there(self, tmp_path: Path, form: str) -> None:
         with pytest.raises(ConfigurationError, match=r"its file cannot be opened .*; make the folder"):
