@@ -117,7 +117,9 @@ class TestAll:
             eventually(lambda: waits(history_url) == 1)
 
         assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in names)
-        assert one.counts == {NAME: {"waiting": 61, "ok": 30, "duplicate": 2}}
+        # Two workers may meet over a message and its copy: the one that is late gives its own back once.
+        counts = {kind: count for kind, count in one.counts[NAME].items() if kind != "recovered"}
+        assert counts == {"waiting": 61, "ok": 30, "duplicate": 2}
         assert parked_in(history_url, NAME) == []
 
     def test_parts_wait_while_no_consumer_runs(self, lane: Lane, redis_url: str, history_url: str) -> None:
