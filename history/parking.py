@@ -5,11 +5,39 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+)
 
 from history.message import UNDEFINED_COUNT, Message
+
+
+def encodable(text: str) -> str:
+    """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _read_message(value: object) -> object:
+    return Message.from_json(value) if isinstance(value, str) else value
+
+
+def _write_message(message: Message) -> str:
+    return message.to_json().decode()
+
+
+#: Text of anybody's, made encodable.
+EncodableText = Annotated[str, AfterValidator(encodable)]
+
+#: A message that is one text in the JSON of what holds it.
+MessageText = Annotated[Message, BeforeValidator(_read_message), PlainSerializer(_write_message)]
 
 
 class ParkedKind(StrEnum):
@@ -43,29 +71,15 @@ class Parked(BaseModel):
     id: str
     trigger_name: str
     kind: ParkedKind
-    reason: str
-    uuid: str | None = None
-    destination: str | None = None
-    message: Message | None = None
+    reason: EncodableText
+    uuid: EncodableText | None = None
+    destination: EncodableText | None = None
+    message: MessageText | None = None
     raw: dict[str, str] | None = None
     evidence: Evidence = Evidence()
-    error_class: str | None = None
-    error_message: str | None = None
+    error_class: EncodableText | None = None
+    error_message: EncodableText | None = None
     parked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
-
-    @field_validator("reason", "uuid", "destination", "error_class", "error_message")
-    @classmethod
-    def _make_encodable(cls, text: str | None) -> str | None:
-        return None if text is None else encodable(text)
-
-    @field_serializer("message")
-    def _write_message(self, message: Message | None) -> str | None:
-        return None if message is None else message.to_json().decode()
-
-    @field_validator("message", mode="before")
-    @classmethod
-    def _read_message(cls, value: object) -> object:
-        return Message.from_json(value) if isinstance(value, str) else value
 
 
 def parked_id(trigger: str, message: Message) -> str:
@@ -76,11 +90,6 @@ def parked_id(trigger: str, message: Message) -> str:
     identity = [message.uuid or "", message.message_id or ""]
     told = "\0".join([trigger, *identity]).encode("utf-8", "surrogatepass")
     return blake2b(told if any(identity) else told + message.to_json(), digest_size=12).hexdigest()
-
-
-def encodable(text: str) -> str:
-    """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def raw_fields(fields: dict[bytes, bytes]) -> dict[str, str]:

@@ -4,23 +4,20 @@ Source: the webMethods event jmsDeliveryFailureError. It is not raised for direc
 caller. A subscription is process-wide and names aliases by a pattern in which ``*`` stands for anything.
 """
 
-import asyncio
 import inspect
 import logging
-import re
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from hashlib import blake2b
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, field_serializer, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from history.errors import ConfigurationError
-from history.message import Message
-from history.parking import encodable
+from history.parking import EncodableText, MessageText
+from triggers.events.hearing import finish, wildcard
 
 _log = logging.getLogger(__name__)
 
@@ -42,23 +39,9 @@ class DeliveryFailureEvent(BaseModel):
     number: int
     time: AwareDatetime
     attempts: int
-    exception_class: str
-    exception_message: str
-    message: Message
-
-    @field_validator("exception_class", "exception_message")
-    @classmethod
-    def _make_encodable(cls, text: str) -> str:
-        return encodable(text)
-
-    @field_serializer("message")
-    def _write_message(self, message: Message) -> str:
-        return message.to_json().decode()
-
-    @field_validator("message", mode="before")
-    @classmethod
-    def _read_message(cls, value: object) -> object:
-        return Message.from_json(value) if isinstance(value, str) else value
+    exception_class: EncodableText
+    exception_message: EncodableText
+    message: MessageText
 
     @property
     def id(self) -> str:
@@ -88,7 +71,7 @@ class DeliverySubscription:
     def __init__(self, handler: DeliveryFailureHandler, pattern: str) -> None:
         self.handler = handler
         self.pattern = pattern
-        self._alias = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        self._alias = wildcard(pattern)
 
     def hears(self, alias: str) -> bool:
         """Whether events of this alias are for it; case matters, and ``*`` is the only wildcard."""
@@ -154,19 +137,6 @@ async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
         try:
             told = subscription.handler(event)
             if inspect.isawaitable(told):
-                await _finish(told, blocking=blocking)
+                await finish(told, blocking=blocking)
         except Exception:  # noqa: BLE001  (the handler is user code)
             _log.exception("a delivery failure handler failed", extra=extra)
-
-
-async def _finish(told: Awaitable[None], *, blocking: bool) -> None:
-    if not blocking:
-        await told
-        return
-
-    async def waiting() -> None:
-        await told
-
-    # The calling thread may have a running loop of its own, so the handler gets another thread.
-    with ThreadPoolExecutor(1, thread_name_prefix="doubtless-event") as another:
-        another.submit(asyncio.run, waiting()).result()

@@ -74,8 +74,3 @@ def _open_local(file: Path | None) -> HistoryStore:
     path = file or local_parking_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     return open_history(f"sqlite:///{path}")
-
-
-def local_parking_if_any() -> Parking | None:
-    """Open this machine's file, if it was ever needed."""
-    return open_local_parking() if local_parking_file().exists() else None

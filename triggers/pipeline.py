@@ -91,11 +91,11 @@ class Pipeline:
         if at_once := self.settings.acknowledge_mode == "auto":
             await receiver.acknowledge(arrivals)
         outcomes = await self.handle_batch([one.message for one in arrivals])
-        answers = [(one, outcome) for one, outcome in zip(arrivals, outcomes, strict=True)]
-        done: list[Received] = [one for one, outcome in answers if outcome.acknowledge and not at_once]
+        answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
+        done: list[Received] = [one for one, outcome in answers if outcome.acknowledge]
         back: dict[float, list[Received]] = {}
         for arrival, outcome in answers:
-            if not outcome.acknowledge and not at_once:
+            if not outcome.acknowledge:
                 back.setdefault(outcome.recover_after, []).append(arrival)
         for unreadable in (one for one in received if isinstance(one, Unreadable)):
             parked = await self._park_unreadable(unreadable)

@@ -1,6 +1,5 @@
 """``doubtless suspend``, ``resume``, ``disable``, ``enable``, ``status`` and ``statistics``."""
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from history.control import Beat, Control, Counts, Overview, TriggerState, Verb
 from history.store import HistoryStore
 from triggers.cli.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.output import State
+from triggers.events.hearing import wildcard
 
 #: How often the consumers are looked at while they are waited for, in seconds.
 LOOK_INTERVAL = 0.1
@@ -207,7 +207,7 @@ def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return the triggers that were named, each once; a name without ``*`` need not be known."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
-        told = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        told = wildcard(pattern)
         matching = [name for name in known if told.fullmatch(name)] if "*" in pattern else [pattern]
         chosen.update(dict.fromkeys(matching))
     return list(chosen)

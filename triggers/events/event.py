@@ -10,10 +10,10 @@ from hashlib import blake2b
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
 from history.message import HEADER_FIELDS, Message
-from history.parking import encodable
+from history.parking import EncodableText, MessageText
 
 #: The CloudEvents type of a retrieval failure event.
 EVENT_TYPE = "doubtless.retrieval_failure.v1"
@@ -68,30 +68,16 @@ class RetrievalFailureEvent(BaseModel):
     destination_index: int = 0
     delivery_count: int
     time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
-    exception_class: str | None = None
-    exception_message: str | None = None
+    exception_class: EncodableText | None = None
+    exception_message: EncodableText | None = None
     cause: Cause
-    message: Message | None = None
+    message: MessageText | None = None
 
     @field_validator("time")
     @classmethod
     def _in_utc(cls, time: datetime) -> datetime:
         # Offsets with seconds, which Python has, would be cut off in JSON.
         return time.astimezone(UTC)
-
-    @field_validator("exception_class", "exception_message")
-    @classmethod
-    def _make_encodable(cls, text: str | None) -> str | None:
-        return None if text is None else encodable(text)
-
-    @field_serializer("message")
-    def _write_message(self, message: Message | None) -> str | None:
-        return None if message is None else message.to_json().decode()
-
-    @field_validator("message", mode="before")
-    @classmethod
-    def _read_message(cls, value: object) -> object:
-        return Message.from_json(value) if isinstance(value, str) else value
 
     @property
     def uuid(self) -> str | None:

@@ -4,15 +4,14 @@ A subscription is process-wide, as in the reference system's event manager; it n
 which ``*`` stands for anything.
 """
 
-import asyncio
 import inspect
-import re
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from history.errors import ConfigurationError
 from triggers.events.event import RetrievalFailureEvent
+from triggers.events.hearing import finish, wildcard
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailbox, log_failure
 
 
@@ -26,8 +25,7 @@ class Subscription:
         self.handler = handler
         self.pattern = pattern
         self._mailbox = mailbox
-        # Not fnmatch: a trigger's name may hold brackets and question marks of its own.
-        self._name = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+        self._name = wildcard(pattern)
 
     def hears(self, trigger_name: str) -> bool:
         """Whether events of this trigger are for it; case matters, and ``*`` is the only wildcard."""
@@ -50,7 +48,7 @@ class Subscription:
         try:
             told = self.handler(event)
             if inspect.isawaitable(told):
-                await _finish(told, blocking=blocking)
+                await finish(told, blocking=blocking)
         except Exception as error:  # noqa: BLE001  (the handler is user code)
             log_failure(self.handler, event, error)
 
@@ -123,27 +121,3 @@ async def publish(event: RetrievalFailureEvent, *, blocking: bool) -> None:
         hearing = [one for one in _subscriptions if one.hears(event.trigger_name)]
     for subscription in hearing:
         await subscription.tell(event, blocking=blocking)
-
-
-async def _finish(told: Awaitable[None], *, blocking: bool) -> None:
-    if not blocking:
-        await told
-        return
-
-    async def waiting() -> None:
-        await told
-
-    # The calling thread may have a running loop of its own, so the handler gets another thread.
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(waiting())
-        except BaseException as error:  # noqa: BLE001  (handed to the caller, which logs it or ends)
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="doubtless-event")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]

@@ -1,0 +1,42 @@
+"""What every kind of event shares: patterns of names, and handlers that may be coroutine functions."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Awaitable
+
+
+def wildcard(pattern: str) -> re.Pattern[str]:
+    """Return what matches whole names, in which each ``*`` stands for anything; case matters."""
+    # Not fnmatch: a name may hold brackets and question marks of its own.
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+async def finish(told: Awaitable[None], *, blocking: bool) -> None:
+    """Let a handler that is a coroutine come to its end; in blocking code on an event loop of its own.
+
+    Raises:
+        BaseException: whatever the handler raised.
+    """
+    if not blocking:
+        await told
+        return
+
+    async def waiting() -> None:
+        await told
+
+    # The calling thread may have a running loop of its own, so the handler gets another thread.
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(waiting())
+        except BaseException as error:  # noqa: BLE001  (handed to the caller, which logs it or ends)
+            failure.append(error)
+
+    # Not an executor's, which takes no more work once the interpreter is ending.
+    thread = threading.Thread(target=run, name="doubtless-event")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
