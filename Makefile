@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml .ci/setup
 
 setup: $(STAMP)  ## Make the virtual environment
 
-servers:  ## Install Debian's Redis and PostgreSQL where they are missing and we may
+servers:  ## Install Debian's servers for the tests where they are missing and we may
 	@.ci/setup servers
 
 demo: $(STAMP)  ## Run the main job: book orders once each, with duplicates and a crash
@@ -26,7 +26,7 @@ demo: $(STAMP)  ## Run the main job: book orders once each, with duplicates and 
 # Many tests wait for real servers and for processes that they kill: three workers for two cores. One that fails
 # runs once more, and is listed with the reason: on a busy machine a deadline may pass for want of time.
 test: $(STAMP) servers  ## Run all tests
-	$(BIN)/pytest -n 3 --reruns 1 -r R
+	$(BIN)/pytest -n 3 --dist loadgroup --reruns 1 -r R
 
 lint: $(STAMP)  ## Style, import contracts
 	$(BIN)/ruff check .

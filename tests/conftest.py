@@ -10,3 +10,9 @@ pytest_plugins = [
     "tests.fixtures.network",
     "tests.fixtures.histories",
 ]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the groups: each has one worker to itself, else all wait for it in the end."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
