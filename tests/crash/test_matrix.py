@@ -10,7 +10,10 @@ pytestmark = pytest.mark.crash
 
 STORES = ["redis", "sqlite", "postgresql"]
 
-every_store = pytest.mark.parametrize("store", STORES)
+# One worker has all of a store's tests: they look at what is left of one run.
+every_store = pytest.mark.parametrize(
+    "store", [pytest.param(store, marks=pytest.mark.xdist_group(f"matrix-{store}")) for store in STORES]
+)
 every_death = pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 
 

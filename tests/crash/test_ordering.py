@@ -18,11 +18,12 @@ from history.opening import open_history
 from history.parking import Parked, ParkedKind
 from tests.crash.ordering_fleet import OrderingFleet
 from tests.crash.ordering_service import CONCURRENCY, DESTINATION, NAME, begun_in, effects_of
+from tests.fixtures.scale import sized
 from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 
-GROUPS, LENGTH, PROCESSES = 20, 100, 4
+GROUPS, LENGTH, PROCESSES = 20, sized(40, full=100), 4
 
 #: The provider does not find out by itself that a process is gone: the lease does.
 SLOW = "?claim_idle=60&reclaim_interval=0.2"
@@ -121,7 +122,7 @@ def test_groups_keep_their_order_whenever_the_active_process_is_killed(
     store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
 ) -> None:
     history = redis_url if store == "redis" else cast("str", request.getfixturevalue("postgres_url"))
-    kills = 10
+    kills = sized(4, full=10)
 
     left = run(tmp_path, redis_url, history, kills, OrderingFleet.kill)
 
@@ -132,7 +133,7 @@ def test_groups_keep_their_order_whenever_the_active_process_is_killed(
 def test_groups_keep_their_order_when_the_active_process_is_frozen_and_comes_back(
     tmp_path: Path, redis_url: str
 ) -> None:
-    freezes = 4
+    freezes = sized(2, full=4)
 
     left = run(tmp_path, redis_url, redis_url, freezes, OrderingFleet.freeze)
 
