@@ -91,12 +91,16 @@ class Settlement(NamedTuple):
     outcome: EntryOutcome | None
 
 
+#: How many bytes a digest has.
+DIGEST_SIZE = 16
+
+
 def digest(uuid: str) -> bytes:
     """Return the 16 bytes under which a uuid of any length is stored.
 
     128 bits, because a shorter digest risks a false duplicate, and a false duplicate is a lost message.
     """
-    return blake2b(uuid.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return blake2b(uuid.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
 
 
 def current(entry: Entry | None, now: datetime) -> Entry | None:

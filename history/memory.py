@@ -26,8 +26,20 @@ from history.entry import (
 from history.joining import Joining
 from history.memory_control import MemoryControl
 from history.memory_joining import MemoryJoining
+from history.memory_progress import MemoryProgress
 from history.parking import Parked, Parking
-from history.store import BatchOwner, HistoryStats, HistoryStore, Owner, Page, ScannedEntry, SingleVerbs
+from history.progress import Progress
+from history.store import (
+    WHOLE,
+    BatchOwner,
+    HistoryStats,
+    HistoryStore,
+    Owner,
+    Page,
+    Part,
+    ScannedEntry,
+    SingleVerbs,
+)
 
 
 @dataclass(slots=True)
@@ -75,6 +87,7 @@ class MemoryHistory(SingleVerbs):
         self._namespaces: dict[str, _Namespace] = {}
         self._parking = MemoryParking()
         self._control = MemoryControl(clock)
+        self._progress = MemoryProgress()
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -97,6 +110,11 @@ class MemoryHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches in the same memory."""
+        return self._progress
 
     def for_asyncio(self) -> HistoryStore:
         """Return itself: nothing here waits."""
@@ -185,6 +203,30 @@ class MemoryHistory(SingleVerbs):
                 space.write(key, entry)
             return taken
 
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            batch = space.read_batch(owner, now)
+            if batch is None or batch.state is State.COMPLETED:
+                batch = self._open_batch(space, owner, now, Terms(None, time_to_live))
+            done: list[bool] = []
+            for uuid, fence in expected:
+                key = digest(uuid)
+                held = space.read(key, now)
+                stands = held is not None and held.state is State.STARTED
+                done.append(stands and held is not None and held.fence in {fence, batch.fence})
+                if done[-1]:
+                    space.write(key, batch.fence)
+            return done
+
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         with self._lock:
@@ -230,12 +272,14 @@ class MemoryHistory(SingleVerbs):
             space, now = self._namespace(trigger), self._clock()
             return [space.read(digest(uuid), now) for uuid in uuids]
 
-    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
         """Read a part of what the trigger remembers."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
             first = int(cursor or 0)
-            keys = sorted(space.entries)[first : first + limit]
+            keys = [key for key in sorted(space.entries)[first : first + limit] if part.has(key)]
             found = [ScannedEntry(key, entry) for key in keys if (entry := space.read(key, now)) is not None]
             more = first + limit < len(space.entries)
             return Page(found, str(first + limit) if more else None)

@@ -19,20 +19,24 @@ from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fenc
 from history.errors import ConfigurationError
 from history.joining import Joining
 from history.parking import Parking
+from history.progress import Progress
 from history.redis_client import TRIGGERS_KEY, RedisClient
 from history.redis_control import RedisControl
 from history.redis_errors import NotPermittedError
 from history.redis_joining import RedisJoining
 from history.redis_parking import RedisParking
+from history.redis_progress import RedisProgress
 from history.redis_replies import CODES, in_one_round, read_claim, read_entry, rounds
 from history.redis_scripts import Scripts
 from history.store import (
     CLAIM_BATCH,
+    WHOLE,
     BatchOwner,
     HistoryStats,
     HistoryStore,
     Owner,
     Page,
+    Part,
     ScannedEntry,
     SingleVerbs,
     milliseconds,
@@ -45,6 +49,9 @@ _TERMS = struct.Struct(">qq")
 
 #: What a settlement is answered with.
 _YES, _UNDECIDED = b"1?"
+
+#: A fence, as the scripts unpack it.
+_FENCE = struct.Struct(">Q")
 
 #: What is asked of an entry, and its fence.
 _ASKED = struct.Struct(">cQ")
@@ -68,6 +75,7 @@ class RedisHistory(SingleVerbs):
         self._parking = RedisParking(self._redis)
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis)
+        self._progress = RedisProgress(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -92,6 +100,11 @@ class RedisHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches in the same Redis."""
+        return self._progress
 
     def for_asyncio(self) -> HistoryStore:
         """Return the same history through redis.asyncio."""
@@ -207,6 +220,23 @@ class RedisHistory(SingleVerbs):
         fence = await self._scripts(trigger).run("take_over", [*words, digest(uuid)])
         return None if fence < 0 else Claim(None, Fence(fence))
 
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
+        terms = _terms(owner, None, time_to_live)
+        done: list[bool] = []
+        for start in range(0, len(expected), CLAIM_BATCH):
+            piece = expected[start : start + CLAIM_BATCH]
+            words = [_FENCE.pack(fence) for _, fence in piece] + [digest(uuid) for uuid, _ in piece]
+            done += [fence >= 0 for fence in await self._scripts(trigger).run("adopt", [terms, *words])]
+        return done
+
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         digests = [digest(one.uuid) for one in settlements]
@@ -252,9 +282,12 @@ class RedisHistory(SingleVerbs):
             found += [read_entry(shown, reply[0]) if shown else None for shown in reply[1:]]
         return found
 
-    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
         """Read a part; an entry may be seen twice when others write meanwhile."""
-        reply = await self._scripts(trigger).run("scan", [(cursor or "").encode(), b"%d" % limit])
+        words = [(cursor or "").encode(), *(b"%d" % number for number in (limit, part.number, part.of))]
+        reply = await self._scripts(trigger).run("scan", words)
         pairs = zip(reply[2::2], reply[3::2], strict=True)
         entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
         return Page(entries, reply[1].decode() or None)

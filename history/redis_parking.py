@@ -1,10 +1,14 @@
 """The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from history.parking import Parked
 from history.redis_client import TRIGGERS_KEY, RedisClient, keys_of
+
+#: How many messages one command takes.
+PIECE = 200
 
 
 class RedisParking:
@@ -16,11 +20,15 @@ class RedisParking:
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages; an id without its message, left by a crash between the two, is not shown."""
         client = self._redis.client
-        for one in parked:
-            messages, order = keys_of(one.trigger_name, "parked", "parked:order")
-            await self._call(client.sadd, TRIGGERS_KEY, one.trigger_name)
-            await self._call(client.zadd, order, {one.id: one.parked_at.timestamp()})
-            await self._call(client.hset, messages, one.id, one.model_dump_json())
+        for name in dict.fromkeys(one.trigger_name for one in parked):
+            messages, order = keys_of(name, "parked", "parked:order")
+            mine = [one for one in parked if one.trigger_name == name]
+            await self._call(client.sadd, TRIGGERS_KEY, name)
+            for start in range(0, len(mine), PIECE):
+                some = mine[start : start + PIECE]
+                await self._call(client.zadd, order, {one.id: one.parked_at.timestamp() for one in some})
+                texts = {one.id: one.model_dump_json() for one in some}
+                await self._call(partial(client.hset, messages, mapping=texts))
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""

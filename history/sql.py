@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -24,6 +24,7 @@ from history.entry import (
 from history.errors import ConfigurationError
 from history.joining import Joining
 from history.parking import Parking
+from history.progress import Progress
 from history.sql_check import warnings_about
 from history.sql_claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql_control import SqlControl, place_of
@@ -42,10 +43,21 @@ from history.sql_engine import (
 from history.sql_joining import SqlJoining
 from history.sql_parking import SqlParking
 from history.sql_probe import circuit_for
+from history.sql_progress import SqlProgress
 from history.sql_settlements import settle_batch, settle_entries
 from history.sql_statements import FORGET, PURGE, PURGE_BATCHES, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
 from history.sql_transaction import SqlTransaction, guard, open_transaction
-from history.store import BatchOwner, HistoryStats, Owner, Page, ScannedEntry, SingleVerbs, milliseconds
+from history.store import (
+    WHOLE,
+    BatchOwner,
+    HistoryStats,
+    Owner,
+    Page,
+    Part,
+    ScannedEntry,
+    SingleVerbs,
+    milliseconds,
+)
 from history.tables import PreparedLine
 
 T = TypeVar("T")
@@ -80,9 +92,10 @@ class SqlHistory(SingleVerbs):
         self._circuit = circuit
         self._line = PreparedLine(OwnLine(own, owned, circuit_for(own, enabled=circuit)))
         self._joining = SqlJoining(self._line)
+        self._progress = SqlProgress(self._line)
 
     @classmethod
-    def from_url(cls, url: str | URL) -> "SqlHistory":
+    def from_url(cls, url: str | URL) -> Self:
         """Open the history at ``sqlite:///file.db`` or ``postgresql://user@host/database``.
 
         Raises:
@@ -104,7 +117,7 @@ class SqlHistory(SingleVerbs):
         engine = open_engine(self._engine.url, asyncio=True)
         return SqlHistory(engine, owned=True, circuit=self._circuit)
 
-    def joined(self, connection: AnyConnection) -> "SqlHistory":
+    def joined(self, connection: AnyConnection) -> Self:
         """Return a view of this history inside the transaction that ``connection`` has open.
 
         What it writes is committed or rolled back with everything else in there. On PostgreSQL another claim
@@ -138,6 +151,11 @@ class SqlHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches in the same database."""
+        return self._progress
 
     @property
     def control(self) -> Control:
@@ -186,6 +204,23 @@ class SqlHistory(SingleVerbs):
         take = partial(claiming.take_over, key=digest(uuid), owner=owner, expected_fence=expected_fence)
         return await self._line.run("taking over", take, atomic=self._in_steps)
 
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
+        claiming = Claiming(trigger, owner, Terms(None, time_to_live))
+        fences = {digest(uuid): fence for uuid, fence in expected}
+        done: set[bytes] = set()
+        for piece in _pieces(fences):
+            adopt = partial(claiming.adopt, fences={key: fences[key] for key in piece}, owner=owner)
+            done |= await self._line.run("adopting", adopt, atomic=True)
+        return [key in done for key in fences]
+
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         settled = [False] * len(settlements)
@@ -226,9 +261,13 @@ class SqlHistory(SingleVerbs):
             entries |= {row.digest: entry_of(row) for row in rows}
         return [entries.get(key) for key in keys]
 
-    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
         """Read entries in the order of their digests; the cursor is the last one, in hexadecimal."""
-        read = partial(fetch, statement=SCAN, trigger=trigger, after=bytes.fromhex(cursor or ""), limit=limit)
+        begin, end = part.range
+        after = bytes.fromhex(cursor) if cursor else begin
+        read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=end, limit=limit)
         found = [ScannedEntry(row.digest, entry_of(row)) for row in await self._line.run("scanning", read)]
         return Page(found, found[-1].digest.hex() if len(found) == limit else None)
 

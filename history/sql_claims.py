@@ -12,6 +12,7 @@ from history.errors import HistoryUnavailableError
 from history.sql_dialects import Dialect, wanted
 from history.sql_engine import AnyConnection, AnyRow, execute, fetch
 from history.sql_statements import (
+    ADOPT,
     CLAIM,
     CLAIM_FOR_BATCH,
     DRAW_FENCES,
@@ -109,6 +110,16 @@ class Claiming:
             if row.state == State.STARTED and row.owner == owner:
                 return Claim(None, Fence(row.fence))
         return None
+
+    async def adopt(
+        self, connection: AnyConnection, *, fences: Mapping[bytes, int], owner: BatchOwner
+    ) -> set[bytes]:
+        """Move entries that are STARTED with their expected fence into the batch; return what it holds."""
+        batch = await self._open(connection, owner, reopen=True)
+        keys = sorted(fences)
+        values = wanted(connection.dialect.name, keys, [fences[key] for key in keys], [None] * len(keys))
+        rows = await fetch(connection, ADOPT, trigger=self.trigger, number=batch.number, **values)
+        return {row.digest for row in rows}
 
     async def _claim(
         self, connection: AnyConnection, keys: Sequence[bytes], owner: str

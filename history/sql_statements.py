@@ -147,6 +147,17 @@ TAKE_OVER = statement("""
     RETURNING fence
 """)
 
+# Move STARTED entries that still have their fence, or are the batch's already, into the open batch :number.
+ADOPT = statement("""
+    UPDATE doubtless_history AS h SET
+        state = NULL, outcome = NULL, owner = NULL, lease_until = NULL,
+        fence = o.number, started_at = o.started_at, expires_at = o.expires_at, batch = o.number
+    FROM {wanted} CROSS JOIN doubtless_batches AS o
+    WHERE h.trigger_name = :trigger AND h.digest = w.key AND h.fence IN (w.fence, o.number)
+      AND o.number = :number AND h.expires_at > {now} AND {started}
+    RETURNING digest
+""")
+
 # Complete or release (outcome NULL) STARTED entries that still have their fence; one of a batch leaves it. An
 # upsert, because that goes by the unique index whatever the planner thinks, and in the order of the digests.
 #
@@ -186,12 +197,12 @@ RENEW_BATCH = statement("""
     RETURNING number
 """)
 
-# Read the next entries after a digest, in the order of the digests.
+# Read the next entries after a digest and up to another, in the order of the digests.
 SCAN = statement("""
     WITH clock AS (SELECT {now} AS now)
     SELECT {entry}, FALSE AS written
     FROM doubtless_history AS h CROSS JOIN clock LEFT JOIN doubtless_batches AS b ON b.number = h.batch
-    WHERE h.trigger_name = :trigger AND h.digest > :after AND {alive}
+    WHERE h.trigger_name = :trigger AND h.digest > :after AND h.digest <= :end AND {alive}
     ORDER BY h.digest
     LIMIT :limit
 """)

@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from typing import Protocol, Self
 
 from history.control import Control
-from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement
+from history.entry import DEFAULT_TIME_TO_LIVE, DIGEST_SIZE, Claim, Entry, EntryOutcome, Fence, Settlement
+from history.errors import ConfigurationError
 from history.joining import Joining
 from history.message import Uuid
 from history.parking import Parking
+from history.progress import Progress
 
 #: The most uuids that one round trip claims; longer calls are cut into such pieces.
 CLAIM_BATCH = 200
@@ -60,6 +62,40 @@ class Page:
     cursor: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the equal parts in which several may scan at once; ``of`` is a power of 2.
+
+    Raises:
+        ConfigurationError: there is no such part.
+    """
+
+    number: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.number < self.of or self.of & (self.of - 1):
+            raise ConfigurationError(
+                "part", f"there is no part {self.number} of {self.of}", "count from 0, in a power of 2"
+            )
+
+    def has(self, key: bytes) -> bool:
+        """Whether the digest is in this part, in a store that parts them by their first bytes."""
+        begin, end = self.range
+        return begin < key <= end
+
+    @property
+    def range(self) -> tuple[bytes, bytes]:
+        """The digest before this part's first one, and its last."""
+        size = 2 ** (8 * DIGEST_SIZE) // self.of
+        begin, end = self.number * size - 1, (self.number + 1) * size - 1
+        return b"" if begin < 0 else begin.to_bytes(DIGEST_SIZE), end.to_bytes(DIGEST_SIZE)
+
+
+#: The one part that is everything.
+WHOLE = Part(0, 1)
+
+
 class HistoryStore(Protocol):
     """Remembers, per trigger and uuid, what was started and what was completed.
 
@@ -80,6 +116,11 @@ class HistoryStore(Protocol):
     @property
     def joining(self) -> Joining:
         """Where messages of several destinations wait for each other, on the same server."""
+        ...
+
+    @property
+    def progress(self) -> Progress:
+        """How far each query of Spark has come, on the same server."""
         ...
 
     def for_asyncio(self) -> "HistoryStore":
@@ -123,6 +164,21 @@ class HistoryStore(Protocol):
         """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not."""
         ...
 
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries, given as uuid and expected fence, into a batch, in one round trip per 200.
+
+        No uuid stands twice. True for each that is the batch's now, or was already; False, and nothing
+        changed, for a stale fence.
+        """
+        ...
+
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release many claims in one round trip per 200; False for each stale fence."""
         ...
@@ -152,8 +208,14 @@ class HistoryStore(Protocol):
         """Read entries without claiming; None for an absent or expired one."""
         ...
 
-    async def scan(self, trigger: str, *, cursor: str | None = None, limit: int = 1000) -> Page:
-        """Read a part of what a trigger remembers, in no particular order, about ``limit`` entries."""
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
+        """Read some of what a trigger remembers, in no particular order, about ``limit`` entries.
+
+        Several may each scan a ``part`` at once; all parts of the same size together are everything. A cursor
+        is good for the part that it comes from.
+        """
         ...
 
     async def purge(self, trigger: str) -> int:

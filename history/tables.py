@@ -14,6 +14,7 @@ doubtless_statistics  what all consumers of a trigger have counted together
 doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
+doubtless_progress    one row per batch of a query of Spark, a JSON document
 doubtless_meta        ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
                       PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
@@ -196,6 +197,17 @@ JOIN_FIRSTS = Table(
 #: What else came after the first version, in the order in which it is made.
 JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
 
+PROGRESS = Table(
+    "doubtless_progress",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("query", NAME, primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
 META = Table(
     "doubtless_meta",
     METADATA,
@@ -223,6 +235,12 @@ JOINS_EXIST = statement(
     postgresql="SELECT CAST(to_regclass('doubtless_joins') IS NOT NULL AS INTEGER)",
 )
 
+# Whether somebody has created the table of batches.
+PROGRESS_EXISTS = statement(
+    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_progress'",
+    postgresql="SELECT CAST(to_regclass('doubtless_progress') IS NOT NULL AS INTEGER)",
+)
+
 # One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.
 ONE_CREATOR = statement(
     sqlite="SELECT 1",
@@ -246,10 +264,12 @@ READ_SCHEMA = statement("SELECT value FROM doubtless_meta WHERE name = 'schema'"
 
 @dataclass(slots=True)
 class PreparedLine:
-    """A line that sees to the tables before its first step."""
+    """A line that sees to its tables before its first step: the history's, or of ``look`` and ``make``."""
 
     line: Line
     ready: bool = False
+    look: Work[bool] | None = None
+    make: Work[None] | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -274,10 +294,10 @@ class PreparedLine:
 
     async def _prepare(self) -> None:
         # Threads and processes may do this at once: the second one finds everything there.
-        if not await self.line.run("looking for its tables", _exist):
+        if not await self.line.run("looking for its tables", self.look or _exist):
             if not isinstance(self.line, JoinedLine):  # no file changes its journal inside a transaction
                 await self._write_ahead()
-            await self.line.run("creating its tables", _create, atomic=True)
+            await self.line.run("creating its tables", self.make or _create, atomic=True)
         self.ready = True
 
     async def _write_ahead(self) -> None:
@@ -294,7 +314,7 @@ class PreparedLine:
 
     def joined(self, connection: AnyConnection) -> "PreparedLine":
         """Return the same line inside somebody's transaction."""
-        return PreparedLine(JoinedLine(connection), ready=self.ready)
+        return PreparedLine(JoinedLine(connection), ready=self.ready, look=self.look, make=self.make)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -361,3 +381,15 @@ async def create_joins(connection: AnyConnection) -> None:
         await settled(connection.execute(CreateTable(table, if_not_exists=True)))
         for index in table.indexes:
             await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+
+
+async def progress_exists(connection: AnyConnection) -> bool:
+    """Whether the table of batches is there; an older version made none."""
+    ((there,),) = await fetch(connection, PROGRESS_EXISTS)
+    return bool(there)
+
+
+async def create_progress(connection: AnyConnection) -> None:
+    """Add it. The version stays: older code does not touch it."""
+    await fetch(connection, ONE_CREATOR)
+    await settled(connection.execute(CreateTable(PROGRESS, if_not_exists=True)))

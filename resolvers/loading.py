@@ -30,10 +30,15 @@ def load_resolver(spec: Resolver | str | None) -> Resolver | None:
         return _callable(spec, repr(spec)[:60])
     if ":" not in spec:
         return _from_entry_point(spec)
+    return _callable(load_attribute(spec), spec)
+
+
+def load_attribute(spec: str) -> object:
+    """Return what ``package.module:name`` names, be it callable or not; raises as :func:`load_resolver`."""
     module, _, path = spec.partition(":")
     if not _dotted(module) or not _dotted(path):
         raise _wrong(f"{spec!r} is malformed", "write 'package.module:function'")
-    return _callable(_attribute(module, path, spec), spec)
+    return _attribute(module, path, spec)
 
 
 def _from_entry_point(name: str) -> Resolver:

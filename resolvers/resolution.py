@@ -92,6 +92,20 @@ class NonsenseAnswerError(DoubtlessError, TypeError):
         self.answer = answer
 
 
+class Asked(Protocol):
+    """Whoever is asked for the last word, and has checked the answer."""
+
+    async def ask(
+        self, uuid: str, trigger_name: str, message: Message, evidence: Evidence = NO_EVIDENCE
+    ) -> Resolved:
+        """Return the answer.
+
+        Raises:
+            Exception: there is none.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AskedResolver:
     """A resolver of any shape, asked in one way. Made by :func:`asking`; as thread-safe as the resolver."""
@@ -100,6 +114,11 @@ class AskedResolver:
     _resolver: Callable[..., Any]
     _by_keyword: bool
     _wants_evidence: bool
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The resolver as it was given."""
+        return self._resolver
 
     async def ask(
         self, uuid: str, trigger_name: str, message: Message, evidence: Evidence = NO_EVIDENCE
@@ -116,7 +135,7 @@ class AskedResolver:
             answer = self._resolver(**known, **extra)
         else:
             answer = self._resolver(*known.values(), **extra)
-        return _checked(self.name, await settled(answer))
+        return checked(self.name, await settled(answer))
 
 
 def asking(resolver: Resolver) -> AskedResolver:
@@ -196,7 +215,12 @@ def _out_of_order(signature: inspect.Signature) -> bool:
     return any(name in _NAMES and name != expected for name, expected in pairs)
 
 
-def _checked(name: str, answer: object) -> Resolved:
+def checked(name: str, answer: object) -> Resolved:
+    """Return an answer as what it means.
+
+    Raises:
+        NonsenseAnswerError: it is no resolution.
+    """
     # Resolved checks nothing when it is made: an exception from inside the resolver would not name it.
     given, reason = _parts(answer) if isinstance(answer, Resolved) else (answer, None)
     if not isinstance(given, str) or not isinstance(reason, str | None):

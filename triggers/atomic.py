@@ -3,15 +3,19 @@
 A transacted trigger on a SQL history whose service takes a ``Connection`` or ``Session`` is atomic.
 Everything from claim to completion happens in one transaction; a process that dies in between leaves nothing
 behind, so there is no In Doubt window. On PostgreSQL a concurrent claim of the same uuid waits for the end of
-the transaction, and then meets a duplicate; on SQLite one transaction runs at a time.
+the transaction, and then meets a duplicate; on SQLite one transaction runs at a time. Where the messages wait
+in the same database (SQL-JMS), their removal is a part of the transaction, too.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, TransactionConflictError
 from history.store import HistoryStore
 from triggers.binding import Binding
+from triggers.providers.provider import Arrival, Receiver, SharingTransactions
+from triggers.run import Run
 from triggers.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,6 +38,39 @@ class Transactions:
             HistoryUnavailableError: the server did not answer.
         """
         return await self.history.transaction()
+
+    async def removal(self, receiver: Receiver, arrivals: Mapping[Run, Arrival]) -> "Removal | None":
+        """Return what takes messages out inside a transaction; None where they are in another database."""
+        if not hasattr(receiver, "acknowledge_inside"):
+            return None
+        sharing = cast("SharingTransactions", receiver)
+        return Removal(sharing, arrivals) if await sharing.shares(self.history) else None
+
+
+@dataclass(slots=True)
+class Removal:
+    """Takes the messages of a delivery out of their queue in the transaction of their effects."""
+
+    receiver: SharingTransactions
+    arrivals: Mapping[Run, Arrival]
+    gone: set[Run] = field(default_factory=set["Run"])
+    _pending: list[Run] = field(default_factory=list["Run"])
+
+    async def take_out(self, work: "SqlTransaction", runs: Sequence[Run]) -> None:
+        """Take out what is done when the transaction is committed.
+
+        Raises:
+            TransactionConflictError: some of it was given to others meanwhile; nothing may be committed.
+        """
+        self._pending = [run for run in runs if run in self.arrivals]
+        received = [self.arrivals[run] for run in self._pending]
+        if received and not await self.receiver.acknowledge_inside(work.connection, received):
+            raise TransactionConflictError("taking out messages that were given to somebody else")
+
+    def committed(self) -> None:
+        """Note that what was taken out last is gone."""
+        self.receiver.note_acknowledged([self.arrivals[run] for run in self._pending])
+        self.gone.update(self._pending)
 
 
 def transactions_of(

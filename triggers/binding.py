@@ -17,6 +17,7 @@ where the service takes the message, and so the body with it.
 A batch service takes a list of each: ``list[Order]``, ``list[Message]``, ``list[Delivery]``.
 """
 
+import copy
 import functools
 import inspect
 import typing
@@ -104,6 +105,12 @@ class Binding:
         self._takes_message = Message in hints.values()
         for parameter in inspect.signature(service).parameters.values():
             self._add(parameter, hints.get(parameter.name, inspect.Parameter.empty))
+
+    def around(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Binding":
+        """Return the same binding of a service of the same parameters, which ``wrap`` makes of this one."""
+        twin = copy.copy(self)
+        twin.service = wrap(self.service)
+        return twin
 
     def _add(self, parameter: inspect.Parameter, hint: Any) -> None:
         if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:

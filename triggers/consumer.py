@@ -23,7 +23,7 @@ from triggers.gate import Gate
 from triggers.monitors import Monitors
 from triggers.pipeline import Observer
 from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider
+from triggers.providers.provider import Provider, Remembering
 from triggers.settings import Settings
 from triggers.trigger import Trigger
 from triggers.worker import Worker
@@ -51,7 +51,7 @@ class Consumer(Steerable):
     Args:
         triggers: whose names must differ.
         provider: a URL or a provider.
-        history: for triggers that name none.
+        history: for triggers that name none; by default the provider's, if it brings one.
         name: of this consumer, unique among the living; made of host and process by default.
         observe: told of each step of each message; the crash tests use it.
         parent: the id of a process without which this one drains and ends.
@@ -70,9 +70,11 @@ class Consumer(Steerable):
         observe: Observer | None = None,
         parent: int | None = None,
     ) -> None:
+        self.provider = open_provider(provider) if isinstance(provider, str) else provider
+        if history is None and isinstance(self.provider, Remembering):
+            history = self.provider.history
         check_triggers(triggers, history)
         self.name = name or default_consumer_name()
-        self.provider = open_provider(provider) if isinstance(provider, str) else provider
         self._owns_provider = isinstance(provider, str)
         self.gates = [Gate(trigger) for trigger in triggers]
         self._stop = threading.Event()

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from history.entry import Claim, Fence
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
-from history.store import HistoryStore
-from resolvers.resolution import AskedResolver
+from history.store import BatchOwner, HistoryStore
+from resolvers.resolution import Asked
 from triggers.aftermath import Ending, afterwards
 from triggers.detection import (
     RESOLUTION_WORDS,
@@ -39,12 +40,14 @@ class Judge:
     """Finds out what a message is, and leaves a run that is to execute with a claim of its own.
 
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
+    ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
     """
 
     settings: Settings
     store: HistoryStore | None
-    resolver: AskedResolver | None
+    resolver: Asked | None
     inside: bool = False
+    batch: BatchOwner | None = None
 
     async def claim(self, runs: Sequence[Run]) -> None:
         """Claim every uuid that the table may look at, in one call."""
@@ -63,12 +66,12 @@ class Judge:
             await self._claim(self.store, asked, uuids)
 
     async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
-        owner, policy = owner_token(), self.settings.policy
+        owner, policy = owner_token() if self.batch is None else self.batch.token, self.settings.policy
         try:
             claims = await store.claim(
                 self.settings.name,
                 uuids,
-                owner,
+                owner if self.batch is None else self.batch,
                 self.settings.lease,
                 time_to_live=self.settings.history_time_to_live,
             )
@@ -147,16 +150,9 @@ class Judge:
         """Become the owner of the entry that stands in the way; False to look at the message afresh."""
         if self.store is None or run.found is None or run.message.uuid is None:
             return True
-        owner = owner_token()
+        owner = owner_token() if self.batch is None else self.batch.token
         try:
-            taken = await self.store.take_over(
-                self.settings.name,
-                run.message.uuid,
-                owner,
-                self.settings.lease,
-                run.found.fence,
-                time_to_live=self.settings.history_time_to_live,
-            )
+            taken = await self._become_owner(self.store, run.message.uuid, owner, run.found.fence)
         except Exception as error:  # as above
             if self.inside:
                 raise
@@ -173,6 +169,14 @@ class Judge:
             )
             run.fence, run.owner = taken.fence, owner
         return taken is not None
+
+    async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, fence: Fence) -> Claim | None:
+        name, time_to_live = self.settings.name, self.settings.history_time_to_live
+        if self.batch is None:
+            lease = self.settings.lease
+            return await store.take_over(name, uuid, owner, lease, fence, time_to_live=time_to_live)
+        adopted = await store.adopt(name, [(uuid, fence)], self.batch, time_to_live=time_to_live)
+        return Claim(None, fence) if adopted[0] else None
 
 
 def _is_older(message: Message, oldest: datetime) -> bool:

@@ -24,12 +24,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
-from typing import Self
+from typing import Self, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
 from history.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
-from triggers.atomic import Transactions
+from triggers.atomic import Removal, Transactions
 from triggers.completion import Completion
 from triggers.detection import Answer, HistoryUse, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
@@ -37,7 +37,7 @@ from triggers.execution import Execution, Work
 from triggers.judge import Judge
 from triggers.outcome import Outcome
 from triggers.parking_lot import ParkingLot
-from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
+from triggers.providers.provider import Answers, Arrival, Received, Receiver, TakingFailures, Unreadable
 from triggers.routing import Routing, drop_expired
 from triggers.run import UNPARKED_DELAY, Run
 from triggers.settings import Settings
@@ -90,15 +90,23 @@ class Pipeline:
         arrivals = [one for one in received if isinstance(one, Arrival)]
         if at_once := self.settings.acknowledge_mode == "auto":
             await receiver.acknowledge(arrivals)
-        outcomes = await self.handle_batch([one.message for one in arrivals])
-        answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
+        runs = {self._begin(one.message): one for one in arrivals}
+        removal = None
+        if self.transactions is not None and not at_once:
+            removal = await self.transactions.removal(receiver, runs)
+        outcomes = await self._handle_runs(list(runs), removal)
+        answers: Answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
+        if removal is not None:
+            answers = [pair for run, pair in zip(runs, answers, strict=True) if run not in removal.gone]
+        if hasattr(receiver, "take_failed"):  # quicker than to ask for the protocol
+            answers = await cast("TakingFailures", receiver).take_failed(answers)
         done: list[Received] = [one for one, outcome in answers if outcome.acknowledge]
         back: dict[float, list[Received]] = {}
         for arrival, outcome in answers:
             if not outcome.acknowledge:
                 back.setdefault(outcome.recover_after, []).append(arrival)
         for unreadable in (one for one in received if isinstance(one, Unreadable)):
-            parked = await self._park_unreadable(unreadable)
+            parked = await self.park_unreadable(unreadable)
             (done if parked else back.setdefault(UNPARKED_DELAY.total_seconds(), [])).append(unreadable)
         if done:
             await receiver.acknowledge(done)
@@ -118,16 +126,18 @@ class Pipeline:
 
         A uuid that stands twice is decided in order: its second message waits for the first to be completed.
         """
-        runs = [self._begin(message) for message in messages]
+        return await self._handle_runs([self._begin(message) for message in messages])
+
+    async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         for wave in _waves(runs):
-            await self._handle_wave(wave)
+            await self._handle_wave(wave, removal)
         return [run.outcome() for run in runs]
 
     def _begin(self, message: Message) -> Run:
         use = HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
         return Run(message, use, silenced=self.settings.silenced)
 
-    async def _handle_wave(self, runs: Sequence[Run]) -> None:
+    async def _handle_wave(self, runs: Sequence[Run], removal: Removal | None = None) -> None:
         """Route, claim, judge, execute and conclude; no uuid stands twice."""
         for run in runs:
             if run.message.expiration is not None:
@@ -141,7 +151,7 @@ class Pipeline:
             await self._detect_and_run(runs, self.judge)
             await self._conclude(runs)
         else:
-            await self._handle_atomically(runs, self.transactions)
+            await self._handle_atomically(runs, self.transactions, removal)
 
     async def _route(self, runs: Sequence[Run], routing: Routing) -> Sequence[Run]:
         """Return the runs that have a service; keep aside what a filter failed for."""
@@ -150,13 +160,20 @@ class Pipeline:
             await self._give_up(failed)
         return routed
 
-    async def _handle_atomically(self, runs: Sequence[Run], transactions: Transactions) -> None:
-        """Claim, judge, execute and complete in one transaction; publish, park and answer after it."""
+    async def _handle_atomically(
+        self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None
+    ) -> None:
+        """Claim, judge, execute and complete in one transaction; publish, park and answer after it.
+
+        Where the messages are in the same database, the transaction acknowledges them, too.
+        """
         try:
             async with await transactions.begin() as work:
                 await self._detect_and_run(runs, replace(self.judge, store=work.history, inside=True), work)
                 completion = replace(self.completion, store=work.history)
                 await completion.settle_inside([run for run in runs if run.claimed or run.holds])
+                if removal is not None:
+                    await removal.take_out(work, [run for run in runs if _is_done_with(run)])
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
@@ -164,6 +181,8 @@ class Pipeline:
                 self.judge.undo(run, error)
         else:
             self._reach(Step.COMPLETED)
+            if removal is not None:
+                removal.committed()
         for run in runs:
             self._answer(run)
         if others := [run for run in runs if run.parks or run.raises_event]:
@@ -224,8 +243,7 @@ class Pipeline:
     def _answer(self, run: Run) -> None:
         """Note what the table tells the provider."""
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
-        answer = run.decision.answer if run.aftermath is None else run.aftermath.answer
-        run.acknowledge = answer is Answer.ACKNOWLEDGE
+        run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
         if run.begun and run.error is not None and not run.acknowledge:
             self._tell("given back", run)
         dropped = run.decision.status is Status.IN_DOUBT and not run.parks and not run.begun
@@ -251,7 +269,7 @@ class Pipeline:
         await publish(run.event, blocking=self.blocking)
         self._reach(Step.PUBLISHED)
 
-    async def _park_unreadable(self, unreadable: Unreadable) -> bool:
+    async def park_unreadable(self, unreadable: Unreadable) -> bool:
         """Keep a delivery that is no message, whole, and say so."""
         name, fields = self.settings.name, raw_fields(unreadable.fields)
         destination, index = self._origin()
@@ -296,6 +314,16 @@ class Pipeline:
             "fence": run.fence,
             "status": status,
         }
+
+
+def _answer_of(run: Run) -> Answer | None:
+    decision = run.decision if run.aftermath is None else run.aftermath
+    return None if decision is None else decision.answer
+
+
+def _is_done_with(run: Run) -> bool:
+    """Whether all that is left to do about a message is to acknowledge it."""
+    return _answer_of(run) is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event
 
 
 def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:

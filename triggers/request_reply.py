@@ -16,7 +16,14 @@ from history.errors import ConfigurationError, UnavailableError
 from history.message import Message
 from triggers.outgoing import correlation_of
 from triggers.producer_shells import Flag, Shell
-from triggers.providers.provider import Arrival, Provider, Received, Receiver, TemporaryDestinations
+from triggers.providers.provider import (
+    Arrival,
+    DestinationGoneError,
+    Provider,
+    Received,
+    Receiver,
+    TemporaryDestinations,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -117,6 +124,11 @@ class Replies:
                     await receiver.keep_alive()
                     alive_due = time.monotonic() + receiver.keep_alive_interval.total_seconds()
                 away = False
+            except DestinationGoneError as error:
+                # The next request opens another one; those that wait have no reply any more.
+                _log.warning("replies on their way are lost: %s", error, extra={"alias": self._alias})
+                self._destination = None
+                break
             except UnavailableError as error:
                 if not away:
                     _log.warning("replies cannot be received: %s", error, extra={"alias": self._alias})

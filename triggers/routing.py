@@ -14,7 +14,7 @@ fails tells nothing, so it is a fatal failure of the message before its service:
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,6 +97,14 @@ class Routing:
         binding = Binding(service, local_names)
         _check_kind(setting, binding, self._own)
         self.routes += (Route(name, read_filter(wanted), binding),)
+
+    def adapted(
+        self, settings: Settings, own: Binding, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> "Routing":
+        """Return the same rules for other settings, with their services inside ``wrap``."""
+        twin = Routing(settings, own)
+        twin.routes = tuple(replace(route, binding=route.binding.around(wrap)) for route in self.routes)
+        return twin
 
     def sort(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Give each message its service, and return those that have one; the others are decided.

@@ -99,7 +99,7 @@ class Run:
 
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
-        found = Found.FORGOTTEN if self.forgotten else _found(self.found)
+        found = Found.FORGOTTEN if self.forgotten else found_in(self.found)
         return _facts(count, self.message.uuid is not None, self.history, found, word)
 
     def evidence(self) -> Evidence:
@@ -209,7 +209,8 @@ def _facts(count: Count, identified: bool, history: HistoryUse, found: Found, wo
     return Facts(count=count, identified=identified, history=history, found=found, word=word)
 
 
-def _found(entry: Entry | None) -> Found:
+def found_in(entry: Entry | None) -> Found:
+    """Return what a history holds of a uuid, in the table's terms."""
     if entry is None:
         return Found.NOTHING
     if entry.state is State.STARTED:

@@ -1,12 +1,14 @@
 """The :class:`Trigger` that ``@trigger`` makes of a function."""
 
 import asyncio
+import copy
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from history.bridge import drive
@@ -27,6 +29,9 @@ from triggers.selectors import MessageFilter
 from triggers.settings import (
     Settings,
 )
+
+if TYPE_CHECKING:
+    from triggers.spark.row_service import RowService
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,6 +140,25 @@ class Trigger(Generic[P, R]):
 
         return decorate
 
+    def adapted(
+        self, settings: Settings, around: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> "Trigger[P, R]":
+        """Return a trigger like this one, with other settings and with its services inside ``around``."""
+        twin = copy.copy(self)
+        binding = self.binding.around(around)
+        routing = self.routing.adapted(settings, binding, around)
+        vars(twin).update(
+            settings=settings,
+            binding=binding,
+            service=binding.service,
+            routing=routing,
+            _parts=Parts(settings, binding, self.resolver, routing),
+            _lock=threading.Lock(),
+            _blocking=None,
+            _asyncio=WeakKeyDictionary(),
+        )
+        return twin
+
     def handle(self, message: Message) -> Outcome:
         """Take one message through the pipeline; whatever happens, return its outcome.
 
@@ -158,6 +182,34 @@ class Trigger(Generic[P, R]):
     async def ahandle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline under asyncio; see :meth:`handle_batch`."""
         return await self.async_pipeline().handle_batch(messages)
+
+    def foreach_batch(
+        self,
+        *,
+        uuid: str,
+        message_id: str | None = None,
+        delivery_count: str | None = None,
+        body: str | None = None,
+        query: str | None = None,
+        patience: timedelta = timedelta(minutes=1),
+        partitions: int | None = None,
+    ) -> "RowService":
+        """Return a function for Spark's ``foreachBatch``: the service runs row by row on the executors.
+
+        Columns, ``query``, ``patience`` and ``partitions`` are as of
+        :func:`triggers.spark.foreach_batch.foreach_batch`; columns with the names of JMS headers are those
+        headers, and all others, where there is a ``body``, are properties.
+
+        Raises:
+            ConfigurationError: the trigger has no history that the executors can open, is a join, keeps an
+                order or has a coroutine function; or (MissingExtraError) pyspark is not installed.
+        """
+        from triggers.spark import row_service, settings  # noqa: PLC0415  (loads Spark)
+
+        columns = settings.Columns(uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body)
+        return row_service.row_service(
+            self, self._opened_from, columns=columns, patience=patience, query=query, partitions=partitions
+        )
 
     def use_default_history(self, history: str | HistoryStore) -> None:
         """Set the history of a trigger that names none; a consumer calls it before it starts."""

@@ -27,6 +27,7 @@ from history.contract.fences import FenceContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
+from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
 from history.contract.runs import RunContract
 from history.contract.times import TimeContract
@@ -43,6 +44,8 @@ class HistoryContract(
     JoiningContract,
     JoinPeriodContract,
     ControlContract,
+    AdoptionContract,
+    ProgressContract,
     RaceContract,
     RunContract,
 ):

@@ -3,7 +3,7 @@
 from history.contract.common import SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, Settlement, State, digest
 from history.message import Uuid
-from history.store import BatchOwner, HistoryStore
+from history.store import BatchOwner, HistoryStore, Part
 
 
 class UpkeepContract:
@@ -31,6 +31,24 @@ class UpkeepContract:
         assert sorted(one.digest for one in scanned) == sorted(map(digest, uuids))
         completed = {one.digest for one in scanned if one.entry.outcome is EntryOutcome.OK}
         assert completed == set(map(digest, uuids[:200]))
+
+    async def test_parts_of_a_scan_are_together_everything_once(self, store: HistoryStore) -> None:
+        uuids = [f"u{n}" for n in range(900)]
+        claims = await store.claim(TRIGGER, uuids[:700], "worker-1")
+        await store.claim(TRIGGER, uuids[700:], BatchOwner("query-1/7"))
+        await store.settle(
+            TRIGGER,
+            [
+                Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
+                for uuid, claim in zip(uuids[:600], claims[:600], strict=True)
+            ],
+        )
+
+        for of in (1, 2, 64):
+            parts = [await _scanned(store, Part(number, of)) for number in range(of)]
+
+            assert sorted(key for part in parts for key in part) == sorted(map(digest, uuids))
+            assert max(map(len, parts)) < 900 * 3 / of + 30
 
     async def test_an_unknown_trigger_is_empty(self, store: HistoryStore) -> None:
         page = await store.scan("nobody's")
@@ -100,3 +118,12 @@ class UpkeepContract:
         warnings = await store.check()
 
         assert all(isinstance(warning, str) and warning for warning in warnings)
+
+
+async def _scanned(store: HistoryStore, part: Part) -> list[bytes]:
+    page = await store.scan(TRIGGER, limit=30, part=part)
+    keys = [one.digest for one in page.entries]
+    while page.cursor is not None:
+        page = await store.scan(TRIGGER, cursor=page.cursor, limit=30, part=part)
+        keys += [one.digest for one in page.entries]
+    return keys

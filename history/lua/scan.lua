@@ -1,7 +1,8 @@
 -- Scan: read a part of what is remembered.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   cursor (see walk.lua), limit
+-- ARGV   cursor (see walk.lua), limit, part, of how many (a power of 2): a part has the digests whose first 4 bytes
+--        leave its number as the remainder
 -- Reply  now, next cursor ("" at the end), then digest, entry, digest, entry ...
 
 --include head
@@ -11,15 +12,23 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include entries
 
 --include walk
-local limit, looked_at = tonumber(ARGV[2]), 0
+local limit, part, parts, looked_at = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), 0
 local reply = {now, ''}
 
 -- What has expired is not shown, but takes its time too.
 local function enough() return #reply >= 2 + 2 * limit or looked_at >= 10 * limit end
 
+-- A bucket is found by the same remainder, and so holds digests of few parts. That it does also while it is split,
+-- and is read before the one that is split off it, keeps each part from missing anything.
+local function holds_of_part(slice, bucket)
+  local ways = 1
+  while ways < parts and ways * 2 <= slice.buckets do ways = ways * 2 end
+  return bucket % ways == part % ways
+end
+
 local function add(digest, shown)
   looked_at = looked_at + 1
-  if shown then reply[#reply + 1], reply[#reply + 2] = digest, shown end
+  if shown and (parts == 1 or struct.unpack('>I4', digest) % parts == part) then reply[#reply + 1], reply[#reply + 2] = digest, shown end
 end
 
 local function scan_started(cursor)
@@ -34,8 +43,9 @@ local function scan_started(cursor)
   return cursor
 end
 
-local function scan_bucket(slice, key)
+local function scan_bucket(slice, key, bucket)
   if enough() then return false end
+  if not holds_of_part(slice, bucket) then return true end
   local fields = redis.call('HGETALL', key)
   looked_at = looked_at + 1
   for i = 1, #fields, 2 do

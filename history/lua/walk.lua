@@ -19,7 +19,7 @@ local function walk_buckets(first, from, visit)
   for _, slice in ipairs(all_slices()) do
     if slice.name >= from then
       for bucket = slice.name == from and first or 0, slice.buckets - 1 do
-        if not visit(slice, KEYS[1] .. ':' .. slice.name .. ':' .. bucket) then
+        if not visit(slice, KEYS[1] .. ':' .. slice.name .. ':' .. bucket, bucket) then
           return 'done ' .. bucket .. ' ' .. slice.name
         end
       end

@@ -9,7 +9,7 @@ not hold, use ``absent=Resolution.IN_DOUBT``.
 A driver is imported when its resolver is made, not before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, overload
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     import httpx
     import redis
     import redis.asyncio
+    from pyspark.sql import DataFrame
     from sqlalchemy import Engine
     from sqlalchemy.ext.asyncio import AsyncEngine
+
+    from resolvers.effect_exists.spark import SparkRows
 
 __all__ = [
     "AsyncEffectResolver",
@@ -35,6 +38,7 @@ __all__ = [
     "EffectUnavailableError",
     "http_resource_exists",
     "redis_key_exists",
+    "spark_rows_exist",
     "sql_row_exists",
 ]
 
@@ -147,6 +151,26 @@ def redis_key_exists(
     from resolvers.effect_exists.redis import RedisKey  # noqa: PLC0415  (loads the driver)
 
     return _resolver(RedisKey(server, key, absent=absent))
+
+
+def spark_rows_exist(
+    effects: "str | Callable[[], DataFrame]", column: str, *, absent: Resolution = Resolution.NEW
+) -> "SparkRows":
+    """Make a resolver of DataFrames for Spark: a row with the identity means DUPLICATE, else ``absent``.
+
+    ``effects`` is the name of a table or view, or a function that returns a DataFrame when it is asked, such
+    as ``lambda: spark.read.parquet(path)``; ``column`` holds the identities. One join answers for all rows of
+    a batch, so it sees what was committed when the batch came again.
+
+    Raises:
+        ConfigurationError: ``absent`` cannot work, or (MissingExtraError) pyspark is not installed.
+    """
+    try:
+        from resolvers.effect_exists.spark import spark_rows  # noqa: PLC0415  (loads the driver)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("spark_rows_exist", extra="spark", package="pyspark") from error
+
+    return spark_rows(effects, column, absent=absent)
 
 
 def _resolver(probe: Probe) -> BlockingEffectResolver | AsyncEffectResolver:

@@ -1,7 +1,5 @@
 """A provider in memory: for tests, the demo and first steps."""
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol, cast
+from typing import cast
 from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from triggers.providers.bell import Bell, Wait, wait_in_loop, wait_in_thread
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Arrival, Received
 
 
@@ -49,13 +48,11 @@ class _Subscription:
         return min(self.due.values(), default=float("inf"))
 
 
-class _Broker:
-    """What all receivers share, under one lock; each change has a number, so that none is slept through."""
+class _Broker(Bell):
+    """What all receivers share, under one lock."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.changes = 0
-        self.wakers: set[Callable[[], object]] = set()
+        super().__init__()
         self._logs: dict[str, list[Message]] = {}
         self._later: list[tuple[datetime, int, str, Message]] = []
         self._named = count(1)
@@ -97,42 +94,6 @@ class _Broker:
         self._logs.pop(destination, None)
         self._subscriptions.pop((destination, "temporary"), None)
 
-    def announce(self) -> None:
-        self.changes += 1
-        self.changed.notify_all()
-        for wake in self.wakers:
-            wake()
-
-
-class _Wait(Protocol):
-    """Waits for a change after ``seen``, at most so many seconds."""
-
-    async def __call__(self, broker: _Broker, seen: int, seconds: float) -> None: ...
-
-
-async def _wait_in_thread(broker: _Broker, seen: int, seconds: float) -> None:
-    with broker.changed:
-        broker.changed.wait_for(lambda: broker.changes != seen, seconds)
-
-
-async def _wait_in_loop(broker: _Broker, seen: int, seconds: float) -> None:
-    loop, event = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        loop.call_soon_threadsafe(event.set)
-
-    with broker.changed:
-        if broker.changes != seen:
-            return
-        broker.wakers.add(wake)
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        pass
-    finally:
-        with broker.changed:
-            broker.wakers.discard(wake)
-
 
 class MemoryProvider:
     """Destinations that live and die with their process; safe to share between threads.
@@ -146,13 +107,13 @@ class MemoryProvider:
     lives; a restart forgets what was sent.
     """
 
-    def __init__(self, *, broker: _Broker | None = None, wait: _Wait = _wait_in_thread) -> None:
+    def __init__(self, *, broker: _Broker | None = None, wait: Wait = wait_in_thread) -> None:
         self._broker = broker or _Broker()
         self._wait = wait
 
     def for_asyncio(self) -> "MemoryProvider":
         """Return a view of the same destinations whose receivers wait without blocking the event loop."""
-        return MemoryProvider(broker=self._broker, wait=_wait_in_loop)
+        return MemoryProvider(broker=self._broker, wait=wait_in_loop)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Append messages and return their JMSMessageIDs."""
@@ -199,7 +160,7 @@ class MemoryReceiver:
         self,
         broker: _Broker,
         place: _Subscription,
-        wait: _Wait,
+        wait: Wait,
         *,
         destination: str,
         name: str,

@@ -8,10 +8,14 @@ methods are coroutines that never suspend over a blocking driver.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from history.errors import UnavailableError
 from history.message import Message
+from history.store import HistoryStore
+
+if TYPE_CHECKING:
+    from triggers.outcome import Outcome
 
 #: How long :meth:`Receiver.receive` waits for a first message when nobody says otherwise.
 RECEIVE_WAIT = timedelta(seconds=1)
@@ -22,6 +26,10 @@ AT_ONCE = timedelta(0)
 
 class ProviderUnavailableError(UnavailableError):
     """The provider did not answer; what it held for this consumer will be delivered again."""
+
+
+class DestinationGoneError(ProviderUnavailableError):
+    """A temporary destination has ended without its receiver's doing; another one may be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,41 @@ class TakingOver(Protocol):
         ...
 
 
+#: Deliveries, and what became of each.
+Answers = Sequence[tuple[Arrival, "Outcome"]]
+
+
+class TakingFailures(Protocol):
+    """A receiver that has its own way with attempts that failed, such as one with redelivery of its own."""
+
+    async def take_failed(self, answers: Answers) -> Answers:
+        """Look after what failed and was rolled back; return the others, to be acknowledged or recovered.
+
+        Raises:
+            ProviderUnavailableError: what is not looked after will be delivered again.
+        """
+        ...
+
+
+class SharingTransactions(Protocol):
+    """A receiver whose messages can be taken out in the transaction of a trigger's effects."""
+
+    async def shares(self, history: HistoryStore) -> bool:
+        """Whether the transactions of this history reach the provider's database."""
+        ...
+
+    async def acknowledge_inside(self, transaction: Any, received: Sequence[Received]) -> bool:
+        """Take these out on the connection that a transaction has open; it is committed or rolled back later.
+
+        False where some of them are not this receiver's any more: then nothing may be committed.
+        """
+        ...
+
+    def note_acknowledged(self, received: Sequence[Received]) -> None:
+        """Note that the transaction which took these out is committed."""
+        ...
+
+
 @runtime_checkable
 class TemporaryDestinations(Protocol):
     """A provider that can make a destination which ends with its one receiver: for replies."""
@@ -122,6 +165,16 @@ class Answering(Protocol):
         Raises:
             ProviderUnavailableError: it does not.
         """
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A provider that brings the history of its triggers, such as a link's watermark."""
+
+    @property
+    def history(self) -> HistoryStore:
+        """The history of a trigger that names none; it is the provider's to close."""
         ...
 
 

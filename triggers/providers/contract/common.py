@@ -38,6 +38,9 @@ class ContractTools:
     #: Whether two living consumers of one subscription cannot have the same name.
     refuses_same_name: ClassVar[bool] = True
 
+    #: Whether each subscription gets everything; else a destination is one queue, which all of them share.
+    subscribes: ClassVar[bool] = True
+
     def new_destination(self) -> str:
         """Return a destination that nothing was sent to yet."""
         return f"contract-{uuid4().hex[:12]}"

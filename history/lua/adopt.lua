@@ -1,0 +1,39 @@
+-- Adopt: move STARTED entries that still have the expected fence into a batch.
+--
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; expected fence, packed ...; as many digests
+-- Reply  one per digest: the batch's fence, also for what it holds already, or -1 where the fence is stale
+
+--include head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include meta
+--include slices
+--include entries
+--include open_batch
+
+local asked_for, reply, adopted = (#ARGV - 1) / 2, {}, 0
+if batch.state ~= 'S' then batch = open_batch() end
+open_slice(batch.started, batch.expires - batch.started)
+local slice = name
+
+local function adopt(digest, expected)
+  local entry, key = find(digest)
+  if not entry or entry.state ~= 'S' then return -1 end
+  if entry.batch and entry.fence == batch.fence then return batch.fence end
+  if entry.fence ~= expected then return -1 end
+  if entry.batch then remove(digest, entry, key) else redis.call('HDEL', KEYS[1], digest) end
+  open_named(slice)
+  insert(digest, batch.started, 'B', batch.fence)
+  adopted = adopted + 1
+  return batch.fence
+end
+
+for i = 1, asked_for do
+  reply[i] = adopt(ARGV[1 + asked_for + i], (struct.unpack('>I8', ARGV[1 + i])))
+end
+if adopted > 0 then
+  split()
+  redis.call('HINCRBY', ledger, field('c', batch.fence), adopted)
+end
+save()
+return reply

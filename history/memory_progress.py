@@ -1,0 +1,45 @@
+"""The records of batches in memory, beside the document history in memory."""
+
+import threading
+from collections.abc import Sequence
+
+from history.progress import KEPT_BATCHES, BatchRecord
+
+
+class MemoryProgress:
+    """Records of batches that live and die with their process; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[tuple[str, str], dict[int, BatchRecord]] = {}
+
+    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
+        """Return the record of a batch."""
+        with self._lock:
+            return self._records.get((trigger, query), {}).get(batch)
+
+    async def write(self, trigger: str, record: BatchRecord) -> bool:
+        """Keep a record that follows the one that is held."""
+        with self._lock:
+            records = self._records.setdefault((trigger, record.query), {})
+            held = records.get(record.batch)
+            if held == record:
+                return True
+            if record.revision != (0 if held is None else held.revision) + 1:
+                return False
+            records[record.batch] = record
+            records.pop(record.batch - KEPT_BATCHES, None)
+            return True
+
+    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
+        """Return records of a query, the greatest batch first."""
+        with self._lock:
+            found = list(self._records.get((trigger, query), {}).values())
+        return sorted(found, key=lambda one: one.batch, reverse=True)[:limit]
+
+    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
+        """Return for each query the record that changed last."""
+        with self._lock:
+            of_queries = [held for (name, _), held in self._records.items() if name == trigger]
+        last = [max(held.values(), key=lambda one: one.changed_at) for held in of_queries if held]
+        return sorted(last, key=lambda one: one.query)

@@ -1,0 +1,201 @@
+"""How far each query has come: one record for each batch that a query of Spark has begun, and how it ended.
+
+A batch that is tried again is another *run* of it. Its record says which run is the present one, what that
+one is doing, and which earlier runs are known never to have reached the user's function:
+
+    absent --begin--> CLAIMING --enter--> RUNNING --end--> COMPLETED | FAILED
+                      any      --begin--> CLAIMING (a new run)
+                      any      --end----> RELEASED (its entries are absent again)
+
+A run that somebody began anew after it is *stale* and may do none of this any more: what it had not entered,
+it never enters. So the entries of a run that was still CLAIMING belong to rows that were never handed to the
+user's function, and those of one that was RUNNING may.
+
+The transitions are pure. A store only compares and writes: :class:`Progress` refuses a record that does not
+follow the one it holds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from history.errors import DoubtlessError, HistoryUnavailableError
+
+#: How many batches of a query are remembered; with each new one the oldest is forgotten.
+KEPT_BATCHES = 1000
+
+#: How many runs that never entered the user's function a batch remembers.
+KEPT_RUNS = 20
+
+#: How often a record that others keep changing is read and written again.
+ATTEMPTS = 10
+
+
+class BatchState(StrEnum):
+    """What the present run of a batch is doing, or how it ended."""
+
+    CLAIMING = "claiming"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+
+
+class BatchRecord(BaseModel):
+    """One batch of one query.
+
+    ``query`` names it and ``lineage`` is its checkpoint; ``run`` is the token of the present run and
+    ``attempt`` its number, from 1. ``unentered`` are earlier runs that never reached the user's function.
+    ``changed_at`` is by the driver's clock. ``revision`` grows with every change.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    query: str
+    batch: int
+    lineage: str
+    run: str
+    attempt: int = 1
+    state: BatchState = BatchState.CLAIMING
+    unentered: tuple[str, ...] = ()
+    name: str | None = None
+    started_at: AwareDatetime
+    changed_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+    counts: Mapping[str, int] = {}
+    revision: int = 1
+
+
+class Progress(Protocol):
+    """Keeps the records of batches, beside the document history.
+
+    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    """
+
+    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
+        """Return the record of a batch; None for one that never began, or began too long ago."""
+        ...
+
+    async def write(self, trigger: str, record: BatchRecord) -> bool:
+        """Keep a record that follows the one that is held (by ``revision``); False, and nothing, otherwise.
+
+        Sending it twice succeeds twice. The record of the batch ``KEPT_BATCHES`` before it is forgotten.
+        """
+        ...
+
+    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
+        """Return records of a query, the greatest batch first."""
+        ...
+
+    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
+        """Return for each query the record that changed last, by the query's name."""
+        ...
+
+
+class StaleRunError(DoubtlessError):
+    """Another run of the same batch has begun: this one may not go on."""
+
+    def __init__(self, record: BatchRecord, run: str) -> None:
+        super().__init__(
+            f"run {run} of batch {record.batch} of query {record.query}: run {record.run} has begun after it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What begins: the batch of a query, and the token of its new run."""
+
+    query: str
+    batch: int
+    lineage: str
+    run: str
+    name: str | None = None
+
+
+def begun(held: BatchRecord | None, beginning: Beginning, now: datetime) -> BatchRecord:
+    """Return the record of a new run; meeting one's own run is success: it was sent twice."""
+    if held is not None and held.run == beginning.run:
+        return held
+    unentered: tuple[str, ...] = ()
+    if held is not None:
+        never = (held.run,) if held.state is BatchState.CLAIMING else ()
+        unentered = (*held.unentered, *never)[-KEPT_RUNS:]
+    return BatchRecord(
+        query=beginning.query,
+        batch=beginning.batch,
+        lineage=beginning.lineage,
+        run=beginning.run,
+        name=beginning.name,
+        attempt=1 if held is None else held.attempt + 1,
+        unentered=unentered,
+        started_at=now,
+        changed_at=now,
+        revision=1 if held is None else held.revision + 1,
+    )
+
+
+def changed(
+    held: BatchRecord, run: str, state: BatchState, now: datetime, counts: Mapping[str, int]
+) -> BatchRecord:
+    """Return the record after the present run entered the user's function, or ended.
+
+    Raises:
+        StaleRunError: another run has begun since.
+    """
+    if held.run != run:
+        raise StaleRunError(held, run)
+    if held.state is state:
+        return held
+    ended = None if state is BatchState.RUNNING else now
+    update = {"state": state, "changed_at": now, "ended_at": ended, "counts": dict(counts)}
+    return held.model_copy(update={**update, "revision": held.revision + 1})
+
+
+async def begin(progress: Progress, trigger: str, beginning: Beginning, now: datetime) -> BatchRecord:
+    """Begin a run of a batch, after which no earlier one can go on; return the record.
+
+    Raises:
+        HistoryUnavailableError: others kept beginning it too.
+    """
+    return await _change(progress, trigger, beginning, lambda held: begun(held, beginning, now))
+
+
+async def change(
+    progress: Progress,
+    trigger: str,
+    record: BatchRecord,
+    state: BatchState,
+    now: datetime,
+    counts: Mapping[str, int] | None = None,
+) -> BatchRecord:
+    """Note what a run does now; return the record.
+
+    Raises:
+        StaleRunError: another run has begun since.
+        HistoryUnavailableError: the record is gone, or others kept changing it.
+    """
+
+    def after(held: BatchRecord | None) -> BatchRecord:
+        if held is None:
+            raise HistoryUnavailableError("noting the progress of a batch that was forgotten")
+        return changed(held, record.run, state, now, counts or {})
+
+    return await _change(progress, trigger, record, after)
+
+
+async def _change(
+    progress: Progress,
+    trigger: str,
+    place: Beginning | BatchRecord,
+    after: Callable[[BatchRecord | None], BatchRecord],
+) -> BatchRecord:
+    for _ in range(ATTEMPTS):
+        held = await progress.read(trigger, place.query, place.batch)
+        wanted = after(held)
+        if wanted is held or await progress.write(trigger, wanted):
+            return wanted
+    raise HistoryUnavailableError("noting the progress of a batch that others keep changing")

@@ -1,0 +1,58 @@
+"""The records of batches in Redis, in the slot of the document history; see ``lua/progress_write.lua``."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from history.progress import KEPT_BATCHES, BatchRecord
+from history.redis_client import RedisClient
+from history.redis_scripts import Scripts
+from history.store import milliseconds
+
+#: For how long a query that does nothing is remembered.
+REMEMBERED = timedelta(days=90)
+
+
+class RedisProgress:
+    """Records of batches in Redis; each method is one script.
+
+    Guarantee: what ``write`` has kept is kept as safely as Redis keeps the history.
+    """
+
+    def __init__(self, client: RedisClient) -> None:
+        self._redis = client
+        self._scripts: dict[str, Scripts] = {}
+
+    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
+        """Return the record of a batch."""
+        found = await self._read(trigger, query.encode(), b"%d" % batch)
+        return found[0] if found else None
+
+    async def write(self, trigger: str, record: BatchRecord) -> bool:
+        """Keep a record that follows the one that is held; see :class:`~history.progress.Progress`."""
+        words = [
+            record.query.encode(),
+            b"%d" % record.batch,
+            b"%d" % record.revision,
+            record.model_dump_json().encode(),
+            b"%d" % (record.batch - KEPT_BATCHES),
+            b"%d" % milliseconds(REMEMBERED),
+        ]
+        return bool(await self._for(trigger).run("progress_write", words))
+
+    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
+        """Return records of a query, the greatest batch first."""
+        found = await self._read(trigger, query.encode())
+        return sorted(found, key=lambda one: one.batch, reverse=True)[:limit]
+
+    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
+        """Return for each query the record that changed last."""
+        return sorted(await self._read(trigger), key=lambda one: one.query)
+
+    async def _read(self, trigger: str, *words: bytes) -> Sequence[BatchRecord]:
+        texts: Sequence[bytes] = await self._for(trigger).run("progress_read", words)
+        return [BatchRecord.model_validate_json(text) for text in texts]
+
+    def _for(self, trigger: str) -> Scripts:
+        if trigger not in self._scripts:
+            self._scripts[trigger] = Scripts(self._redis, trigger)
+        return self._scripts[trigger]

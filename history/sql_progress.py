@@ -1,0 +1,120 @@
+"""The records of batches in a SQL database, beside the document history."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from history.progress import KEPT_BATCHES, BatchRecord
+from history.sql_dialects import Statement, statement
+from history.sql_engine import AnyConnection, AnyRow, Line, Work, execute, fetch
+from history.tables import create_progress, progress_exists
+
+T = TypeVar("T")
+
+# The record of one batch.
+READ = statement("""
+    SELECT document FROM doubtless_progress
+    WHERE trigger_name = :trigger AND query = :query AND batch = :batch
+""")
+
+# The first record of a batch, unless there is one.
+INSERT = statement("""
+    INSERT INTO doubtless_progress (trigger_name, query, batch, revision, changed_at, document)
+    VALUES (:trigger, :query, :batch, :revision, :changed_at, :document)
+    ON CONFLICT DO NOTHING
+    RETURNING revision
+""")
+
+# The record that follows the one that is held.
+UPDATE = statement("""
+    UPDATE doubtless_progress SET revision = :revision, changed_at = :changed_at, document = :document
+    WHERE trigger_name = :trigger AND query = :query AND batch = :batch AND revision = :revision - 1
+    RETURNING revision
+""")
+
+# Forget what a query did long ago.
+FORGET = statement("""
+    DELETE FROM doubtless_progress WHERE trigger_name = :trigger AND query = :query AND batch <= :batch
+""")
+
+# The records of a query, the greatest batch first.
+BATCHES = statement("""
+    SELECT document FROM doubtless_progress
+    WHERE trigger_name = :trigger AND query = :query ORDER BY batch DESC LIMIT :limit
+""")
+
+# The record of each query that changed last.
+LATEST = statement("""
+    SELECT document FROM doubtless_progress AS p
+    WHERE trigger_name = :trigger AND batch = (
+        SELECT n.batch FROM doubtless_progress AS n
+        WHERE n.trigger_name = p.trigger_name AND n.query = p.query
+        ORDER BY n.changed_at DESC, n.batch DESC LIMIT 1)
+    ORDER BY query
+""")
+
+
+class SqlProgress:
+    """Records of batches in a SQL database; safe to share between threads, as the history is.
+
+    Guarantee: what ``write`` has kept is kept as safely as the database keeps a commit.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._ready = False
+
+    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
+        """Return the record of a batch."""
+        found = await self._records(READ, trigger=trigger, query=query, batch=batch)
+        return found[0] if found else None
+
+    async def write(self, trigger: str, record: BatchRecord) -> bool:
+        """Keep a record that follows the one that is held; see :class:`~history.progress.Progress`."""
+        values: dict[str, Any] = {
+            "trigger": trigger,
+            "query": record.query,
+            "batch": record.batch,
+            "revision": record.revision,
+            "changed_at": (record.changed_at - _EPOCH) // _MICROSECOND,
+            "document": record.model_dump_json(),
+        }
+        write = partial(fetch, statement=INSERT if record.revision == 1 else UPDATE, **values)
+        if not await self._run("noting a batch", write, atomic=True):
+            return await self.read(trigger, record.query, record.batch) == record
+        if record.revision == 1:
+            old: dict[str, Any] = {
+                "trigger": trigger,
+                "query": record.query,
+                "batch": record.batch - KEPT_BATCHES,
+            }
+            await self._run("forgetting batches", partial(execute, statement=FORGET, **old), atomic=True)
+        return True
+
+    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
+        """Return records of a query, the greatest batch first."""
+        return await self._records(BATCHES, trigger=trigger, query=query, limit=limit)
+
+    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
+        """Return for each query the record that changed last."""
+        return await self._records(LATEST, trigger=trigger)
+
+    async def _records(self, statement: Statement, **values: Any) -> Sequence[BatchRecord]:
+        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
+            return await fetch(connection, statement, **values)
+
+        return [
+            BatchRecord.model_validate_json(row.document) for row in await self._run("reading batches", read)
+        ]
+
+    async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step; before the first one, see to the table, which older versions did not make."""
+        if not self._ready and not await self._line.run("looking for the batches", progress_exists):
+            await self._line.run("creating the batches", create_progress, atomic=True)
+        self._ready = True
+        return await self._line.run(doing, work, atomic=atomic)
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)

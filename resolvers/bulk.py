@@ -1,0 +1,162 @@
+"""Resolvers for many messages at once, as pipelines ask them; known by the names of their parameters.
+
+==================================  ==================================================================
+``(uuid, trigger_name, message)``   a resolver as :mod:`resolvers.resolution` has it, asked row by row
+``(uuids, trigger_name, messages)`` asked with sequences of one length, answers a sequence of it
+``(rows, trigger_name)``            asked with a DataFrame of Spark, answers a DataFrame
+==================================  ==================================================================
+
+The last one is asked on the driver. ``rows`` has the stream's columns and ``doubtless_uuid``, the identity;
+the answer has ``doubtless_uuid``, ``resolution`` (NEW, DUPLICATE or IN_DOUBT) and, if it likes, ``reason``. A
+row without an answer, or with a wrong one, is In Doubt. A sequence may ask for ``evidences``, too.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, cast
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from history.message import Message
+from resolvers.loading import load_resolver
+from resolvers.resolution import (
+    Answer,
+    AskedResolver,
+    Evidence,
+    NonsenseAnswerError,
+    Resolved,
+    Resolver,
+    asking,
+    checked,
+    resolver_name,
+)
+
+#: The column that holds the identity of a row.
+UUID_COLUMN = "doubtless_uuid"
+
+
+class Shape(Enum):
+    """How many messages a resolver takes at once."""
+
+    ROW = "row"
+    SEQUENCE = "sequence"
+    DATAFRAME = "dataframe"
+
+
+class SequenceResolver(Protocol):
+    """A resolver of many messages; it answers one for each, in their order."""
+
+    def __call__(
+        self, uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]
+    ) -> Sequence[Answer]:
+        """Say what each message is."""
+        ...
+
+
+class DataFrameResolver(Protocol):
+    """A resolver of many rows; both DataFrames are Spark's."""
+
+    def __call__(self, rows: Any, trigger_name: str) -> Any:
+        """Say what each row is."""
+        ...
+
+
+#: Any resolver that a pipeline may be given.
+BulkResolver = Resolver | SequenceResolver | DataFrameResolver
+
+
+@dataclass(frozen=True, slots=True)
+class AskedInBulk:
+    """A resolver of any shape. Made by :func:`asking_in_bulk`."""
+
+    name: str
+    shape: Shape
+    _resolver: Callable[..., Any]
+    _row: AskedResolver | None = None
+    _wants_evidence: bool = False
+
+    @property
+    def shipped(self) -> "AskedInBulk":
+        """The same without what only the driver can ask."""
+        if self.shape is not Shape.DATAFRAME:
+            return self
+        return AskedInBulk(self.name, self.shape, _ask_the_driver)
+
+    async def ask(
+        self,
+        uuids: Sequence[str],
+        trigger_name: str,
+        messages: Sequence[Message],
+        evidences: Sequence[Evidence],
+    ) -> Sequence[Resolved | Exception]:
+        """Return an answer for each message, checked, or what was raised instead of it.
+
+        What a resolver of sequences raises stands for all of its messages.
+        """
+        if self._row is not None:
+            asked = zip(uuids, messages, evidences, strict=True)
+            return [await _one(self._row, uuid, trigger_name, *rest) for uuid, *rest in asked]
+        extra = {"evidences": evidences} if self._wants_evidence else {}
+        try:
+            called = self._resolver(uuids=uuids, trigger_name=trigger_name, messages=messages, **extra)
+            answers = list(await settled(called))
+            if len(answers) != len(uuids):
+                return [NonsenseAnswerError(self.name, f"{len(answers)} answers for {len(uuids)}")] * len(
+                    uuids
+                )
+        except Exception as error:  # noqa: BLE001  (the resolver is user code)
+            return [error] * len(uuids)
+        return [_checked(self.name, answer) for answer in answers]
+
+    def ask_rows(self, rows: Any, trigger_name: str) -> Any:
+        """Return the DataFrame that a resolver of that shape answers, unchecked."""
+        return self._resolver(rows=rows, trigger_name=trigger_name)
+
+
+def asking_in_bulk(resolver: BulkResolver | str | None) -> AskedInBulk | None:
+    """Find out how ``resolver``, or what the text means, is to be called; None for none.
+
+    Raises:
+        ConfigurationError: it cannot be loaded, or has none of the three shapes.
+    """
+    loaded = cast("Any", load_resolver(cast("Any", resolver)))
+    if loaded is None:
+        return None
+    name = resolver_name(loaded)
+    parameters = _parameters(name, loaded)
+    if {"rows", "trigger_name"} <= parameters.keys():
+        return AskedInBulk(name, Shape.DATAFRAME, loaded)
+    if {"uuids", "trigger_name", "messages"} <= parameters.keys():
+        return AskedInBulk(name, Shape.SEQUENCE, loaded, None, "evidences" in parameters)
+    return AskedInBulk(name, Shape.ROW, loaded, asking(loaded))
+
+
+def _parameters(name: str, resolver: Any) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(resolver).parameters)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"resolver {name}", "its signature cannot be read", "wrap it in a function"
+        ) from error
+
+
+def _ask_the_driver(**_: Any) -> Any:
+    raise ConfigurationError("resolver", "a resolver of DataFrames is asked on the driver", "ask it there")
+
+
+async def _one(
+    resolver: AskedResolver, uuid: str, trigger_name: str, message: Any, evidence: Any
+) -> Resolved | Exception:
+    try:
+        return await resolver.ask(uuid, trigger_name, message, evidence)
+    except Exception as error:  # noqa: BLE001  (the resolver is user code)
+        return error
+
+
+def _checked(name: str, answer: object) -> Resolved | Exception:
+    try:
+        return checked(name, answer)
+    except NonsenseAnswerError as error:
+        return error

@@ -1,0 +1,57 @@
+"""Is there a row in a table or DataFrame of Spark? One join answers for all rows of a batch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from history.errors import ConfigurationError
+from resolvers.bulk import UUID_COLUMN
+from resolvers.effect_exists.probe import Place
+from resolvers.resolution import Resolution
+
+#: Where effects are: the name of a table or view, or a function that reads them when it is asked.
+Effects = str | Callable[[], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRows:
+    """A resolver of DataFrames that looks for the identity of each row in a column."""
+
+    effects: Effects
+    column: str
+    place: Place
+
+    def __call__(self, rows: DataFrame, trigger_name: str) -> DataFrame:
+        """Say of each row whether its effect exists."""
+        _ = trigger_name
+        found = self._found(rows).select(F.col(f"`{self.column}`").cast("string").alias("__doubtless_effect"))
+        told = rows.select(UUID_COLUMN).join(
+            found.distinct(), F.col(UUID_COLUMN) == F.col("__doubtless_effect"), "left"
+        )
+        there, absent = self.place.has_it(), self.place.lacks_it()
+        exists = F.col("__doubtless_effect").isNotNull()
+        return told.select(
+            UUID_COLUMN,
+            F.when(exists, str(there.resolution)).otherwise(str(absent.resolution)).alias("resolution"),
+            F.when(exists, there.reason).otherwise(absent.reason).alias("reason"),
+        )
+
+    def _found(self, rows: DataFrame) -> DataFrame:
+        effects: Any = self.effects
+        found = rows.sparkSession.table(effects) if isinstance(effects, str) else effects()
+        if self.column not in found.columns:
+            raise ConfigurationError(
+                "spark_rows_exist",
+                f"{self.place.name} has no column {self.column!r}; it has {', '.join(found.columns)}",
+                "name the column that holds the identity",
+            )
+        return found
+
+
+def spark_rows(effects: Effects, column: str, *, absent: Resolution) -> SparkRows:
+    """Return the resolver; see :func:`resolvers.effect_exists.spark_rows_exist`."""
+    name = f"table {effects}" if isinstance(effects, str) else getattr(effects, "__name__", "a DataFrame")
+    return SparkRows(effects, column, Place(f"{name}, column {column}", frozenset({"uuid"}), absent))
