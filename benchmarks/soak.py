@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.soak_effects import TableEffects
+from benchmarks.soak_effects import TableEffects, rows_left, waiting
 from benchmarks.soak_fleet import Fleet
 from benchmarks.soak_service import NAME
 from history.bridge import drive
@@ -34,8 +34,9 @@ from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
 from triggers.upkeep import close_settled
 
-#: A silent process counts as dead after a second and a half.
+#: A silent process counts as dead after a second and a half; the same for SQL-JMS.
 FAST = "?claim_idle=1.5&reclaim_interval=0.2"
+FAST_SQLJMS = "lease=1.5&poll_interval=0.2"
 
 #: One message in so many carries the uuid of another one.
 RESENT_ONE_IN = 20
@@ -76,6 +77,7 @@ class Soak:
     """One soak on a Redis server, with its files in ``folder``; ``history`` defaults to the same server.
 
     ``atomic`` services have their effects in the history, which must be in SQL; nothing may be In Doubt then.
+    With ``sqljms`` the messages are there, too, and no row of any may be left over.
     """
 
     folder: Path
@@ -86,6 +88,18 @@ class Soak:
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(2**32))
     history: str | None = None
     atomic: bool = False
+    sqljms: bool = False
+
+    @property
+    def _provider(self) -> str:
+        """Where the messages are."""
+        return (self.history or "") if self.sqljms else self.redis_url
+
+    @property
+    def _impatient(self) -> str:
+        """The same, for consumers."""
+        url = self._provider
+        return f"{url}{'&' if '?' in url else '?'}{FAST_SQLJMS}" if self.sqljms else url + FAST
 
     def run(self, show: Callable[[int, int], None] = lambda _effects, _kills: None) -> Report:
         """Send, consume and kill, and account for every message.
@@ -99,13 +113,13 @@ class Soak:
         fleet = Fleet(
             atomic=effects,
             folder=self.folder,
-            provider=self.redis_url + FAST,
+            provider=self._impatient,
             history=self.history or self.redis_url,
             processes=self.processes,
         )
         with fleet:
             self._kill_at_random(fleet, chance, show)
-            failed = fleet.drain()
+            failed = [*fleet.drain(), *self._left_over()]
         lines = fleet.effects.lines()
         if effects is not None:
             effects.close()
@@ -124,7 +138,7 @@ class Soak:
         ]
         uuids += chance.choices(uuids, k=self.messages - len(uuids))
         chance.shuffle(uuids)
-        provider = open_provider(self.redis_url)
+        provider = open_provider(self._provider)
         names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
         drive(provider.close())
         return [_Sent(*pair) for pair in zip(uuids, names, strict=True)]
@@ -133,8 +147,8 @@ class Soak:
         """Kill when so many effects have happened, which spreads the kills whatever the machine's speed."""
         due = sorted(chance.sample(range(1, self.messages * 9 // 10), self.kills))
         effects, changed = 0, time.monotonic()
-        with cast("Any", redis.Redis).from_url(self.redis_url) as client:
-            while due or not _is_drained(client):
+        with self._watching() as is_drained:
+            while due or not is_drained():
                 seen = fleet.effects.count()
                 if seen != effects:
                     effects, changed = seen, time.monotonic()
@@ -147,6 +161,22 @@ class Soak:
                 fleet.look_after()
                 show(effects, fleet.kills)
                 time.sleep(0.02)
+
+    @contextmanager
+    def _watching(self) -> Generator[Callable[[], bool]]:
+        """Return what tells whether everything was read and acknowledged."""
+        if self.sqljms:
+            yield lambda: not waiting(self._provider)
+            return
+        with cast("Any", redis.Redis).from_url(self.redis_url) as client:
+            yield lambda: _is_drained(client)
+
+    def _left_over(self) -> Sequence[str]:
+        """Tell of the rows of SQL-JMS that nobody needs any more."""
+        if not self.sqljms:
+            return []
+        left = rows_left(self._provider)
+        return [f"{count} rows are left in {table}" for table, count in left.items() if count]
 
     def _judge(self, sent: Sequence[_Sent], lines: Sequence[tuple[str, ...]]) -> Counter[Fate]:
         store = open_history(self.history or self.redis_url)
@@ -209,6 +239,7 @@ def main(
     seed: int | None = typer.Option(None, help="Repeats another run's choices."),
     history: str | None = typer.Option(None, help="A history elsewhere: sqlite:///..., postgresql://..."),
     atomic: bool = typer.Option(False, help="Effects and history in one transaction of PostgreSQL."),  # noqa: FBT001, FBT003
+    sqljms: bool = typer.Option(False, help="The messages, too."),  # noqa: FBT001, FBT003
 ) -> None:
     """Kill consumers at random, and account for every message."""
     console = Console()
@@ -216,7 +247,7 @@ def main(
     with (
         tempfile.TemporaryDirectory(prefix="doubtless-soak-", ignore_cleanup_errors=True) as folder,
         RedisServer(Path(folder), appendfsync="everysec") as server,
-        _database(atomic=atomic and history is None) as database,
+        _database(atomic=(atomic or sqljms) and history is None) as database,
         Progress(*bar, console=console) as progress,
     ):
         options: dict[str, Any] = {} if seed is None else {"seed": seed}
@@ -227,7 +258,8 @@ def main(
             processes=processes,
             kills=kills,
             history=history or database,
-            atomic=atomic,
+            atomic=atomic or sqljms,
+            sqljms=sqljms,
             **options,
         )
         console.print(f"seed {soak.seed}")

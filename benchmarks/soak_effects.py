@@ -1,6 +1,6 @@
 """The effects of an atomic soak: rows of a table in the history's own database, counted and read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, create_engine, text
@@ -36,3 +36,33 @@ class TableEffects:
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
+
+
+#: The tables of SQL-JMS in which no row outlives its message or its consumer.
+PASSING = (
+    "dms_msg",
+    "dms_msg_properties",
+    "dms_queue_entry",
+    "dms_topic_entry",
+    "dms_queue_recv",
+)
+
+
+def waiting(url: str) -> int:
+    """Count the messages of SQL-JMS that are not acknowledged."""
+    return sum(_counts(url, ("dms_queue_entry", "dms_topic_entry")).values())
+
+
+def rows_left(url: str) -> Mapping[str, int]:
+    """Count the rows of SQL-JMS that are there, by table."""
+    return _counts(url, PASSING)
+
+
+def _counts(url: str, tables: Sequence[str]) -> Mapping[str, int]:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.connect() as connection:
+            counted = {table: connection.execute(text(f"SELECT COUNT(*) FROM {table}")) for table in tables}  # noqa: S608
+            return {table: int(found.scalar_one()) for table, found in counted.items()}
+    finally:
+        engine.dispose()

@@ -1,7 +1,18 @@
 """All rows, in the order of the report. A new row is a file here and a line in :data:`ROWS`."""
 
 from benchmarks.bench import Row
-from benchmarks.rows import batch_duplicates, batch_new, duplicate, growth, memory, new_message, powertools
+from benchmarks.rows import (
+    batch_duplicates,
+    batch_new,
+    duplicate,
+    growth,
+    links,
+    memory,
+    new_message,
+    powertools,
+    spark_batches,
+    sqljms,
+)
 
 ROWS = (
     Row("new", new_message.measure),
@@ -9,6 +20,10 @@ ROWS = (
     Row("duplicate", duplicate.measure),
     Row("batch", batch_new.measure),
     Row("batch-duplicates", batch_duplicates.measure),
+    Row("spark", spark_batches.measure),
+    Row("links", links.measure),
     Row("memory", memory.measure),
     Row("growth", growth.measure, full=True),
+    Row("sqljms", sqljms.measure),
+    Row("sqljms-growth", sqljms.measure_growth, full=True),
 )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from redis.backoff import NoBackoff
@@ -15,10 +16,12 @@ from triggers.providers.contract import ProviderContract
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.stream_keys import dead_letters_of
 from triggers.providers.stream_settings import StreamSettings
 from triggers.testing.redis_server import RedisServer, free_port
 
+BRISK = "lease=5&poll_interval=0.1"
 QUICK = "?claim_idle=1&reclaim_interval=0.1"
 IMPATIENT = StreamSettings(claim_idle=timedelta(seconds=1), reclaim_interval=timedelta(seconds=0.1))
 
@@ -96,4 +99,38 @@ class TestRedisStreamsOnACluster(ProviderContract):
 
 
 class TestRedisStreamsThroughAsyncio(TestRedisStreams):
+    asyncio = True
+
+
+class TestSqlJmsOnSqlite(ProviderContract):
+    asyncio = False
+
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path}/messages.sqlite3?{BRISK}"
+
+    @pytest.fixture
+    async def provider(self, url: str) -> AsyncIterator[Provider]:
+        provider = SqlJms.from_url(url, asyncio=self.asyncio)
+        yield provider
+        await provider.close()
+
+    @pytest.fixture
+    async def another(self, url: str) -> AsyncIterator[Provider]:
+        provider = SqlJms.from_url(url, asyncio=self.asyncio)
+        yield provider
+        await provider.close()
+
+
+class TestSqlJmsOnSqliteThroughAsyncio(TestSqlJmsOnSqlite):
+    asyncio = True
+
+
+class TestSqlJmsOnPostgresql(TestSqlJmsOnSqlite):
+    @pytest.fixture
+    def url(self, postgres_url: str) -> str:
+        return f"{postgres_url}&{BRISK}"
+
+
+class TestSqlJmsOnPostgresqlThroughAsyncio(TestSqlJmsOnPostgresql):
     asyncio = True

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import redis
+from sqlalchemy import create_engine, text
 
 from history.bridge import drive
 from history.entry import EntryOutcome
@@ -39,6 +41,16 @@ class Left:
     events: Counter[str]
     unanswered: int
 
+    def check(self, death: Death) -> None:
+        """Say that the death left what the table of the pipeline says, and nothing twice, lost or waiting."""
+        others = set(UUIDS) - {DOOMED}
+        assert max(self.effects.values()) == 1
+        assert self.effects[DOOMED] == death.ending.effects
+        assert [one.uuid for one in self.parked] == [DOOMED] * death.ending.parked
+        assert self.events[DOOMED] >= death.ending.event
+        assert {uuid: self.effects[uuid] for uuid in others} == dict.fromkeys(others, 1)
+        assert (self.unanswered, self.unaccounted) == (0, [])
+
     @property
     def unaccounted(self) -> list[str]:
         """The JMSMessageIDs that were neither executed, nor parked, nor duplicates of a completed uuid."""
@@ -46,18 +58,38 @@ class Left:
         return [name for uuid, name in self.sent if name not in kept and uuid not in self.completed]
 
 
-def run_matrix(folder: Path, redis_url: str, history: str) -> dict[Death, Left]:
-    """Let every process die, let another one finish, and return what is left of each death."""
-    provider = redis_url + FAST
+#: The same for SQL-JMS.
+FAST_SQLJMS = "lease=0.5&poll_interval=0.1"
+
+
+def run_matrix(
+    folder: Path, server: str, history: str, count: Callable[[str], int] | None = None
+) -> dict[Death, Left]:
+    """Let every process die, let another one finish, and return what is left of each death.
+
+    ``server`` is the URL of the provider: a Redis, or a database; ``count`` counts what is left in a
+    destination of any other.
+    """
+    provider = impatient(server)
     sent = {death: _send(provider, death) for death in DEATHS}
     _prepare(history)
     for task in ("kill", "finish"):
         words = [sys.executable, "-m", "tests.crash.victim", str(folder), provider, history, task]
         subprocess.run(words, check=True, timeout=DEADLINE)
     store = open_history(history)
-    left = {death: _look(folder, redis_url, store, death, sent[death]) for death in DEATHS}
+    count = count or partial(_count_unanswered, server)
+    left = {death: _look(folder, count, store, death, sent[death]) for death in DEATHS}
     drive(store.close())
     return left
+
+
+def impatient(server: str) -> str:
+    """Return a provider's URL under which a silent consumer counts as dead soon."""
+    if server.startswith("redis"):
+        return server + FAST
+    if server.startswith(("jms", "rabbitmq", "amqp")):
+        return server  # the broker knows at once who is gone
+    return f"{server}{'&' if '?' in server else '?'}{FAST_SQLJMS}"
 
 
 def _send(url: str, death: Death) -> Sequence[tuple[str, str]]:
@@ -79,7 +111,11 @@ def _prepare(history: str) -> None:
 
 
 def _look(
-    folder: Path, redis_url: str, store: HistoryStore, death: Death, sent: Sequence[tuple[str, str]]
+    folder: Path,
+    count: Callable[[str], int],
+    store: HistoryStore,
+    death: Death,
+    sent: Sequence[tuple[str, str]],
 ) -> Left:
     effects = effects_of(folder, death)
     uuids = sorted(set(UUIDS))
@@ -95,13 +131,29 @@ def _look(
             if entry is not None and entry.outcome in set(EntryOutcome)
         ),
         events=Counter(uuid for name, uuid in events_of(folder).lines() if name == death.name),
-        unanswered=_count_unanswered(redis_url, death.name),
+        unanswered=count(death.name),
     )
 
 
-def _count_unanswered(redis_url: str, name: str) -> int:
-    """Count the entries of a stream that its group has not read, or has not acknowledged."""
-    with cast("Any", redis.Redis).from_url(redis_url) as client:
+def _count_unanswered(server: str, name: str) -> int:
+    """Count the messages that a subscription has not read, or has not acknowledged."""
+    if not server.startswith("redis"):
+        return count_rows(server, WAITING, name=name)
+    with cast("Any", redis.Redis).from_url(server) as client:
         group = client.xinfo_groups(name)[0]
         unread = client.xrange(name, "(" + group["last-delivered-id"].decode(), "+")
         return int(group["pending"]) + len(unread)
+
+
+#: The messages of SQL-JMS that wait for a subscription, or are held.
+WAITING = """SELECT COUNT(*) FROM dms_topic_entry JOIN dms_topic_sub USING (subscriber_id)
+    WHERE subscriber_name = :name"""
+
+
+def count_rows(url: str, query: str, **values: str) -> int:
+    """Return the number that a query of a database returns."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        found = int(connection.execute(text(query), values).scalar_one())
+    engine.dispose()
+    return found

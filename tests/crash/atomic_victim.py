@@ -1,4 +1,4 @@
-"""The processes of the atomic crash matrix: ``atomic_victim PROVIDER HISTORY kill`` or ``finish``.
+"""The processes of the atomic crash matrix: ``atomic_victim PROVIDER HISTORY kill|finish [SCHEME]``.
 
 As :mod:`tests.crash.victim`, with a service whose effect is a row in the history's own database.
 """
@@ -40,10 +40,10 @@ def name_of(point: Point) -> str:
     return f"atomic-{point.name}".lower()
 
 
-def make_trigger(point: Point, reach: Reach) -> Trigger[..., None]:
-    """Make the trigger of one death."""
+def make_trigger(point: Point, reach: Reach, scheme: str) -> Trigger[..., None]:
+    """Make the trigger of one death; ``scheme`` stands before the name of its destination."""
 
-    @trigger(name_of(point), name=name_of(point), transacted=True)
+    @trigger(scheme + name_of(point), name=name_of(point), transacted=True)
     def work(message: Message, connection: Connection) -> None:
         doomed = message.uuid == DOOMED
         if doomed:
@@ -56,7 +56,7 @@ def make_trigger(point: Point, reach: Reach) -> Trigger[..., None]:
     return work
 
 
-def die(provider: str, history: str, point: Point) -> None:
+def die(provider: str, history: str, scheme: str, point: Point) -> None:
     """Consume until the doomed message has reached its point."""
     received = 0
 
@@ -66,18 +66,22 @@ def die(provider: str, history: str, point: Point) -> None:
         if received == UUIDS.index(DOOMED) + 1 and reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Consumer([make_trigger(point, reach)], provider, history=history, observe=reach).run(until_idle=IDLE)
+    Consumer([make_trigger(point, reach, scheme)], provider, history=history, observe=reach).run(
+        until_idle=IDLE
+    )
 
 
-def main(provider: str, history: str, task: str) -> None:
+def main(provider: str, history: str, task: str, scheme: str = "") -> None:
     """Let one process die at each point, or consume what they left."""
     if task == "finish":
-        triggers = [make_trigger(point, lambda _: None) for point in POINTS]
+        triggers = [make_trigger(point, lambda _: None, scheme) for point in POINTS]
         Consumer(triggers, provider, history=history).run(until_idle=IDLE)
         return
     drive(open_history(history).close())
     drive(open_provider(provider).close())
-    if survived := fork_all({name_of(point): partial(die, provider, history, point) for point in POINTS}):
+    if survived := fork_all(
+        {name_of(point): partial(die, provider, history, scheme, point) for point in POINTS}
+    ):
         sys.exit(f"not killed: {survived}")
 
 

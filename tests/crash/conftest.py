@@ -4,6 +4,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -30,6 +31,11 @@ def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if store == "postgresql":
             history = empty_database(request.getfixturevalue("postgres_server"))
         try:
+            if store.startswith("sqljms"):
+                # Not the history's database: what it says of one that is elsewhere must hold here, too.
+                return run_matrix(
+                    folder, _messages(store, request, folder), f"sqlite:///{folder}/history.sqlite3"
+                )
             with RedisServer(folder, appendfsync="everysec") as server:
                 return run_matrix(folder, server.url, history or server.url)
         except Exception as error:  # noqa: BLE001  (raised below, in every test that asks)
@@ -44,6 +50,13 @@ def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return left
 
     return get
+
+
+def _messages(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """Return the URL of a database for the messages of SQL-JMS."""
+    if store == "sqljms-sqlite":
+        return f"sqlite:///{folder}/messages.sqlite3"
+    return empty_database(request.getfixturevalue("postgres_server"))
 
 
 def empty_database(server: str) -> str:

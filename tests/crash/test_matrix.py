@@ -8,7 +8,8 @@ from triggers.pipeline import Step
 
 pytestmark = pytest.mark.crash
 
-STORES = ["redis", "sqlite", "postgresql"]
+#: The histories, with Redis Streams; and SQL-JMS on two databases, with a history beside it.
+STORES = ["redis", "sqlite", "postgresql", "sqljms-sqlite", "sqljms-postgresql"]
 
 # One worker has all of a store's tests: they look at what is left of one run.
 every_store = pytest.mark.parametrize(

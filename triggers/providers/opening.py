@@ -1,15 +1,21 @@
 """From a URL to a provider."""
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
 from triggers.providers.provider import Provider
 
 #: What :func:`open_provider` understands, for its errors and for ``--help``.
-PROVIDER_URLS = "redis://host:6379/0 (Redis Streams), rediss://... or memory://"
+PROVIDER_URLS = (
+    "redis://host:6379/0 (Redis Streams), rediss://..., sqlite:///file.db or postgresql://user@host/database "
+    "(SQL-JMS), rabbitmq://user@host/vhost, amqp://user@host (AMQP 1.0), "
+    "jms+tcp://user@host:61616?factory=CLASS&classpath=JARS (JMS), "
+    "sqlremote:links.toml (SQL Remote) or memory://"
+)
 
 
-def open_provider(url: str) -> Provider:
+def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
     """Open the provider at ``url``; nothing is connected before the first use.
 
     Raises:
@@ -20,6 +26,26 @@ def open_provider(url: str) -> Provider:
             from triggers.providers.redis_streams import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
 
             return RedisStreams.from_url(url)
+        case scheme if scheme == "jms" or scheme.startswith("jms+"):
+            from triggers.providers.jms import JmsProvider  # noqa: PLC0415  (as above)
+
+            return JmsProvider.from_url(url)
+        case "sqlite" | "postgresql" | "postgres":
+            from triggers.providers.sqljms.provider import SqlJms  # noqa: PLC0415  (as above)
+
+            return SqlJms.from_url(url)
+        case "rabbitmq" | "rabbitmqs":
+            from triggers.providers.rabbitmq import RabbitMQ  # noqa: PLC0415  (as above)
+
+            return RabbitMQ.from_url(url)
+        case "sqlremote":
+            from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
+
+            return Links.from_file(Path(url.removeprefix("sqlremote:").removeprefix("//")))
+        case "amqp" | "amqps":
+            from triggers.providers.amqp import Amqp  # noqa: PLC0415  (as above)
+
+            return Amqp.from_url(url)
         case "memory":
             from triggers.providers.memory import MemoryProvider  # noqa: PLC0415  (as above)
 

@@ -1,0 +1,189 @@
+"""SQL-JMS on PostgreSQL beside procrastinate and PgQueuer: the same jobs, waiting in the same server.
+
+What is timed is the steady state: from the first call of a worker's job to the last, less what the first
+call took on. Each worker is used as its documentation advises: ours takes a hundred messages at once,
+procrastinate runs 20 jobs at a time, PgQueuer fetches a hundred.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import psycopg
+from sqlalchemy import Connection, text
+
+from benchmarks.bench import Bench
+from benchmarks.measuring import Times
+from benchmarks.result import SPEED, Budget, Result
+from benchmarks.rows.sqljms_rivals import PgQueuerJobs, ProcrastinateJobs
+from history.bridge import drive
+from history.message import Message
+from triggers import Trigger, trigger
+from triggers.consumer import Consumer
+from triggers.providers.sqljms.provider import SqlJms
+from triggers.testing.postgres_server import PostgresServer
+
+#: How many jobs a worker does in a round.
+JOBS = 1000
+
+#: How many messages of ours share a transaction.
+BATCH = 100
+
+#: How long a round may take, in seconds.
+PATIENCE = 300.0
+
+#: Where the jobs of the second kind leave their one row.
+TABLE = "CREATE TABLE effects (uuid TEXT)"
+
+INSERT = text("INSERT INTO effects VALUES (:uuid)")
+
+
+class Jobs(Protocol):
+    """One competitor: its queue, and a worker."""
+
+    def fill(self, count: int) -> None:
+        """Queue so many jobs."""
+        ...
+
+    def work(self, count: int) -> float:
+        """Do so many of them, and return the seconds that one took."""
+        ...
+
+
+@dataclass(slots=True)
+class OurJobs:
+    """A trigger on a queue, with its history in the same database; ``insert`` if it is to write a row."""
+
+    url: str
+    insert: bool
+    queue: str = "queue://bench"
+    sent: int = 0
+    provider: SqlJms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.provider = SqlJms.from_url(self.url)
+
+    def fill(self, count: int) -> None:
+        """Send so many messages."""
+        for _ in range(0, count, 1000):
+            some = [
+                Message(body=b'{"n": 1}', uuid=f"{self.queue}-{self.sent + number}")
+                for number in range(min(count, 1000))
+            ]
+            self.sent += len(some)
+            drive(self.provider.send(self.queue, some))
+
+    def work(self, count: int) -> float:
+        """Run a consumer until so many messages are done."""
+        begun: list[tuple[float, int]] = []
+        done = threading.Event()
+
+        def note(number: int) -> None:
+            begun.append((time.perf_counter(), number))
+            if sum(some for _, some in begun) >= count:
+                done.set()
+
+        consumer = Consumer([self._trigger(note)], self.provider)
+        thread = threading.Thread(target=consumer.run)
+        thread.start()
+        finished = done.wait(PATIENCE)
+        consumer.stop()
+        thread.join()
+        assert finished, "the messages were not done in time"
+        last, total = begun[-1][0], sum(number for _, number in begun)
+        return (last - begun[0][0]) / (total - begun[-1][1])
+
+    def _trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
+        if self.insert:
+
+            @trigger(
+                self.queue, name="bench", history=self.url, transacted=True, batch=BATCH, prefetch=2 * BATCH
+            )
+            def write(messages: list[Message], connection: Connection) -> None:
+                connection.execute(INSERT, [{"uuid": one.uuid} for one in messages])
+                note(len(messages))
+
+            return write
+
+        @trigger(self.queue, name="bench", history=self.url, batch=BATCH, prefetch=2 * BATCH)
+        def idle(messages: list[Message]) -> None:
+            note(len(messages))
+
+        return idle
+
+
+@contextmanager
+def _server() -> Generator[str]:
+    """Start a PostgreSQL as it is by default."""
+    with (
+        TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder,
+        PostgresServer(Path(folder)) as server,
+    ):
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute(TABLE)
+        yield server.url
+
+
+def _rounds(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: int) -> Times:
+    """Let competitors take turns, in changing order; the first round does not count."""
+    count = max(3, bench.effort.rounds // 12)
+    times: dict[str, list[float]] = {name: [] for name in competitors}
+    for number in bench.progress.track(range(count + 1), description=what):
+        for name in list(competitors)[:: 1 if number % 2 else -1]:
+            seconds = competitors[name].work(jobs)
+            if number:
+                times[name].append(seconds)
+    return Times(times)
+
+
+def measure(bench: Bench) -> Iterable[Result]:
+    """Measure jobs that do nothing, and jobs that write one row."""
+    for insert, kind in ((False, "no-op"), (True, "one insert")):
+        with _server() as url:
+            rivals: dict[str, Jobs] = {
+                "procrastinate": ProcrastinateJobs(url, insert=insert),
+                "PgQueuer": PgQueuerJobs(url, insert=insert),
+            }
+            competitors: dict[str, Jobs] = {"ours": OurJobs(url, insert=insert), **rivals}
+            for one in competitors.values():
+                one.fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
+            times = _rounds(bench, f"SQL-JMS, {kind}", competitors, JOBS)
+        for name in rivals:
+            yield Result(
+                what=f"SQL-JMS, {kind}, batches of {BATCH}",
+                beside=name,
+                unit="messages/s",
+                measured=1 / times.of("ours"),
+                floor=1 / times.of(name),
+                ratio=times.ratio(name, "ours"),
+                budget=Budget(1.5, SPEED, at_least=True),
+            )
+
+
+def measure_growth(bench: Bench) -> Iterable[Result]:
+    """Measure a queue that is nearly empty, and one where a million messages wait."""
+    waiting = bench.effort.entries
+    with _server() as url:
+        competitors: dict[str, Jobs] = {
+            "few": OurJobs(url, insert=True, queue="queue://few"),
+            "many": OurJobs(url, insert=True, queue="queue://many"),
+        }
+        competitors["few"].fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
+        competitors["many"].fill(waiting)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
+        times = _rounds(bench, "SQL-JMS, growth", competitors, JOBS)
+    yield Result(
+        what=f"SQL-JMS, one insert, {waiting:,} messages waiting",
+        beside="a few thousand waiting",
+        unit="messages/s",
+        measured=1 / times.of("many"),
+        floor=1 / times.of("few"),
+        ratio=times.ratio("few", "many"),
+        budget=Budget(0.9, SPEED, at_least=True),
+    )

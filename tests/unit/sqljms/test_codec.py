@@ -1,0 +1,105 @@
+"""A message as a row: nothing is lost, whatever it holds; a row that is none is refused with a reason."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.providers.sqljms.codec import COLUMNS, SMALL, UndecodableError, decode, encode
+
+INSTANTS = st.integers(0, 2 * 10**14).map(
+    lambda ms: datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
+)
+TEXTS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+MESSAGES = st.builds(
+    Message,
+    body=st.binary() | st.text() | JSON,
+    uuid=st.none() | TEXTS,
+    message_id=st.none() | TEXTS,
+    correlation_id=st.none() | TEXTS,
+    type=st.none() | TEXTS,
+    reply_to=st.none() | TEXTS,
+    persistent=st.booleans(),
+    priority=st.integers(0, 9),
+    timestamp=INSTANTS,
+    expiration=st.none() | INSTANTS.filter(lambda instant: instant.year > 1970),
+    delivery_time=st.none() | INSTANTS,
+    group_id=st.none() | TEXTS,
+    group_sequence=st.none() | st.integers(0, 2**31),
+    properties=st.dictionaries(
+        TEXTS.filter(lambda name: not name.startswith("JMS") and name != "uuid"),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        max_size=4,
+    ),
+)
+
+
+def row_of(message: Message, **told: Any) -> Any:
+    """Return the row that a claim would return."""
+    row, properties = encode(message, 17, "orders")
+    columns: Mapping[str, Any] = dict(zip(COLUMNS, row, strict=True))
+    found = [[name, kind, value] for _, kind, name, value in properties] if properties else None
+    return SimpleNamespace(**{**columns, "properties": found, "delivery_count": 3, **told})
+
+
+@given(MESSAGES)
+def test_a_message_comes_back_as_it_was(message: Message) -> None:
+    name = message.message_id or "ID:17"
+    told = {
+        "message_id": name,
+        "uuid": message.uuid or name,
+        "destination": "orders",
+        "delivery_count": 3,
+        "redelivered": True,
+    }
+
+    assert decode(row_of(message)) == message.model_copy(update=told)
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL, SMALL + 1])
+def test_a_body_has_one_place_or_none(size: int) -> None:
+    row = row_of(Message(body=b"x" * size))
+
+    assert (row.small_body is not None) == (0 < size <= SMALL)
+    assert (row.large_body is not None) == (size > SMALL)
+
+
+def test_nothing_is_delivered_before_its_time() -> None:
+    due = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(microseconds=1)
+
+    assert row_of(Message(body="", delivery_time=due)).delivery_time % 1000 == 1
+
+
+@pytest.mark.parametrize("field", ["correlation_id", "type", "uuid", "message_id", "destination", "reply_to"])
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"], ids=["NUL", "surrogate"])
+def test_a_header_that_no_database_can_hold_is_refused(field: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=field):
+        encode(Message(body="").model_copy(update={field: text}), 1, "orders")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("msg_class", "StreamMessage", "StreamMessage"),
+        ("msg_class", "ObjectMessage", "ObjectMessage"),
+        ("priority", 12, "priority"),
+        ("timestamp", 2**62, "instant"),
+        ("properties", [["p", 5, "no number"]], "no property"),
+        ("properties", [["p", 77, "x"]], "no property"),
+    ],
+    ids=["class", "no JSON", "priority", "instant", "number", "type"],
+)
+def test_a_row_that_is_no_message_says_why(column: str, value: object, reason: str) -> None:
+    with pytest.raises(UndecodableError, match=reason):
+        decode(row_of(Message(body="{no json"), **{column: value}))

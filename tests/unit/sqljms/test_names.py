@@ -1,0 +1,59 @@
+"""What a URL says of settings, and a destination of what it is."""
+
+from datetime import timedelta
+
+import pytest
+
+from history.errors import ConfigurationError
+from triggers.providers.opening import open_provider
+from triggers.providers.sqljms.places import Destination, Kind
+from triggers.providers.sqljms.settings import SqlJmsSettings
+
+
+@pytest.mark.parametrize(
+    ("url", "lease", "rest"),
+    [
+        ("sqlite:///file.db", 30, "sqlite:///file.db"),
+        ("sqlite:///file.db?lease=5", 5, "sqlite:///file.db"),
+        ("sqlite:////tmp/file.db?lease=0.5&timeout=3", 0.5, "sqlite:////tmp/file.db?timeout=3"),
+        (
+            "postgresql://u:p@h/d?options=-csearch_path%3Ds&lease=7&poll_interval=2",
+            7,
+            "postgresql://u:p@h/d?options=-csearch_path%3Ds",
+        ),
+    ],
+    ids=["none", "lease", "two", "postgresql"],
+)
+def test_settings_are_taken_out_of_the_url(url: str, lease: float, rest: str) -> None:
+    settings, left = SqlJmsSettings.from_url(url)
+
+    assert settings.lease == timedelta(seconds=lease)
+    assert left == rest
+
+
+@pytest.mark.parametrize("value", ["", "soon", "0", "-1", "1e400"])
+def test_a_setting_that_is_no_duration_is_refused(value: str) -> None:
+    with pytest.raises(ConfigurationError, match="lease"):
+        SqlJmsSettings.from_url(f"sqlite:///file.db?lease={value}")
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("orders", Destination(Kind.TOPIC, "orders", retains=True)),
+        ("queue://orders", Destination(Kind.QUEUE, "orders")),
+        ("queue://a?b", Destination(Kind.QUEUE, "a?b")),
+        ("topic://orders", Destination(Kind.TOPIC, "orders")),
+        ("topic://orders?durable=no", Destination(Kind.TOPIC, "orders", durable=False)),
+        ("shop://orders", Destination(Kind.TOPIC, "shop://orders", retains=True)),
+    ],
+    ids=["plain", "queue", "question mark", "topic", "not durable", "other scheme"],
+)
+def test_a_destination_says_what_it_is(told: str, expected: Destination) -> None:
+    assert Destination.parse(told) == expected
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "sqlite+other:///file.db"])
+def test_another_database_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="provider"):
+        open_provider(url)

@@ -1,0 +1,232 @@
+"""A message as a row of ``dms_msg``, and back.
+
+========================  ===========================================================================
+``msg_class``             ``BytesMessage``, ``TextMessage`` (UTF-8) or ``ObjectMessage`` (JSON)
+``small_body``            a body of 1 to 250 bytes; ``large_body`` one that is longer; an empty one neither
+``message_id``            the JMSMessageID, where the sender gave one; else it is ``ID:<msg_id>``
+``uuid``                  the property of that name
+``timestamp`` and others  milliseconds since 1970; an ``expiration`` of 0 is none
+========================  ===========================================================================
+
+``JMSXGroupID`` and ``JMSXGroupSeq`` are properties, as in JMS.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from history.errors import ConfigurationError
+from history.message import HEADER_FIELDS, Message
+from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
+
+#: The longest body that is small, in bytes.
+SMALL = 250
+
+_BYTES, _TEXT, _OBJECT = "BytesMessage", "TextMessage", "ObjectMessage"
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+_EMPTY = Message(body=b"")
+
+#: What a row of dms_msg and its entry hold of a message, and the types of PostgreSQL's arrays of them.
+COLUMNS: Mapping[str, str] = {
+    "msg_id": "BIGINT",
+    "msg_class": "TEXT",
+    "has_properties": "SMALLINT",
+    "timestamp": "BIGINT",
+    "correlation_id": "TEXT",
+    "delivery_mode": "SMALLINT",
+    "type": "TEXT",
+    "expiration": "BIGINT",
+    "priority": "SMALLINT",
+    "small_body": "BYTEA",
+    "large_body": "BYTEA",
+    "uuid": "TEXT",
+    "message_id": "TEXT",
+    "destination_name": "TEXT",
+    "reply_to_name": "TEXT",
+    "delivery_time": "BIGINT",
+}
+
+#: The headers that are texts, by field of Message.
+_TEXTS = ("correlation_id", "type", "uuid", "message_id", "destination", "reply_to")
+
+
+class UndecodableError(ValueError):
+    """A row is no message; the text says why."""
+
+
+def encode(message: Message, number: int, destination: str) -> tuple[Sequence[Any], Sequence[Sequence[Any]]]:
+    """Return the values of :data:`COLUMNS`, and the rows of the message's properties.
+
+    Raises:
+        ConfigurationError: a text in a header cannot be stored.
+    """
+    kind, body = _encode_body(message.body)
+    for field in _TEXTS:
+        text = getattr(message, field)
+        if text is not None and not is_storable(text):
+            raise ConfigurationError(
+                "message", f"its {field} is no text that a database can hold", "send such a text in the body"
+            )
+    properties = _properties(message, number)
+    size = len(body)
+    row = (
+        number,
+        kind,
+        int(bool(properties)),
+        _milliseconds(message.timestamp),
+        message.correlation_id,
+        2 if message.persistent else 1,
+        message.type,
+        _milliseconds(message.expiration) or 0,
+        message.priority,
+        body if 0 < size <= SMALL else None,
+        body if size > SMALL else None,
+        message.properties.get("uuid"),
+        message.message_id,
+        message.destination or destination,
+        message.reply_to,
+        _due(message.delivery_time),
+    )
+    return row, properties
+
+
+def _properties(message: Message, number: int) -> list[Sequence[Any]]:
+    held = dict(message.properties)
+    if message.group_id is not None:
+        held["JMSXGroupID"] = message.group_id
+    if message.group_sequence is not None:
+        held["JMSXGroupSeq"] = message.group_sequence
+    rows: list[Sequence[Any]] = []
+    for name, value in held.items():
+        if name in HEADER_FIELDS and not name.startswith("JMSXGroup"):
+            continue  # of the row itself
+        if not is_storable(name):
+            raise ConfigurationError("message", f"a property cannot have the name {name!r}", "rename it")
+        stored = Stored.of(value)
+        rows.append((number, int(stored.data_type), name, stored.text))
+    return rows
+
+
+def _encode_body(body: bytes | str | JsonValue) -> tuple[str, bytes]:
+    if isinstance(body, bytes):
+        return _BYTES, body
+    if isinstance(body, str):
+        return _TEXT, body.encode("utf-8", "surrogatepass")
+    return _OBJECT, json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def decode(row: Any) -> Message:
+    """Return the message of a row that a claim returned.
+
+    Raises:
+        UndecodableError: it is none: somebody else wrote it.
+    """
+    name = row.message_id or f"ID:{row.msg_id}"
+    told: dict[str, Any] = {
+        "body": _decode_body(row),
+        "uuid": row.uuid or name,
+        "message_id": name,
+        "delivery_count": row.delivery_count,
+        "redelivered": row.delivery_count > 1,
+        "destination": row.destination_name,
+        "timestamp": _instant(row.timestamp),
+    }
+    if row.uuid:
+        told["properties"] = {"uuid": row.uuid}
+    if row.properties is not None:
+        told |= _decode_properties(row)
+    told |= _decode_headers(row)
+    # Nothing in it can be invalid, and validating it would take most of the time that a message needs.
+    return _EMPTY.model_copy(update=told)
+
+
+def _decode_headers(row: Any) -> dict[str, Any]:
+    """Return the headers of JMS that the sender sets.
+
+    Raises:
+        UndecodableError: one of them is none.
+    """
+    if not 0 <= row.priority <= 9:  # noqa: PLR2004  (of JMS)
+        raise UndecodableError(f"priority: {row.priority} is none; give 0 to 9")
+    return {
+        "correlation_id": row.correlation_id,
+        "type": row.type,
+        "reply_to": row.reply_to_name,
+        "persistent": row.delivery_mode != 1,
+        "priority": row.priority,
+        "expiration": _instant(row.expiration) if row.expiration else None,
+        "delivery_time": _instant(row.delivery_time),
+    }
+
+
+def _decode_properties(row: Any) -> dict[str, Any]:
+    rows: Any = json.loads(row.properties) if isinstance(row.properties, str) else row.properties
+    found: dict[str, Any] = {}
+    try:
+        for name, data_type, text in rows:
+            found[name] = Stored(data_type or 0, text).value
+    except PropertyFormatError as error:
+        raise UndecodableError(str(error)) from error
+    group, sequence = found.pop("JMSXGroupID", None), found.pop("JMSXGroupSeq", None)
+    if row.uuid:
+        found["uuid"] = row.uuid
+    told: dict[str, Any] = {"properties": found}
+    if group is not None:
+        told["group_id"] = str(group)
+    if isinstance(sequence, int):
+        told["group_sequence"] = sequence
+    return told
+
+
+def _decode_body(row: Any) -> bytes | str | JsonValue:
+    body: bytes = row.small_body or row.large_body or b""
+    try:
+        match row.msg_class:
+            case "BytesMessage" | None:
+                return body
+            case "TextMessage":
+                return body.decode("utf-8", "surrogatepass")
+            case "ObjectMessage":
+                return cast("JsonValue", json.loads(body))
+            case other:
+                raise UndecodableError(f"msg_class: {other!r} is unknown")
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError(f"{row.msg_class}: the body is none ({type(error).__name__})") from error
+
+
+def raw_fields(row: Any) -> dict[bytes, bytes]:
+    """Return what there is of a row that is no message."""
+    shown = {name: getattr(row, name) for name in COLUMNS}
+    return {
+        name.encode(): value if isinstance(value, bytes) else str(value).encode("utf-8", "backslashreplace")
+        for name, value in shown.items()
+        if value is not None
+    }
+
+
+def _milliseconds(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - _EPOCH) // _MILLISECOND
+
+
+def _due(instant: datetime | None) -> int | None:
+    """Return an instant, rounded up: nothing is delivered before it."""
+    return None if instant is None else -((_EPOCH - instant) // _MILLISECOND)
+
+
+# What arrives together was mostly sent together.
+@lru_cache(maxsize=256)
+def _instant(milliseconds: int | None) -> datetime | None:
+    if milliseconds is None:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise UndecodableError(f"{milliseconds} ms since 1970 is no instant") from None

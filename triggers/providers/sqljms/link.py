@@ -1,0 +1,183 @@
+"""The way of SQL-JMS to its database: the history's line, with the tables and the errors of a provider."""
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from history.bridge import settled
+from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
+from history.sql_dialects import Dialect, statement
+from history.sql_engine import AnyConnection, AnyEngine, OwnLine, Work, fetch
+from history.sql_errors import translated
+from history.tables import PreparedLine
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqljms.tables import create, identity_of
+
+T = TypeVar("T")
+
+#: How many ids of messages are reserved at once.
+BLOCK = 1000
+
+#: The id spaces: of messages, and of everything else.
+MESSAGES, OTHERS = "dms_msg", "dms"
+
+# Reserve so many ids, and return the last of them.
+RESERVE = statement(
+    "UPDATE dms_id_generator SET seed = seed + CAST(:count AS BIGINT)"
+    " WHERE id_space_name = :space RETURNING seed"
+)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Ids that were reserved and not handed out yet; a forked child must not hand them out again."""
+
+    next: int = 0
+    end: int = 0
+    process: int = field(default_factory=os.getpid)
+
+    def take(self, count: int) -> int | None:
+        if self.process != os.getpid() or self.end - self.next < count:
+            return None
+        first, self.next = self.next, self.next + count
+        return first
+
+
+class SqlLink:
+    """Steps on a database, each on a connection of its pool; safe between threads."""
+
+    def __init__(self, engine: AnyEngine, *, owned: bool) -> None:
+        self.engine = engine
+        own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._own = OwnLine(own, owned)
+        self._line = PreparedLine(self._own, look=self._look, make=create)
+        self._identity: int | None = None
+        self._block = _Block()
+        self._lock = threading.Lock()
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        return self._line.dialect
+
+    @property
+    def is_asyncio(self) -> bool:
+        """Whether the driver is asyncio's."""
+        return isinstance(self.engine, AsyncEngine)
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step, and once more where it met a connection that had died in the pool.
+
+        Raises:
+            ProviderUnavailableError: the server did not answer, or cannot do it at present.
+            ConfigurationError: it never will, as it is set.
+        """
+        try:
+            return await self._line.run(doing, work, atomic=atomic)
+        except DoubtlessError as error:
+            raise as_providers(error) from (error.__cause__ or error)
+
+    async def connect(self, doing: str) -> AnyConnection:
+        """Return a connection that the pool gives away for good; to be closed.
+
+        Raises as :meth:`run`.
+        """
+        try:
+            await self._line.prepare()
+            connection = await self._own.connect(doing)
+        except DoubtlessError as error:
+            raise as_providers(error) from (error.__cause__ or error)
+        if isinstance(connection, AsyncConnection):
+            await connection.run_sync(lambda sync: sync.detach())
+        else:
+            connection.detach()
+        return connection
+
+    async def identity(self) -> int:
+        """Return the number of this database; the tables are made if need be."""
+        if self._identity is None:
+            self._identity = await self.run("looking for its tables", identity_of)
+        return self._identity or 0
+
+    async def channel(self) -> str | None:
+        """Return how the names of PostgreSQL's channels begin; a queue's or subscription's id follows."""
+        return f"dms_{await self.identity()}_" if self.dialect is Dialect.POSTGRESQL else None
+
+    async def _look(self, connection: AnyConnection) -> bool:
+        return await identity_of(connection) is not None
+
+    async def prepared(self, connection: AnyConnection) -> None:
+        """See to the tables before something is sent on somebody's connection.
+
+        SQLite lets nobody else write meanwhile, so they are made in that transaction.
+        """
+        if self.dialect is Dialect.POSTGRESQL:
+            await self.identity()
+        elif not self._line.ready:
+            await self._line.joined(connection).prepare()
+
+    @property
+    def known_identity(self) -> int | None:
+        """The number of this database, if anybody has asked for it."""
+        return self._identity
+
+    async def message_ids(self, connection: AnyConnection, count: int) -> int:
+        """Reserve ids for messages that are sent on a connection; return the first.
+
+        SQLite has one writer: there they are the transaction's own, and taken back with it.
+        """
+        if self.dialect is Dialect.SQLITE:
+            return await reserve(connection, MESSAGES, count)
+        return await self.block_ids(count)
+
+    async def block_ids(self, count: int) -> int:
+        """Reserve ids in blocks, beside all other transactions: so senders do not wait for each other."""
+        with self._lock:
+            first = self._block.take(count)
+        if first is not None:
+            return first
+        size = max(BLOCK, count)
+        start = await self.run("reserving ids", lambda own: reserve(own, MESSAGES, size))
+        with self._lock:
+            self._block = _Block(start + count, start + size)
+        return start
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._line.close()
+
+
+async def reserve(connection: AnyConnection, space: str, count: int = 1) -> int:
+    """Reserve so many ids; return the first."""
+    ((last,),) = await fetch(connection, RESERVE, space=space, count=count)
+    return int(last) - count + 1
+
+
+def as_providers(error: DoubtlessError) -> DoubtlessError:
+    """Return an error of the history's line in the words of a provider."""
+    if isinstance(error, HistoryUnavailableError):
+        return ProviderUnavailableError("the SQL-JMS database", error.doing)
+    if isinstance(error, ConfigurationError) and error.setting == "history":
+        return ConfigurationError("provider", error.problem, error.remedy)
+    return error
+
+
+def translated_for_provider(error: DBAPIError, doing: str) -> DoubtlessError:
+    """Return what to raise for an error of the driver."""
+    return as_providers(translated(error, doing))
+
+
+async def hang_up(connection: AnyConnection) -> None:
+    """Close a connection that was taken from the pool for good, and that may be broken."""
+    with suppress(DBAPIError, OSError):
+        if isinstance(connection, AsyncConnection):
+            # The pool leaves a detached connection of asyncio open.
+            adapted: Any = (await connection.get_raw_connection()).dbapi_connection
+            await adapted.driver_connection.close()
+    with suppress(DBAPIError, OSError):
+        await settled(connection.close())

@@ -1,0 +1,180 @@
+"""Where messages wait: queues, topics and their subscriptions, and how a destination names them.
+
+=====================  ==============================================================================
+``queue://orders``     the queue ``orders``: its consumers share the messages, whatever their trigger
+``topic://orders``     the topic ``orders``: each subscription gets every message. What is sent while
+                       there is no subscription is for nobody, as in JMS
+``orders``             the same topic, but what is sent before its first subscription waits for it
+=====================  ==============================================================================
+
+A subscription is durable unless the destination ends with ``?durable=no``: then it is there while one of its
+consumers is. To keep what nobody has subscribed to yet, a topic has a durable subscription without a name,
+which becomes that of whoever subscribes first.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from history.errors import ConfigurationError
+from history.sql_dialects import statement
+from history.sql_engine import AnyConnection, execute, fetch
+from triggers.providers.sqljms.link import OTHERS, reserve
+
+#: How the names of temporary destinations begin; what is sent there does not make them again.
+TEMPORARY = "temporary:"
+
+#: The subscription that keeps what nobody has subscribed to yet.
+NOBODY = ""
+
+
+class Kind(StrEnum):
+    """What a destination is."""
+
+    QUEUE = "queue"
+    TOPIC = "topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A destination, by name."""
+
+    kind: Kind
+    name: str
+    retains: bool = False
+    durable: bool = True
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it ends with its one consumer."""
+        return self.name.startswith(TEMPORARY)
+
+    @classmethod
+    def parse(cls, text: str) -> "Destination":
+        """Read what a trigger or a sender calls a destination.
+
+        Raises:
+            ConfigurationError: it has no name, or an option that there is not.
+        """
+        scheme, found, rest = text.partition("://")
+        if not found or scheme not in {Kind.QUEUE, Kind.TOPIC}:
+            scheme, rest = "", text
+        name, _, option = rest.partition("?durable=") if scheme == Kind.TOPIC else (rest, "", "")
+        if not name or option not in {"", "yes", "no"}:
+            raise ConfigurationError(
+                "destination",
+                f"{text!r} names none",
+                "use orders, queue://orders, topic://orders or topic://orders?durable=no",
+            )
+        kind = Kind.QUEUE if scheme == Kind.QUEUE else Kind.TOPIC
+        return cls(kind, name, retains=not scheme, durable=option != "no")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The names of one kind's tables and columns, to be put into a statement."""
+
+    entry: str
+    place: str
+    parent: str
+
+
+#: Where entries of each kind are, and what they belong to.
+WORDS = {
+    Kind.QUEUE: Words("dms_queue_entry", "queue_id", "dms_queue"),
+    Kind.TOPIC: Words("dms_topic_entry", "subscriber_id", "dms_topic_sub"),
+}
+
+# The id of a queue or topic.
+FIND = {
+    Kind.QUEUE: statement("SELECT queue_id FROM dms_queue WHERE queue_name = :name"),
+    Kind.TOPIC: statement("SELECT topic_id FROM dms_topic WHERE topic_name = :name"),
+}
+
+# Make a queue or topic, unless somebody else has just done so.
+MAKE = {
+    Kind.QUEUE: statement(
+        "INSERT INTO dms_queue (queue_name, queue_id, temp_id) VALUES (:name, :id, :owner)"
+        " ON CONFLICT DO NOTHING"
+    ),
+    Kind.TOPIC: statement(
+        "INSERT INTO dms_topic (topic_name, topic_id, temp_id) VALUES (:name, :id, :owner)"
+        " ON CONFLICT DO NOTHING"
+    ),
+}
+
+# One at a time looks at a topic's subscriptions and makes one. SQLite has one writer.
+LOCK_TOPIC = statement(
+    sqlite="SELECT topic_id FROM dms_topic WHERE topic_id = :topic",
+    postgresql="SELECT topic_id FROM dms_topic WHERE topic_id = :topic FOR UPDATE",
+)
+
+# The subscriptions that get what is sent now.
+ELIGIBLE = statement(
+    "SELECT subscriber_id FROM dms_topic_sub WHERE topic_id = :topic AND (durable = 1 OR active = 1)"
+)
+
+# A subscription by its name; that of nobody comes last.
+FIND_SUBSCRIPTION = statement(
+    "SELECT subscriber_id, subscriber_name, durable FROM dms_topic_sub"
+    " WHERE topic_id = :topic AND subscriber_name IN (:name, '') ORDER BY subscriber_name DESC"
+)
+
+# Become the one for whom the messages wait that nobody had subscribed to; or come back.
+ATTACH = statement(
+    "UPDATE dms_topic_sub SET subscriber_name = :name, client_id = :client, durable = :durable, active = 1"
+    " WHERE subscriber_id = :subscriber"
+)
+
+# Subscribe.
+SUBSCRIBE = statement(
+    "INSERT INTO dms_topic_sub (client_id, subscriber_name, subscriber_id, topic_id, durable, active)"
+    " VALUES (:client, :name, :subscriber, :topic, :durable, :active)"
+)
+
+
+async def find_or_make(connection: AnyConnection, destination: Destination, owner: int = 0) -> int:
+    """Return the id of a queue or topic, which is made if need be; in a transaction."""
+    named = {"name": destination.name}
+    for _ in range(2):
+        for (found,) in await fetch(connection, FIND[destination.kind], **named):
+            return int(found)
+        number = await reserve(connection, OTHERS)
+        await execute(connection, MAKE[destination.kind], **named, id=number, owner=owner)
+    ((found,),) = await fetch(connection, FIND[destination.kind], **named)
+    return int(found)
+
+
+async def keep_for_nobody(connection: AnyConnection, topic: int) -> None:
+    """See to it that what is sent to a topic waits for somebody; in a transaction."""
+    await fetch(connection, LOCK_TOPIC, topic=topic)
+    if not await fetch(connection, ELIGIBLE, topic=topic):
+        number = await reserve(connection, OTHERS)
+        told = {"client": 0, "name": NOBODY, "durable": 1, "active": 0}
+        await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, **told)
+
+
+async def subscribe(
+    connection: AnyConnection, topic: int, name: str, *, client: int, durable: bool, retains: bool
+) -> int:
+    """Attach to a subscription, which is made if need be, and return its id; in a transaction.
+
+    Raises:
+        ConfigurationError: there is one of this name, and it is durable where this is not, or not.
+    """
+    await fetch(connection, LOCK_TOPIC, topic=topic)
+    told = {"client": client, "name": name, "durable": int(durable)}
+    for found in await fetch(connection, FIND_SUBSCRIPTION, topic=topic, name=name):
+        own = found.subscriber_name == name
+        if own and found.durable != int(durable):
+            raise ConfigurationError(
+                "destination", f"the subscription {name!r} is {_DURABLE[found.durable]}", "unsubscribe first"
+            )
+        if own or (retains and durable):
+            await execute(connection, ATTACH, subscriber=found.subscriber_id, **told)
+            return int(found.subscriber_id)
+    number = await reserve(connection, OTHERS)
+    await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, active=1, **told)
+    return number
+
+
+_DURABLE = {0: "not durable", 1: "durable"}

@@ -1,0 +1,139 @@
+"""Properties of messages as text and a number for their type; reading one as another type, as JMS allows.
+
+The numbers of ``dms_msg_properties.data_type`` are 1 to 8, in the order in which JMS names the types. Ours is
+9: a string that a database cannot hold as it is (with a NUL, or no Unicode), as JSON.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+
+from history.message import PropertyValue
+
+
+class PropertyType(IntEnum):
+    """What ``data_type`` says of a property."""
+
+    BOOLEAN = 1
+    BYTE = 2
+    SHORT = 3
+    INT = 4
+    LONG = 5
+    FLOAT = 6
+    DOUBLE = 7
+    STRING = 8
+    ESCAPED = 9
+
+
+class PropertyFormatError(ValueError):
+    """A property cannot be read as the type that was asked for."""
+
+
+#: How many bits the whole numbers have.
+_BITS = {PropertyType.BYTE: 8, PropertyType.SHORT: 16, PropertyType.INT: 32, PropertyType.LONG: 64}
+
+_FRACTIONS = (PropertyType.FLOAT, PropertyType.DOUBLE)
+
+#: What else a property may be read as; a string may be read as anything that its text is.
+_WIDER: dict[PropertyType, tuple[PropertyType, ...]] = {
+    PropertyType.BOOLEAN: (PropertyType.BOOLEAN,),
+    PropertyType.BYTE: (PropertyType.BYTE, PropertyType.SHORT, PropertyType.INT, PropertyType.LONG),
+    PropertyType.SHORT: (PropertyType.SHORT, PropertyType.INT, PropertyType.LONG),
+    PropertyType.INT: (PropertyType.INT, PropertyType.LONG),
+    PropertyType.LONG: (PropertyType.LONG,),
+    PropertyType.FLOAT: _FRACTIONS,
+    PropertyType.DOUBLE: (PropertyType.DOUBLE,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A property as its row has it."""
+
+    data_type: int
+    text: str | None
+
+    @classmethod
+    def of(cls, value: PropertyValue) -> "Stored":
+        """Return how a value is stored: a whole number is a long, another number a double."""
+        match value:
+            case None:
+                return cls(PropertyType.STRING, None)
+            case bool():
+                return cls(PropertyType.BOOLEAN, "true" if value else "false")
+            case int():
+                return cls(PropertyType.LONG, str(value))
+            case float():
+                return cls(PropertyType.DOUBLE, repr(value))
+            case _ if is_storable(value):
+                return cls(PropertyType.STRING, value)
+            case _:
+                return cls(PropertyType.ESCAPED, json.dumps(value))
+
+    @property
+    def value(self) -> PropertyValue:
+        """Return the value.
+
+        Raises:
+            PropertyFormatError: the text is none of its type, or the type is unknown.
+        """
+        if self.text is None:
+            return None
+        try:
+            return _parsed(PropertyType(self.data_type), self.text)
+        except ValueError as error:
+            raise PropertyFormatError(f"{self.text!r} is no property of type {self.data_type}") from error
+
+    def read_as(self, wanted: PropertyType) -> PropertyValue:
+        """Return the value as JMS converts it: to a wider number, to text, or from text.
+
+        Raises:
+            PropertyFormatError: it cannot be converted.
+        """
+        own = PropertyType(self.data_type)
+        text = self.value if own is PropertyType.ESCAPED else self.text
+        if wanted is PropertyType.STRING:
+            return text
+        if own in (PropertyType.STRING, PropertyType.ESCAPED):
+            return Stored(wanted, None if text is None else str(text)).value
+        if wanted in _WIDER[own]:
+            return self.value
+        raise PropertyFormatError(f"a {own.name.lower()} property cannot be read as {wanted.name.lower()}")
+
+
+def _parsed(kind: PropertyType, text: str) -> PropertyValue:
+    match kind:
+        case PropertyType.BOOLEAN:
+            # JMS reads every other text as false; only of what was stored as a boolean is that an error.
+            return (
+                {"true": True, "false": False}[text.lower()] if text.lower() in _BOOLEANS else _refuse(text)
+            )
+        case PropertyType.STRING:
+            return text
+        case PropertyType.ESCAPED:
+            return str(json.loads(text))
+        case PropertyType.FLOAT | PropertyType.DOUBLE:
+            return float(text)
+        case _:
+            number = int(text)
+            # Python's numbers have no limit, and a long of ours may be longer than one of Java.
+            if kind is not PropertyType.LONG and not -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1:
+                _refuse(text)
+            return number
+
+
+_BOOLEANS = ("true", "false")
+
+
+def _refuse(text: str) -> bool:
+    raise ValueError(text)
+
+
+def is_storable(text: str) -> bool:
+    """Whether both databases can hold a text as it is: no NUL, and nothing but Unicode."""
+    if text.isascii():
+        return "\0" not in text
+    try:
+        return b"\0" not in text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False

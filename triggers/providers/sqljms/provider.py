@@ -1,0 +1,206 @@
+"""SQL-JMS: queues and topics in a SQL database, such as the service's own."""
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session
+
+from history.errors import ConfigurationError, DoubtlessError
+from history.message import Message
+from history.sql_dialects import Dialect, statement
+from history.sql_engine import (
+    AnyConnection,
+    AnyEngine,
+    execute,
+    in_memory,
+    open_engine,
+    refuse_other_drivers,
+)
+from triggers.providers.sqljms import clients
+from triggers.providers.sqljms.consumer_line import ConsumerLine
+from triggers.providers.sqljms.letters import Letters, Outbox
+from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.places import TEMPORARY, Destination
+from triggers.providers.sqljms.receiver import Name, SqlReceiver
+from triggers.providers.sqljms.settings import SqlJmsSettings
+
+DEFAULTS = SqlJmsSettings()
+
+# Whether the server is there.
+PING = statement("SELECT 1")
+
+
+class SqlJms:
+    """Queues and topics in SQLite or PostgreSQL; safe between threads, tables are created at first use.
+
+    ``queue://orders`` is a queue: its consumers share its messages. ``orders`` is a topic: each subscription
+    (a trigger, by its name) gets every message, each of its consumers a share, and what is sent before there
+    is a subscription waits for the first. ``topic://orders`` is the same topic as JMS has it: what is sent
+    while there is no subscription is for nobody; with ``?durable=no`` a subscription ends with its last
+    consumer. Messages come by priority and then by delivery date. Dead letters of ``orders`` go to
+    ``DLQ.orders``, with the reason in the property ``dead-letter-reason``.
+
+    The delivery count is exact: how many times the message was handed to a consumer of the subscription,
+    counted before it is handed over. What a consumer held that is silent for longer than its ``lease`` is
+    given to others, and the count is one greater. A claim is fenced by client and token: who was presumed
+    dead can no longer take out what it held.
+
+    Where the document history of an atomic trigger is in the same database, the removal of a message is part
+    of the transaction with its effects and its entry; messages that the service sends by :meth:`sending` are,
+    too.
+
+    Args:
+        engine: a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg.
+        settings: see :class:`~triggers.providers.sqljms.settings.SqlJmsSettings`.
+        owned: whether :meth:`close` disposes of the engine.
+
+    Raises:
+        ConfigurationError: the engine is for another database or another driver.
+
+    Guarantee: atomic, where history and effects share this database: the message's removal, its history
+    entry, the effects and the messages sent are one SQL transaction; else in doubt, or what the trigger's
+    effects add to it (fenced).
+    """
+
+    def __init__(
+        self, engine: AnyEngine, settings: SqlJmsSettings = DEFAULTS, *, owned: bool = False
+    ) -> None:
+        try:
+            refuse_other_drivers(engine)
+        except ConfigurationError as error:
+            raise as_providers(error) from None
+        self._engine = engine
+        self._settings = settings
+        self._link = SqlLink(engine, owned=owned)
+        self._letters = Letters(self._link)
+        # One for all consumers: opening again after a lost reply must not meet one's own name as another's.
+        self._token = uuid4().hex
+        self._open: set[Name] = set()
+        self._opening = threading.Lock()
+
+    @classmethod
+    def from_url(cls, url: str, *, asyncio: bool = False) -> Self:
+        """Open ``sqlite:///file.db?lease=10`` or ``postgresql://user@host/database``; settings in seconds.
+
+        Raises:
+            ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+        """
+        settings, rest = SqlJmsSettings.from_url(url)
+        try:
+            return cls(open_engine(rest, asyncio=asyncio), settings, owned=True)
+        except DoubtlessError as error:
+            raise as_providers(error) from error.__cause__
+
+    def for_asyncio(self) -> "SqlJms":
+        """Return the same database through an asyncio engine of its own; itself, if it has one.
+
+        Raises:
+            ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
+        """
+        if isinstance(self._engine, AsyncEngine):
+            return self
+        if self._link.dialect is Dialect.SQLITE and in_memory(self._engine.url):
+            raise ConfigurationError("provider", "SQLite in memory has one client", "use memory:// or a file")
+        return SqlJms(open_engine(self._engine.url, asyncio=True), self._settings, owned=True)
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages in one transaction, and return their JMSMessageIDs."""
+        return await self._letters.send(destination, messages)
+
+    def sending(self, connection: AnyConnection | Session | AsyncSession) -> Outbox:
+        """Return what sends in the transaction that a connection, or a session, has open.
+
+        In an atomic service, that of its ``Connection`` or ``Session`` parameter.
+
+        Raises:
+            ConfigurationError: the connection is to another kind of database.
+        """
+        if isinstance(connection, Session):
+            connection = connection.connection()
+        if isinstance(connection, AsyncSession):
+            raise ConfigurationError(
+                "connection", "an AsyncSession has no connection yet", "give it await session.connection()"
+            )
+        if connection.dialect.name != self._link.dialect:
+            raise ConfigurationError(
+                "connection", f"is to {connection.dialect.name}", "give one to the provider's own database"
+            )
+        return Outbox(self._letters, connection)
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqlReceiver:
+        """Open a consumer; the queue, or topic and subscription, are created where they are missing."""
+        place = Destination.parse(destination)
+        if place.is_temporary:
+            raise ConfigurationError(
+                "destination", f"{destination!r} is temporary and has its consumer", "use another one"
+            )
+        return await self._open_as(Name(place, subscription, name, destination))
+
+    async def open_temporary(self, purpose: str) -> tuple[str, SqlReceiver]:
+        """Open the one consumer of a new queue, which ends with it, or when its lease is over."""
+        destination = f"queue://{TEMPORARY}{purpose}:{uuid4().hex}"
+        name = Name(Destination.parse(destination), "temporary", "owner", destination)
+        return destination, await self._open_as(name)
+
+    async def _open_as(self, name: Name) -> SqlReceiver:
+        with self._opening:
+            if name in self._open:
+                raise ConfigurationError(
+                    "name",
+                    f"{name.client_name!r} is the name of another consumer that is alive",
+                    "give each consumer a name of its own",
+                )
+            self._open.add(name)
+        line = ConsumerLine(self._link)
+        receiver = SqlReceiver(
+            line,
+            self._letters,
+            self._settings,
+            name=name,
+            # A forked child has the parent's token, but is another consumer.
+            incarnation=f"{self._token}:{os.getpid()}",
+            left=partial(self._open.discard, name),
+        )
+        try:
+            await receiver.open()
+        except BaseException:
+            self._open.discard(name)
+            await line.close()
+            raise
+        return receiver
+
+    async def unsubscribe(self, destination: str, subscription: str) -> bool:
+        """End a subscription of a topic, with all that it has not read; False where there is none.
+
+        Raises:
+            ConfigurationError: it has a living consumer.
+            ProviderUnavailableError: the server did not answer.
+        """
+        place = Destination.parse(destination)
+        end = partial(clients.end_subscription, topic=place.name, name=subscription)
+        return await self._link.run("unsubscribing", end, atomic=True)
+
+    async def ping(self) -> None:
+        """Return when the server answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        await self._link.run("looking whether it is there", partial(execute, statement=PING))
+
+    async def identity(self) -> int:
+        """Return the number of this database, by which two links to one are known as such.
+
+        Raises:
+            ProviderUnavailableError: the server did not answer.
+        """
+        return await self._link.identity()
+
+    async def close(self) -> None:
+        """Give the connections back. Receivers are to be closed before."""
+        await self._link.close()

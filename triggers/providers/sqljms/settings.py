@@ -1,0 +1,58 @@
+"""What can be set on SQL-JMS, in its constructor or in its URL."""
+
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Self
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from history.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlJmsSettings:
+    """The settings of the consumers of one database, who should agree on them.
+
+    - ``lease`` is how long a consumer may be silent before what it holds is given to others.
+    - ``poll_interval`` is how often a consumer that nobody wakes looks for messages.
+
+    Raises:
+        ConfigurationError: a duration is not positive.
+    """
+
+    lease: timedelta = timedelta(seconds=30)
+    poll_interval: timedelta = timedelta(seconds=1)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < timedelta(milliseconds=1):
+                raise ConfigurationError(
+                    field.name, "is shorter than a millisecond", "give a positive duration"
+                )
+
+    @classmethod
+    def from_url(cls, url: str) -> tuple[Self, str]:
+        """Read ``?lease=10&poll_interval=0.5``, in seconds; return the settings and the URL without them.
+
+        Raises:
+            ConfigurationError: a value is no number of seconds.
+        """
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        names = {field.name for field in fields(cls)}
+        told = {name: _seconds(name, value) for name, value in query if name in names}
+        if not told:
+            return cls(), url
+        rest = urlencode([(name, value) for name, value in query if name not in names])
+        # Not urlunsplit's own: it drops the empty host of sqlite:///file.db.
+        bare = urlunsplit(parts._replace(query=""))
+        bare = url.partition("?")[0] if "?" in url else bare
+        return cls(**told), f"{bare}?{rest}" if rest else bare
+
+
+def _seconds(name: str, value: str) -> timedelta:
+    try:
+        return timedelta(seconds=float(value))
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            name, f"{value!r} in the URL cannot be used", "give seconds, such as 10 or 0.5"
+        ) from error

@@ -1,0 +1,268 @@
+"""The statements on entries and messages, for each kind of destination and each database.
+
+``{entry}`` is the table of entries, ``{place}`` its column for the queue or the subscription, ``{parent}``
+the table of these. Ids come as an array to PostgreSQL and as a JSON array to SQLite. PostgreSQL does each
+step in one statement and one round trip; SQLite in several, in a transaction.
+
+PostgreSQL compares ids with ``= ANY (ARRAY(...))`` and never joins: so each row is looked up in an index,
+whatever the planner believes about a table that grows from nothing to a million rows within a minute.
+"""
+
+from collections.abc import Mapping
+
+from history.sql_dialects import Dialect, Statement, statement
+from triggers.providers.sqljms.codec import COLUMNS
+from triggers.providers.sqljms.places import WORDS, Kind
+
+#: A statement for each kind of destination.
+ByKind = Mapping[Kind, Statement]
+
+#: The columns of a message that a claim returns.
+_MESSAGE = ", ".join(f"m.{name}" for name in COLUMNS)
+
+#: A message's properties as a JSON array of name, type and text; NULL where there are none.
+_PROPERTIES = {
+    Dialect.SQLITE: """CASE WHEN m.has_properties = 1 THEN (
+        SELECT json_group_array(json_array(p.name, p.data_type, p.value))
+        FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
+    Dialect.POSTGRESQL: """CASE WHEN m.has_properties = 1 THEN (
+        SELECT json_agg(json_build_array(p.name, p.data_type, p.value))
+        FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
+}
+
+
+def filled(template: str, **words: str) -> str:
+    """Return a template with its words, such as ``{entry}``, replaced; other braces are left for others."""
+    for word, meaning in words.items():
+        template = template.replace(f"{{{word}}}", meaning)
+    return template
+
+
+def for_each_kind(sqlite: str, postgresql: str | None = None, **words: str) -> ByKind:
+    """Prepare a statement on entries for queues and for topics; one text may serve both databases."""
+    texts = {Dialect.SQLITE: sqlite, Dialect.POSTGRESQL: sqlite if postgresql is None else postgresql}
+    prepared: dict[Kind, Statement] = {}
+    for kind, of_kind in WORDS.items():
+        told = {
+            dialect: filled(
+                template,
+                **words,
+                message=_MESSAGE,
+                properties=_PROPERTIES[dialect],
+                entry=of_kind.entry,
+                place=of_kind.place,
+                parent=of_kind.parent,
+            )
+            for dialect, template in texts.items()
+        }
+        prepared[kind] = statement(**told)
+    return prepared
+
+
+# Hand out what is due, the most urgent and then the oldest first, to one client under one token. The lock on
+# the place keeps those out who take everything over, until this is committed: they must see what is held.
+CLAIM_POSTGRESQL = """
+    WITH clock AS MATERIALIZED (SELECT {now} AS now),
+    place AS MATERIALIZED (
+        SELECT s.{place} AS id FROM {parent} AS s
+        WHERE s.{place} = :place AND COALESCE(s.exclusive_client_id, :client) = :client
+            AND EXISTS (SELECT 1 FROM {entry} AS e WHERE e.{place} = :place AND e.read_state = 0)
+        FOR SHARE OF s
+    ),
+    picked AS MATERIALIZED (
+        SELECT e.msg_id FROM place CROSS JOIN clock
+        CROSS JOIN (VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (priority)
+        CROSS JOIN LATERAL (
+            SELECT n.msg_id FROM {entry} AS n
+            WHERE n.{place} = place.id AND n.priority = p.priority AND n.read_state = 0
+                AND n.delivery_date <= clock.now
+            ORDER BY n.delivery_date, n.msg_id LIMIT :limit FOR UPDATE SKIP LOCKED
+        ) AS e
+        LIMIT :limit
+    ),
+    claimed AS (
+        UPDATE {entry} AS e
+        SET handling_client_id = :client, read_state = :token, delivery_count = e.delivery_count + 1
+        WHERE e.{place} = :place AND e.msg_id = ANY (ARRAY(SELECT msg_id FROM picked))
+        RETURNING e.msg_id, e.delivery_count, e.delivery_date, e.priority AS urgency
+    )
+    SELECT {message}, {properties}, c.delivery_count, clock.now
+    FROM claimed AS c CROSS JOIN clock JOIN dms_msg AS m ON m.msg_id = c.msg_id
+    WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM picked))
+    ORDER BY c.urgency DESC, c.delivery_date, c.msg_id"""
+
+# SQLite, first: whether there is anything, without a lock on the file.
+LOOK = for_each_kind(
+    """SELECT 1 FROM {parent} AS s CROSS JOIN (SELECT {now} AS now) AS clock
+    WHERE s.{place} = :place AND COALESCE(s.exclusive_client_id, :client) = :client AND EXISTS (
+        SELECT 1 FROM json_each('[9,8,7,6,5,4,3,2,1,0]') AS p CROSS JOIN {entry} AS e
+            INDEXED BY {entry}_free
+        WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0
+            AND e.delivery_date <= clock.now)""",
+    "SELECT 1",
+)
+
+# SQLite, second: claim.
+CLAIM = for_each_kind(
+    """UPDATE {entry} SET handling_client_id = :client, read_state = :token,
+        delivery_count = delivery_count + 1
+    WHERE {place} = :place AND msg_id IN (
+        SELECT e.msg_id FROM (SELECT {now} AS now) AS clock
+        CROSS JOIN json_each('[9,8,7,6,5,4,3,2,1,0]') AS p
+        CROSS JOIN {entry} AS e INDEXED BY {entry}_free
+        WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0
+            AND e.delivery_date <= clock.now
+        LIMIT :limit)""",
+    CLAIM_POSTGRESQL,
+)
+
+# SQLite, third: read what was claimed.
+READ = for_each_kind(
+    """SELECT {message}, {properties}, e.delivery_count, {now} AS now
+    FROM {entry} AS e JOIN dms_msg AS m ON m.msg_id = e.msg_id
+    WHERE e.{place} = :place AND e.handling_client_id = :client AND e.read_state = :token
+    ORDER BY e.priority DESC, e.delivery_date, e.msg_id""",
+    "SELECT 1",
+)
+
+# How long until something is due that is not yet, in milliseconds; NULL where nothing will be.
+NEXT_DUE = for_each_kind(
+    """SELECT MIN(e.delivery_date) - {now}
+    FROM json_each('[9,8,7,6,5,4,3,2,1,0]') AS p CROSS JOIN {entry} AS e INDEXED BY {entry}_free
+    WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0 AND e.delivery_date = (
+        SELECT MIN(n.delivery_date) FROM {entry} AS n
+        WHERE n.{place} = :place AND n.priority = p.value AND n.read_state = 0)""",
+    """SELECT MIN(e.delivery_date) - {now}
+    FROM (VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (priority)
+    CROSS JOIN LATERAL (
+        SELECT n.delivery_date FROM {entry} AS n
+        WHERE n.{place} = :place AND n.priority = p.priority AND n.read_state = 0
+        ORDER BY n.delivery_date LIMIT 1
+    ) AS e""",
+)
+
+# The removal of entries whose claim still stands.
+_GONE = """DELETE FROM {entry} AS e
+    WHERE e.{place} = :place AND e.msg_id = ANY (CAST(:ids AS BIGINT[]))
+        AND e.handling_client_id = :client AND e.read_state = ANY (CAST(:tokens AS BIGINT[]))
+    RETURNING e.msg_id"""
+
+# Of topics the last reader deletes the message. Its row is locked before it is looked at, else two last but
+# one would both leave it to the other.
+_UNREFERENCED = """locked AS MATERIALIZED (
+        SELECT m.msg_id, m.reference_count FROM dms_msg AS m
+        WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM gone)) ORDER BY m.msg_id FOR UPDATE
+    ),
+    read AS (
+        UPDATE dms_msg AS m SET reference_count = m.reference_count - 1
+        WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM locked WHERE reference_count > 1))
+    ),
+    dead AS (
+        DELETE FROM dms_msg AS m
+        WHERE m.msg_id = ANY (ARRAY(SELECT msg_id FROM locked WHERE reference_count <= 1))
+    )"""
+
+# Take out what is done; return the ids of what was still ours.
+REMOVE = for_each_kind(
+    """DELETE FROM {entry} WHERE {place} = :place AND msg_id IN (SELECT value FROM json_each(:ids))
+        AND handling_client_id = :client AND read_state IN (SELECT value FROM json_each(:tokens))
+    RETURNING msg_id""",
+    "WITH gone AS ({gone}), {unreferenced} SELECT msg_id FROM gone",
+    gone=_GONE,
+    unreferenced=_UNREFERENCED,
+)
+
+# PostgreSQL, of entries that are gone: the same by itself.
+READ_NO_MORE = statement(
+    sqlite="SELECT 1",
+    postgresql=filled(
+        "WITH gone AS (SELECT unnest(CAST(:ids AS BIGINT[])) AS msg_id), {unreferenced} SELECT 1",
+        unreferenced=_UNREFERENCED,
+    ),
+)
+
+# SQLite, after the entries: count the readers down, delete what nobody is left to read.
+COUNT_DOWN = statement(
+    sqlite="""UPDATE dms_msg SET reference_count = reference_count - 1
+    WHERE msg_id IN (SELECT value FROM json_each(:ids))""",
+    postgresql="SELECT 1",
+)
+DELETE_PROPERTIES = statement(
+    sqlite="""DELETE FROM dms_msg_properties WHERE msg_id IN (
+        SELECT msg_id FROM dms_msg WHERE msg_id IN (SELECT value FROM json_each(:ids))
+            AND reference_count <= 0 AND has_properties = 1)""",
+    postgresql="SELECT 1",
+)
+DELETE_MESSAGES = statement(
+    sqlite="""DELETE FROM dms_msg
+    WHERE msg_id IN (SELECT value FROM json_each(:ids)) AND reference_count <= 0""",
+    postgresql="SELECT 1",
+)
+
+_BACK = """SET handling_client_id = -1, read_state = 0,
+        delivery_date = CASE WHEN :delay > 0 THEN {now} + :delay ELSE delivery_date END"""
+
+# Give back what is still ours, not to be delivered before the delay is over; return its ids.
+RELEASE = for_each_kind(
+    """UPDATE {entry} {back}
+    WHERE {place} = :place AND msg_id IN (SELECT value FROM json_each(:ids))
+        AND handling_client_id = :client AND read_state IN (SELECT value FROM json_each(:tokens))
+    RETURNING msg_id""",
+    """UPDATE {entry} {back}
+    WHERE {place} = :place AND msg_id = ANY (CAST(:ids AS BIGINT[]))
+        AND handling_client_id = :client AND read_state = ANY (CAST(:tokens AS BIGINT[]))
+    RETURNING msg_id""",
+    back=_BACK,
+)
+
+# Give back all that clients hold, but for what is known; return its ids.
+RELEASE_ALL = for_each_kind(
+    """UPDATE {entry} SET handling_client_id = -1, read_state = 0
+    WHERE {place} = :place AND read_state <> 0
+        AND handling_client_id IN (SELECT value FROM json_each(:clients))
+        AND msg_id NOT IN (SELECT value FROM json_each(:known))
+    RETURNING msg_id""",
+    """UPDATE {entry} SET handling_client_id = -1, read_state = 0
+    WHERE {place} = :place AND read_state <> 0 AND handling_client_id = ANY (CAST(:clients AS BIGINT[]))
+        AND msg_id <> ALL (CAST(:known AS BIGINT[]))
+    RETURNING msg_id""",
+)
+
+# Who holds something and does not live: mostly nobody. What a client holds is given back when it is buried,
+# but for what it claimed in that very moment.
+ORPHANED = for_each_kind(
+    """SELECT DISTINCT e.handling_client_id FROM {entry} AS e
+    LEFT JOIN dms_client AS c ON c.client_id = e.handling_client_id
+    WHERE e.{place} = :place AND e.read_state <> 0 AND COALESCE(c.lease_until, 0) < {now}""",
+)
+
+# JMSRedelivered, as the Dynamo Message System has it: of the message. The count of the entry says more.
+MARK = statement(
+    sqlite="""UPDATE dms_msg SET redelivered = 1
+    WHERE msg_id IN (SELECT value FROM json_each(:ids)) AND redelivered = 0""",
+    postgresql="""UPDATE dms_msg SET redelivered = 1
+    WHERE msg_id = ANY (CAST(:ids AS BIGINT[])) AND redelivered = 0""",
+)
+
+# Nobody else may claim from here from now on. Waits for those who are about to.
+SEIZE = for_each_kind("UPDATE {parent} SET exclusive_client_id = :client WHERE {place} = :place")
+
+# Let the others claim again, of whoever had seized it.
+UNSEIZE = for_each_kind(
+    """UPDATE {parent} SET exclusive_client_id = NULL
+    WHERE {place} = :place AND exclusive_client_id IN (SELECT value FROM json_each(:clients))""",
+    """UPDATE {parent} SET exclusive_client_id = NULL
+    WHERE {place} = :place AND exclusive_client_id = ANY (CAST(:clients AS BIGINT[]))""",
+)
+
+# Take away what all others hold; return the ids.
+ROB = for_each_kind(
+    """UPDATE {entry} SET handling_client_id = -1, read_state = 0
+    WHERE {place} = :place AND read_state <> 0 AND handling_client_id <> :client RETURNING msg_id"""
+)
+
+# What was put off comes at its first date again, and so in its first order.
+RECALL = for_each_kind(
+    """UPDATE {entry} SET delivery_date = first_date
+    WHERE {place} = :place AND read_state = 0 AND delivery_date > first_date"""
+)

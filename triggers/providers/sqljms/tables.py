@@ -1,0 +1,305 @@
+"""The tables of SQL-JMS, and how they come to be.
+
+==================  =================================================================================
+dms_client          a consumer that lives or may have died, under a name of its own
+dms_queue           the queues
+dms_queue_recv      who listens to which queue
+dms_queue_entry     the messages that wait in queues, or are being handled
+dms_topic           the topics
+dms_topic_sub       the subscriptions of topics
+dms_topic_entry     the messages that wait for subscriptions, or are being handled
+dms_msg             the messages, once each, however many wait for them
+dms_msg_properties  their properties
+dms_id_generator    (ours) the last id that was handed out in each id space
+dms_schema          (ours) ``version`` of these tables; ``identity`` of this database, a random number
+==================  =================================================================================
+
+Names and columns are those of the Dynamo Message System; a column that it does not have is made by
+:func:`ours`. Instants are milliseconds since 1970 by the server's clock. Queues, topics, subscriptions and
+clients share one id space. Tables of other modules join :data:`METADATA`; :func:`create_tables` makes them.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from history.sql_dialects import Dialect, statement
+from history.sql_engine import AnyConnection, execute, fetch
+
+#: The version of the tables that this code reads and writes.
+SCHEMA = 1
+
+#: Compared byte by byte: quicker, and no upgrade of the system's collations can corrupt the unique index.
+NAME = Text().with_variant(Text(collation="C"), "postgresql")
+
+#: An id or an instant. SQLite's tables are clustered by an INTEGER, and by no other type.
+NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+
+#: A small number, or a flag that is 0 or 1.
+FLAG = SmallInteger()
+
+METADATA = MetaData()
+
+
+def ours(name: str, kind: Any, *args: Any, **options: Any) -> Column[Any]:
+    """Return a column that the Dynamo Message System does not have."""
+    return Column(name, kind, *args, info={"ours": True}, **options)
+
+
+def _zero(name: str, kind: Any, *, start: int = 0) -> Column[Any]:
+    return Column(name, kind, nullable=False, server_default=text(str(start)))
+
+
+CLIENT = Table(
+    "dms_client",
+    METADATA,
+    Column("client_name", NAME, primary_key=True),
+    Column("client_id", NUMBER, nullable=False, unique=True),
+    ours("incarnation", Text),
+    ours("lease_until", NUMBER),
+    ours("place_id", NUMBER),
+    Index("dms_client_lease", "lease_until"),
+)
+
+QUEUE = Table(
+    "dms_queue",
+    METADATA,
+    Column("queue_name", NAME, nullable=False, unique=True),
+    Column("queue_id", NUMBER, primary_key=True, autoincrement=False),
+    _zero("temp_id", NUMBER),
+    ours("exclusive_client_id", NUMBER),
+)
+
+QUEUE_RECV = Table(
+    "dms_queue_recv",
+    METADATA,
+    Column("client_id", NUMBER, nullable=False),
+    Column("receiver_id", NUMBER, primary_key=True, autoincrement=False),
+    Column("queue_id", NUMBER, ForeignKey("dms_queue.queue_id", ondelete="CASCADE"), nullable=False),
+)
+
+MSG = Table(
+    "dms_msg",
+    METADATA,
+    Column("msg_class", Text),
+    _zero("has_properties", FLAG),
+    _zero("reference_count", Integer),
+    Column("msg_id", NUMBER, primary_key=True, autoincrement=False),
+    Column("timestamp", NUMBER),
+    Column("correlation_id", Text),
+    _zero("reply_to", NUMBER),
+    _zero("destination", NUMBER),
+    _zero("delivery_mode", FLAG, start=2),
+    _zero("redelivered", FLAG),
+    Column("type", Text),
+    _zero("expiration", NUMBER),
+    _zero("priority", FLAG, start=4),
+    Column("small_body", LargeBinary),
+    Column("large_body", LargeBinary),
+    ours("uuid", Text),
+    ours("message_id", Text),
+    ours("destination_name", Text),
+    ours("reply_to_name", Text),
+    ours("delivery_time", NUMBER),
+    Index(
+        "dms_msg_expiration",
+        "expiration",
+        postgresql_where=text("expiration <> 0"),
+        sqlite_where=text("expiration <> 0"),
+    ),
+)
+
+MSG_PROPERTIES = Table(
+    "dms_msg_properties",
+    METADATA,
+    Column("msg_id", NUMBER, ForeignKey("dms_msg.msg_id", ondelete="CASCADE"), primary_key=True),
+    Column("data_type", FLAG),
+    Column("name", NAME, primary_key=True),
+    Column("value", Text),
+)
+
+
+def _entries(name: str, place: str, parent: str) -> Table:
+    """Return a table of entries.
+
+    Ours are ``priority``, so that an index has the order of delivery; ``delivery_count``, of this entry;
+    ``first_date``, the delivery date before any redelivery was put off; and of topics ``handling_client_id``,
+    for several consumers share a subscription.
+    """
+    handler: Column[Any] = Column("handling_client_id", NUMBER, nullable=False, server_default=text("-1"))
+    if parent == "dms_topic_sub":
+        handler.info["ours"] = True
+    free, held = text("read_state = 0"), text("read_state <> 0")
+    return Table(
+        name,
+        METADATA,
+        Column(place, NUMBER, ForeignKey(f"{parent}.{place}", ondelete="CASCADE"), primary_key=True),
+        Column("msg_id", NUMBER, ForeignKey("dms_msg.msg_id", ondelete="CASCADE"), primary_key=True),
+        Column("delivery_date", NUMBER, nullable=False),
+        handler,
+        _zero("read_state", NUMBER),
+        ours("priority", FLAG, nullable=False, server_default=text("4")),
+        ours("delivery_count", Integer, nullable=False, server_default=text("0")),
+        ours("first_date", NUMBER, nullable=False, server_default=text("0")),
+        Index(f"{name}_msg", "msg_id"),
+        Index(
+            f"{name}_free",
+            place,
+            text("priority DESC"),
+            "delivery_date",
+            "msg_id",
+            postgresql_where=free,
+            sqlite_where=free,
+        ),
+        Index(f"{name}_held", place, "handling_client_id", postgresql_where=held, sqlite_where=held),
+    )
+
+
+QUEUE_ENTRY = _entries("dms_queue_entry", "queue_id", "dms_queue")
+
+TOPIC = Table(
+    "dms_topic",
+    METADATA,
+    Column("topic_name", NAME, nullable=False, unique=True),
+    Column("topic_id", NUMBER, primary_key=True, autoincrement=False),
+    _zero("temp_id", NUMBER),
+)
+
+TOPIC_SUB = Table(
+    "dms_topic_sub",
+    METADATA,
+    _zero("client_id", NUMBER),
+    Column("subscriber_name", NAME, nullable=False),
+    Column("subscriber_id", NUMBER, primary_key=True, autoincrement=False),
+    Column("topic_id", NUMBER, ForeignKey("dms_topic.topic_id", ondelete="CASCADE"), nullable=False),
+    _zero("durable", FLAG),
+    _zero("active", FLAG),
+    ours("exclusive_client_id", NUMBER),
+    Index("dms_topic_sub_name", "topic_id", "subscriber_name", unique=True),
+)
+
+TOPIC_ENTRY = _entries("dms_topic_entry", "subscriber_id", "dms_topic_sub")
+
+ID_GENERATOR = Table(
+    "dms_id_generator",
+    METADATA,
+    Column("id_space_name", NAME, primary_key=True),
+    Column("seed", NUMBER, nullable=False),
+    info={"ours": True},
+)
+
+SCHEMA_TABLE = Table(
+    "dms_schema",
+    METADATA,
+    Column("name", NAME, primary_key=True),
+    Column("value", NUMBER, nullable=False),
+    info={"ours": True},
+)
+
+#: The tables of queues, topics, clients and messages, in the order in which they are made.
+TABLES = (
+    CLIENT,
+    QUEUE,
+    QUEUE_RECV,
+    MSG,
+    MSG_PROPERTIES,
+    QUEUE_ENTRY,
+    TOPIC,
+    TOPIC_SUB,
+    TOPIC_ENTRY,
+    ID_GENERATOR,
+    SCHEMA_TABLE,
+)
+
+# Whether a table is there.
+EXISTS = statement(
+    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+    postgresql="SELECT CAST(to_regclass(CAST(:name AS TEXT)) IS NOT NULL AS INTEGER)",
+)
+
+# One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "dms" in ASCII.
+ONE_CREATOR = statement(sqlite="SELECT 1", postgresql="SELECT pg_advisory_xact_lock(6581619)")
+
+#: The tables whose rows come and go.
+BUSY = (MSG, MSG_PROPERTIES, QUEUE_ENTRY, TOPIC_ENTRY)
+
+# What comes and goes so often is to be cleaned up often: else each claim looks at what is long gone.
+CLEAN_OFTEN = """ALTER TABLE {table} SET (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_insert_scale_factor = 0.2)"""
+
+# The version somebody wrote down, and the identity of this database.
+READ_SCHEMA = statement("SELECT name, value FROM dms_schema")
+
+# Write both down, once, and where the ids begin.
+MARK_SCHEMA = statement(
+    "INSERT INTO dms_schema (name, value) VALUES ('version', :version), ('identity', :identity)"
+    " ON CONFLICT DO NOTHING"
+)
+MARK_IDS = statement(
+    "INSERT INTO dms_id_generator (id_space_name, seed) VALUES ('dms', 0), ('dms_msg', 0)"
+    " ON CONFLICT DO NOTHING"
+)
+
+
+async def exists(connection: AnyConnection, table: Table) -> bool:
+    """Whether a table is there."""
+    ((there,),) = await fetch(connection, EXISTS, name=table.name)
+    return bool(there)
+
+
+async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> None:
+    """Make those that are missing, with their indexes; inside a transaction, and one creator at a time."""
+    await fetch(connection, ONE_CREATOR)
+    for table in tables:
+        # What is there is left alone: even looking for its indexes would lock it, against those who use it.
+        if await exists(connection, table):
+            continue
+        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
+        for index in sorted(table.indexes, key=lambda one: str(one.name)):
+            await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+        if table in BUSY and connection.dialect.name == Dialect.POSTGRESQL:
+            await settled(connection.execute(text(CLEAN_OFTEN.format(table=table.name))))
+
+
+async def create(connection: AnyConnection) -> None:
+    """Make all tables of :data:`TABLES`, inside a transaction."""
+    await create_tables(connection, TABLES)
+    # An INTEGER of JSON and JavaScript too, should somebody want to show it.
+    await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=1 + secrets.randbits(52))
+    await execute(connection, MARK_IDS)
+
+
+async def identity_of(connection: AnyConnection) -> int | None:
+    """Return the identity of the SQL-JMS tables that a connection sees; None where there are none.
+
+    Raises:
+        ConfigurationError: a newer version wrote them.
+    """
+    if not await exists(connection, SCHEMA_TABLE):
+        return None
+    found = {name: int(value) for name, value in await fetch(connection, READ_SCHEMA)}
+    if found.get("version", SCHEMA) > SCHEMA:
+        raise ConfigurationError(
+            "provider",
+            f"its tables have version {found['version']}, and this doubtless knows {SCHEMA}",
+            "upgrade doubtless here, or give this worker a database of its own",
+        )
+    return found.get("identity")

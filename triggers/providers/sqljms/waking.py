@@ -1,0 +1,97 @@
+"""Waiting for a message: LISTEN on PostgreSQL; on SQLite a bell of this process, and looking now and then."""
+
+import threading
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from history.sql_dialects import statement
+from history.sql_engine import AnyConnection, execute
+from triggers.providers.bell import Bell, wait_in_loop, wait_in_thread
+
+#: The first and the longest pause before a consumer of SQLite looks again, in seconds: what other processes
+#: send rings no bell here.
+FIRST_LOOK, LAST_LOOK = 0.01, 0.1
+
+
+class Bells:
+    """The bells of this process: one for each database, however many providers use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bells: dict[int, Bell] = {}
+
+    def of(self, identity: int) -> Bell:
+        """Return the bell of a database."""
+        with self._lock:
+            return self._bells.setdefault(identity, Bell())
+
+    def ring(self, identity: int) -> None:
+        """Wake who waits for something from a database."""
+        bell = self.of(identity)
+        with bell.changed:
+            bell.announce()
+
+
+#: Not a registry of anything but who waits: senders and receivers need not know each other.
+BELLS = Bells()
+
+
+class Hearing:
+    """Waits for the bell, a little longer each time that it was in vain."""
+
+    def __init__(self, bell: Bell, *, asyncio: bool) -> None:
+        self._bell = bell
+        self._wait = wait_in_loop if asyncio else wait_in_thread
+        self._pause = FIRST_LOOK
+        self.seen = bell.changes
+
+    def note(self) -> None:
+        """Remember what has been rung for so far: call it before looking for messages."""
+        self.seen = self._bell.changes
+
+    def rest(self) -> None:
+        """Look again soon: there was something."""
+        self._pause = FIRST_LOOK
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, at most so many seconds."""
+        await self._wait(self._bell, self.seen, min(seconds, self._pause))
+        self._pause = min(self._pause * 2, LAST_LOOK)
+
+
+# Wake who listens.
+NOTIFY = statement(sqlite="SELECT 1", postgresql="SELECT CAST(pg_notify(:channel, '') AS TEXT)")
+
+
+async def listen(connection: AnyConnection, channel: str) -> None:
+    """Have a connection told of what is sent to a channel, whose name is made of letters and digits."""
+    await execute(connection, statement(f'LISTEN "{channel}"'))
+
+
+async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:
+    """Wait until a connection was told something, at most so many seconds; it is in autocommit.
+
+    Raises:
+        DBAPIError: the connection is gone.
+    """
+    driver: Any
+    try:
+        if isinstance(connection, AsyncConnection):
+            adapted: Any = (await connection.get_raw_connection()).dbapi_connection
+            driver = adapted.driver_connection
+            async for _ in driver.notifies(timeout=seconds, stop_after=1):
+                pass
+        else:
+            driver = connection.connection.dbapi_connection
+            for _ in driver.notifies(timeout=seconds, stop_after=1):
+                pass
+    except driver_error(connection) as error:
+        raise DBAPIError(None, None, error, connection_invalidated=True) from error
+
+
+def driver_error(connection: AnyConnection) -> type[Exception]:
+    """Return the root of what a connection's driver raises."""
+    found: type[Exception] = connection.dialect.loaded_dbapi.Error
+    return found
