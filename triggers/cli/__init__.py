@@ -13,7 +13,7 @@ from typing import TextIO
 import typer
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from triggers.cli import control, history, parked
+from triggers.cli import control, history, parked, patchbay, sqljms, sqlremote
 from triggers.cli.demo import demo
 from triggers.cli.guarantees import guarantees
 from triggers.cli.logs import log_to_stderr
@@ -64,6 +64,9 @@ app.command("disable")(shared(control.disable))
 app.command("enable")(shared(control.enable))
 app.add_typer(history.app, name="history")
 app.add_typer(parked.app, name="parked")
+app.add_typer(sqlremote.app, name="sqlremote")
+app.add_typer(patchbay.app, name="patchbay")
+app.add_typer(sqljms.app, name="sqljms")
 
 
 def main() -> None:

@@ -1,13 +1,16 @@
-"""``doubtless demo``: the main job on a private Redis server, with a kill half way, checked row by row."""
+"""``doubtless demo``: the main job, with a kill half way, checked row by row."""
 
 import dataclasses
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from triggers.cli.output import State
+from triggers.demo.ground import Ground, GroundName
 
 if TYPE_CHECKING:
     from triggers.demo.job import Summary
@@ -22,25 +25,51 @@ def demo(
         help="A JSON Lines file of orders; made by the demo by default.",
     ),
     count: int = typer.Option(2500, min=10, help="How many different orders to make."),
+    on: GroundName = typer.Option(
+        GroundName.SQLITE, help="What it stands on: one SQLite file, or a Redis server that it starts."
+    ),
+    spark: bool = typer.Option(True, help="End with a pipeline of Spark, where Java and PySpark are there."),
 ) -> None:
     """Book a file of orders once each, although lines come twice, are broken, and the worker is killed.
 
-    Starts a redis-server of its own on a free port, with its data in a temporary folder. The exit code is 1
-    when the booked rows are not what the file and the guarantees say.
+    On SQLite, messages, history and bookings share one file and each transaction, so that nothing is In
+    Doubt. On Redis the bookings are elsewhere: what was in flight at the kill is In Doubt and parked. All is
+    in a temporary folder. The exit code is 1 when the booked rows are not what the file and the guarantees
+    say.
+
+    In the end the same file goes to a pipeline of Spark with the same history, which books only what is new.
     """
-    from triggers.demo.job import Job  # noqa: PLC0415  (no other command needs any of it)
-    from triggers.testing.redis_server import RedisServer  # noqa: PLC0415  (as above)
+    from triggers.cli.demo_pipeline import end_with_pipeline  # noqa: PLC0415  (no other command needs any)
+    from triggers.demo.job import Job  # noqa: PLC0415  (as above)
 
     state = State.of(context)
     with tempfile.TemporaryDirectory(prefix="doubtless-demo-") as name:
         folder = Path(name)
         file = orders or _write(folder / "orders.jsonl", count)
-        with RedisServer(folder, appendfsync="everysec") as server:
-            state.say(f"a private Redis listens on port {server.port}")
-            summary = Job(folder=folder, redis_url=server.url, orders=file, say=state.say).run()
-    _print(state, summary)
-    if summary.mistakes:
+        with _ground(on, folder, state) as ground:
+            summary = Job(folder=folder, ground=ground, orders=file, say=state.say).run()
+            if not state.as_json:
+                _print(state, summary)
+            pipeline = end_with_pipeline(state, ground.history, file, folder) if spark else None
+    if state.as_json:
+        told = None if pipeline is None else dataclasses.asdict(pipeline)
+        state.document({**dataclasses.asdict(summary), "spark": told})
+    if summary.mistakes or (pipeline is not None and pipeline.mistakes):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _ground(name: GroundName, folder: Path, state: State) -> Generator[Ground]:
+    if name is GroundName.SQLITE:
+        ground = Ground.sqlite(folder)
+        state.say(f"messages, history and bookings are in one file, {ground.bookings.name}")
+        yield ground
+        return
+    from triggers.testing.redis_server import RedisServer  # noqa: PLC0415  (as above)
+
+    with RedisServer(folder, appendfsync="everysec") as server:
+        state.say(f"a private Redis listens on port {server.port}")
+        yield Ground.redis(folder, server.url)
 
 
 def _write(file: Path, count: int) -> Path:
@@ -51,9 +80,6 @@ def _write(file: Path, count: int) -> Path:
 
 
 def _print(state: State, summary: "Summary") -> None:
-    if state.as_json:
-        state.document(dataclasses.asdict(summary))
-        return
     rows: list[dict[str, Any]] = [
         {"what": "sent (lines of the file)", "messages": summary.sent},
         {"what": "booked once", "messages": summary.booked_once},

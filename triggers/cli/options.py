@@ -79,7 +79,7 @@ def opened(history: str | None) -> Generator[HistoryStore]:
         remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
         raise ConfigurationError("--history", "is missing", remedy)
     with named("--history", _LASTING_HISTORIES):
-        _refuse_the_absent(history)
+        refuse_absent_file("--history", history)
         store = open_history(_at_once(history))
     try:
         yield store
@@ -144,15 +144,13 @@ def refuse_memory(option: str, url: str) -> None:
         raise ConfigurationError(option, f"{url} lives in one process only", "give a server or a file")
 
 
-def _refuse_the_absent(history: str) -> None:
-    refuse_memory("--history", history)
-    parts = urlsplit(history)
+def refuse_absent_file(option: str, url: str) -> None:
+    """Refuse a SQLite file that is not there: opening it would create it, and it would be empty."""
+    refuse_memory(option, url)
+    parts = urlsplit(url)
     file = Path(parts.path.removeprefix("/"))
-    # Opening it would create it.
     if parts.scheme.startswith("sqlite") and not file.exists():
-        raise ConfigurationError(
-            "--history", f"there is no file {file}", "give the file that the triggers use"
-        )
+        raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
 
 
 def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:

@@ -81,7 +81,7 @@ def show(
     with _lot(history, local=local) as lot:
         one = _get(lot, parked_id)
     shown = one.model_dump(mode="json")
-    State.of(context).document(shown | {"message": None if one.message is None else _whole(one.message)})
+    State.of(context).document(shown | {"message": None if one.message is None else whole(one.message)})
 
 
 @app.command()
@@ -223,7 +223,8 @@ def _row(one: Parked) -> dict[str, Any]:
     }
 
 
-def _whole(message: Message) -> dict[str, Any]:
+def whole(message: Message) -> dict[str, Any]:
+    """Return a message as JSON shows it: headers, and the body as text where it can be."""
     kind, body = _shown(message)
     return {"headers": message.headers(), "body-kind": kind, "body": body}
 

@@ -1,0 +1,101 @@
+"""``doubtless patchbay`` and ``doubtless sqljms``, from the original's XML to a mended queue."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from tests.acceptance.command_line import CommandLine
+from triggers.providers.provider import Arrival
+from triggers.providers.sqljms.provider import SqlJms
+
+XML = """<dynamo-message-system><patchbay>
+<message-source><nucleus-name>/counter/Sell</nucleus-name>
+  <output-port><output-destination><destination-name>orders</destination-name></output-destination></output-port>
+</message-source>
+<message-sink><nucleus-name>/counter/Book</nucleus-name>
+  <input-port><port-name>in</port-name><input-destination><destination-name>orders</destination-name>
+    <redelivery><max-attempts>2</max-attempts><delay>10</delay>
+      <failure-output-port>failed</failure-output-port></redelivery>
+  </input-destination></input-port>
+  <redelivery-port><port-name>failed</port-name>
+    <output-destination><destination-name>errors</destination-name></output-destination></redelivery-port>
+</message-sink></patchbay></dynamo-message-system>
+"""
+
+COUNTER = """
+from triggers import Message, TransientError
+from triggers.patchbay import MessageContext
+
+def Sell(context: MessageContext) -> None:
+    context.send("DEFAULT", {"id": "N-1"}, uuid="good")
+    context.send("DEFAULT", {"id": "N-2"}, uuid="bad")
+
+def Book(port: str, message: Message) -> None:
+    if message.uuid == "bad":
+        raise TransientError("no stock")
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/shop.sqlite3"
+
+
+def test_the_xml_of_the_original_becomes_a_running_patch_bay(
+    doubtless: CommandLine, tmp_path: Path, url: str
+) -> None:
+    (tmp_path / "dynamo.xml").write_text(XML)
+    (tmp_path / "counter.py").write_text(COUNTER)
+
+    doubtless("patchbay", "convert", "dynamo.xml", "--provider", f"sqldms={url}", "-o", "bay.toml")
+    wired = doubtless("patchbay", "check", "bay.toml", "--history", url, "--json").json["wires"]
+    ran = doubtless("patchbay", "run", "bay.toml", "--history", url, "--until-idle", "2.5", "--json")
+
+    assert [(one["component"], one["direction"], one["destination"]) for one in wired] == [
+        ("/counter/Book", "in", "queue://orders"),
+        ("/counter/Sell", "out", "queue://orders"),
+        ("/counter/Book", "out", "queue://errors"),
+    ]
+    assert ran.json == [{"input": "/counter/Book.in.orders", "messages": 3, "ok": 1, "recovered": 2}]
+    assert uuids(url, "errors") == ["bad"]
+
+
+def test_a_wiring_that_cannot_work_is_one_line_and_code_2(doubtless: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "bay.toml").write_text('[[sink]]\nname = "book"\ncomponent = "counter:Book"\n')
+
+    answer = doubtless("patchbay", "check", "bay.toml")
+
+    assert (answer.code, answer.error) == (2, "error: bay.toml, line 1, sink.0.input: is missing; add it")
+
+
+def test_a_failure_queue_is_looked_into_and_mended(doubtless: CommandLine, url: str) -> None:
+    jms = SqlJms.from_url(url)
+    letters = [Message(body="x", uuid=uuid, properties={"doubtless_destination": "orders"}) for uuid in "abc"]
+    drive(jms.send("queue://errors", letters))
+    drive(jms.send("queue://orders", []))
+    drive(jms.close())
+
+    entries = doubtless("sqljms", "entries", "errors", "--provider", url, "--json").json
+    first, second, _ = [str(one["id"]) for one in entries]
+    requeued = doubtless(
+        "sqljms", "requeue", "errors", first, "--to", "queue://orders", "--json", DOUBTLESS_PROVIDER=url
+    )
+    gone = doubtless("sqljms", "delete", "orders", second, "-y", DOUBTLESS_PROVIDER=url)
+
+    assert [one["uuid"] for one in entries] == ["a", "b", "c"]
+    assert [one["id"] for one in requeued.json] == [int(first)]
+    assert (gone.code, gone.error) == (1, f"error: there is no message '{second}'")
+    assert uuids(url, "orders") == ["a"]
+    assert uuids(url, "errors") == ["b", "c"]
+
+
+def uuids(url: str, queue: str) -> Sequence[str]:
+    jms = SqlJms.from_url(url)
+    receiver = drive(jms.open_receiver(f"queue://{queue}", subscription="test", name="test"))
+    found = [one.message.uuid or "" for one in drive(receiver.receive(10)) if isinstance(one, Arrival)]
+    drive(receiver.close())
+    drive(jms.close())
+    return found

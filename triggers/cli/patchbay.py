@@ -1,0 +1,157 @@
+"""``doubtless patchbay``: run, check and convert the wiring of a Patch Bay."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from history.errors import ConfigurationError
+from history.opening import HISTORY_URLS
+from triggers.cli.options import shared
+from triggers.cli.output import State
+from triggers.cli.sinks import listening
+from triggers.patchbay import PatchBay, read_patchbay
+from triggers.patchbay.checking import limbo_url
+from triggers.patchbay.model import PatchBayFile
+from triggers.patchbay.writing import to_toml
+from triggers.patchbay.xml_reading import from_xml, guess_note
+from triggers.sinks.opening import SINK_URLS
+from triggers.supervisor import supervise
+
+app = typer.Typer(
+    no_args_is_help=True, help="Components wired to destinations by a file: run, check, convert."
+)
+
+_FILES: Any = typer.Argument(help="TOML files, or XML files of the original; merged in this order.")
+_HISTORY: Any = typer.Option(
+    None, "--history", help=f"Instead of the file's; where that names none, DOUBTLESS_HISTORY: {HISTORY_URLS}"
+)
+
+
+@app.command()
+@shared
+def run(
+    context: typer.Context,
+    files: list[Path] = _FILES,
+    history: str | None = _HISTORY,
+    name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
+    processes: int = typer.Option(1, min=1, help="How many processes to run; crashed ones start again."),
+    until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
+    sink: list[str] | None = typer.Option(
+        None,
+        "--sink",
+        envvar="DOUBTLESS_SINKS",
+        help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
+    ),
+    parent: int | None = typer.Option(None, hidden=True),
+) -> None:
+    """Run what the files wire until SIGTERM or SIGINT; once more ends it at once."""
+    state = State.of(context)
+    _look_here()
+    file = read_patchbay(*files)
+    if processes > 1:
+        raise typer.Exit(supervise(processes, name))
+    with PatchBay(file, history=_history(history, file), name=name, parent=parent) as bay:
+        with listening(sink or [], next(iter(bay.lane.providers.values()))):
+            state.say(f"running {', '.join(one.name for one in file.components)}; Ctrl-C drains")
+            bay.run(signals=True, until_idle=until_idle)
+        counts = bay.counts
+    columns = sorted({kind for count in counts.values() for kind in count})
+    rows: list[dict[str, Any]] = [
+        {"input": key, "messages": count.total(), **count} for key, count in counts.items()
+    ]
+    state.show("handled", ["input", "messages", *columns], rows, none="there is no input")
+
+
+@app.command()
+@shared
+def check(context: typer.Context, files: list[Path] = _FILES, history: str | None = _HISTORY) -> None:
+    """Read the files, load the components and show what is wired; nothing is connected or started."""
+    state = State.of(context)
+    _look_here()
+    file = read_patchbay(*files)
+    with PatchBay(file, history=_history(history, file)) as bay:
+        rows = [
+            {
+                "component": one.component,
+                "direction": "in",
+                "port": one.port,
+                "provider": one.outlet.provider,
+                "destination": one.outlet.address,
+                "input": one.trigger.name,
+                "redelivery": None if one.terms is None else one.terms.redelivery.on_failure,
+            }
+            for one in bay.inputs
+        ] + [
+            {
+                "component": one.name,
+                "direction": "out",
+                "port": port,
+                "provider": outlet.provider,
+                "destination": outlet.address,
+                "input": None,
+                "redelivery": None,
+            }
+            for one in file.components
+            for port in file.outputs(one)
+            for outlet in bay.lane.outlets(one.name, port)
+        ]
+    if state.as_json:
+        state.document({"limbo": limbo_url(file) is not None, "wires": rows})
+        return
+    columns = ["component", "direction", "port", "provider", "destination", "redelivery"]
+    state.show("wired", columns, rows)
+
+
+@app.command()
+@shared
+def convert(
+    context: typer.Context,
+    file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of the original."),
+    provider: list[str] | None = typer.Option(
+        None, "--provider", help="Where a provider is, as name=URL; may be repeated."
+    ),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write it there, and not here."),
+) -> None:
+    """Write the original's XML as TOML; what could not be taken over is said on standard error."""
+    state = State.of(context)
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError("FILE", f"cannot be read: {error}", "name a readable file") from error
+    found = from_xml(text, str(file))
+    urls = dict(_place(told) for told in provider or [])
+    found.raw["providers"] = found.raw.get("providers", {}) | {
+        name: {"url": url} for name, url in urls.items()
+    }
+    notes = [one for one in found.notes if one not in {guess_note(name) for name in urls}]
+    toml = to_toml(found.raw)
+    if state.as_json:
+        state.document({"toml": toml, "notes": notes})
+    elif output is None:
+        typer.echo(toml, nl=False)
+    if output is not None:
+        output.write_text(toml, "utf-8")
+    for note in notes if not state.as_json else ():
+        state.note(note)
+
+
+def _place(told: str) -> tuple[str, str]:
+    name, _, url = told.partition("=")
+    if not name or not url:
+        raise ConfigurationError("--provider", f"{told!r} is not name=URL", "write sqldms=sqlite:///shop.db")
+    return name, url
+
+
+def _history(given: str | None, file: PatchBayFile) -> str | None:
+    """Return the history to use: the option's, else the file's, else the environment's."""
+    return given or file.patchbay.history or os.environ.get("DOUBTLESS_HISTORY")
+
+
+def _look_here() -> None:
+    """Find components in the current folder, too."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)

@@ -1,0 +1,317 @@
+"""The Patch Bay: what a file wires, running in this process."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.opening import open_history
+from history.store import HistoryStore
+from triggers.async_consumer import AsyncConsumer
+from triggers.consumer import Consumer
+from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
+from triggers.parking_lot import ParkingLot
+from triggers.patchbay.checking import limbo_url
+from triggers.patchbay.components import WantsContext, load_component
+from triggers.patchbay.context import MessageContext
+from triggers.patchbay.inputs import AnyTrigger, wire_inputs
+from triggers.patchbay.lane import Lane
+from triggers.patchbay.model import PatchBayFile
+from triggers.patchbay.releasing import Releaser
+from triggers.patchbay.sources import Sources
+from triggers.patchbay.wired_provider import WiredProvider
+from triggers.pipeline import Observer
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider
+
+if TYPE_CHECKING:
+    from triggers.providers.sqljms.limbo import Clock
+
+#: How long the release loop may take to end, in seconds.
+PATIENCE = 5.0
+
+
+class PatchBay:
+    """Wires the components of a file to their destinations and runs them until it is stopped.
+
+    The life cycle: components are made, and given their message context; inputs are opened; when each of
+    them can receive, sources are started. At the end inputs drain, then sources are told to stop. One that
+    only sends needs not be run: see :meth:`context`.
+
+    Args:
+        file: the wiring; see :func:`~triggers.patchbay.reading.read_patchbay`.
+        history: for components that name none, instead of the file's.
+        providers: providers to use instead of opening the file's URLs, by name; they stay their owner's.
+        name: of the consumer, unique among the living.
+        observe: told of each step of each message; the crash tests use it.
+        parent: the id of a process without which this one drains and ends.
+        clock: what limbo takes for now, in ms since 1970; the server's clock by default.
+
+    Raises:
+        ConfigurationError: a component cannot be loaded, or is not what the file wants of it.
+
+    Guarantee: as of each input's trigger. Where history, limbo, effects and SQL-JMS destinations share one
+    database, a message, its entry, the effects and what is sent are atomic; elsewhere what waits in limbo is
+    sent at least once, under one uuid.
+    """
+
+    def __init__(
+        self,
+        file: PatchBayFile,
+        *,
+        history: str | HistoryStore | None = None,
+        providers: Mapping[str, Provider] | None = None,
+        name: str | None = None,
+        observe: Observer | None = None,
+        parent: int | None = None,
+        clock: "Clock" = lambda: None,
+    ) -> None:
+        self.file = file
+        self._name, self._observe, self._parent, self._clock = name, observe, parent, clock
+        self._history = file.patchbay.history if history is None else history
+        self._owned: list[Provider] = []
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._consumer: Consumer | AsyncConsumer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._async_lane: Lane | None = None
+        self.contexts = {
+            one.name: MessageContext(one.name, lane=lambda: self.lane, async_lane=lambda: self.async_lane)
+            for one in file.components
+        }
+        self.components = {one.name: load_component(one.name, one.component) for one in file.components}
+        self.inputs = wire_inputs(file, self.components, self.contexts)
+        self.sources = Sources(
+            {one.name: self.components[one.name] for one in file.source}, self.contexts, self._fail
+        )
+        for key, component in self.components.items():
+            if isinstance(component, WantsContext):
+                component.set_message_context(self.contexts[key])
+        self.lane = self._open_lane(providers or {})
+
+    def _open_lane(self, given: Mapping[str, Provider]) -> Lane:
+        providers: dict[str, Provider] = {}
+        for name, entry in self.file.providers.items():
+            if name not in given:
+                self._owned.append(open_provider(entry.url))
+            providers[name] = given[name] if name in given else self._owned[-1]
+        url, limbo = limbo_url(self.file), None
+        if url is not None:
+            from triggers.providers.sqljms.limbo import Limbo  # noqa: PLC0415  (loads a driver)
+
+            name, lease = self.file.patchbay.name or socket.gethostname(), self.file.patchbay.lease
+            limbo = Limbo.from_url(url, name=name, lease=lease, clock=self._clock)
+        return Lane(self.file, providers, limbo, blocking=True)
+
+    @property
+    def async_lane(self) -> Lane:
+        """The same providers and limbo over asyncio drivers, for the running event loop.
+
+        Raises:
+            ConfigurationError: it runs on another event loop.
+        """
+        loop = asyncio.get_running_loop()
+        if self._async_lane is None:
+            url, limbo = limbo_url(self.file), self.lane.limbo
+            twin = None if url is None or limbo is None else limbo.for_asyncio(url)
+            providers = {name: one.for_asyncio() for name, one in self.lane.providers.items()}
+            self._async_lane, self._loop = Lane(self.file, providers, twin, blocking=False), loop
+        if self._loop is not loop:
+            raise ConfigurationError("asend", "the Patch Bay belongs to another event loop", "use send there")
+        return self._async_lane
+
+    def context(self, component: str) -> MessageContext:
+        """Return what a component sends by, for those who send from elsewhere in its name.
+
+        Raises:
+            ConfigurationError: the file knows none of this name.
+        """
+        if component not in self.contexts:
+            raise ConfigurationError(
+                f"component {component!r}", "is not in the file", "add it, or mend the name"
+            )
+        return self.contexts[component]
+
+    @property
+    def triggers(self) -> Sequence[AnyTrigger]:
+        """The trigger of each input."""
+        return [one.trigger for one in self.inputs]
+
+    @property
+    def counts(self) -> dict[str, Counter[str]]:
+        """What became of the messages so far, by trigger."""
+        return {} if self._consumer is None else self._consumer.counts
+
+    def run(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+        """Run until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
+
+        Raises:
+            ConfigurationError: a history or a consumer's name cannot be used.
+            BaseException: what a source raised, or a service to end the process.
+        """
+        if self.sources.needs_loop or any(one.is_async for one in self.triggers):
+            asyncio.run(self.arun(signals=signals, until_idle=until_idle))
+            return
+        provider = self._wired(self.lane, time.sleep)
+        with self._house(provider):
+            if self.inputs:
+                self._consumer = Consumer(self.triggers, provider, **self._consuming())
+                if not self._stop.is_set():
+                    self._consumer.run(signals=signals, until_idle=until_idle)
+            else:
+                self._wait(signals=signals, until_idle=until_idle)
+        self._raise()
+
+    async def arun(self, *, signals: bool = False, until_idle: float | None = None) -> None:
+        """Run on the running event loop; as :meth:`run`. The release loop and plain sources have threads."""
+        provider = self._wired(self.async_lane, asyncio.sleep)
+        with self._house(provider):
+            starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
+            if self.inputs:
+                self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
+                if not self._stop.is_set():
+                    await self._consumer.run(signals=signals, until_idle=until_idle)
+            else:
+                await asyncio.to_thread(self._wait, signals=False, until_idle=until_idle)
+            self._stop.set()
+            await starting
+            for context in self.contexts.values():
+                context.stop()
+            await self.sources.stop_tasks()
+        await self._aclose()
+        self._raise()
+
+    def stop(self) -> None:
+        """Drain and end :meth:`run`; may be called from any thread, but not from a signal handler."""
+        self._stop.set()
+        if isinstance(self._consumer, AsyncConsumer) and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._consumer.stop)
+        elif self._consumer is not None:
+            self._consumer.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self.stop()
+
+    def _raise(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _consuming(self) -> dict[str, Any]:
+        return {
+            "history": self._history,
+            "name": self._name,
+            "observe": self._observe,
+            "parent": self._parent,
+        }
+
+    def _wired(self, lane: Lane, sleep: Callable[[float], Any]) -> WiredProvider:
+        inputs = {one.trigger.name: one for one in self.inputs}
+        provider = WiredProvider(inputs, lane, twin=lambda: provider, sleep=sleep)
+        if not inputs:
+            provider.ready.set()
+        return provider
+
+    def _house(self, provider: WiredProvider) -> "_House":
+        return _House(self, provider, self._history)
+
+    async def _start_tasks(self, provider: WiredProvider) -> None:
+        # In a thread: what opens the receivers may be a thread as well as a task.
+        while not await asyncio.to_thread(provider.ready.wait, WATCH_PAUSE):
+            if self._stop.is_set():
+                return
+        if not self._stop.is_set():
+            self.sources.start_tasks()
+
+    def _wait(self, *, signals: bool, until_idle: float | None) -> None:
+        """Wait where there is nothing to receive."""
+        drain = DrainSignals()
+        watch = Watch([], drain, until_idle=until_idle, parent=self._parent)
+        if signals:
+            with drain:
+                self._watch(watch)
+        else:
+            self._watch(watch)
+
+    def _watch(self, watch: Watch) -> None:
+        while not self._stop.wait(WATCH_PAUSE):
+            if watch.is_over():
+                return
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stop.is_set()
+
+    async def _aclose(self) -> None:
+        lane, self._async_lane = self._async_lane, None
+        if lane is not None:
+            await lane.close()
+            for name, provider in lane.providers.items():
+                if provider is not self.lane.providers[name]:
+                    await provider.close()
+
+    def close(self) -> None:
+        """Give back the connections that were opened for this Patch Bay."""
+        drive(self.lane.close())
+        for provider in self._owned:
+            drive(provider.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _House:
+    """What runs beside the consumer, in threads: the release loop, and the start and end of the sources."""
+
+    def __init__(self, bay: PatchBay, provider: WiredProvider, history: str | HistoryStore | None) -> None:
+        self._bay = bay
+        self._provider = provider
+        self._over = threading.Event()
+        self._store = open_history(history) if isinstance(history, str) else None
+        beside = history if self._store is None else self._store
+        lot = ParkingLot(None if beside is None or isinstance(beside, str) else beside.parking)
+        self._releaser = Releaser(lane=bay.lane, lot=lot)
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> None:
+        if self._bay.lane.limbo is not None:
+            self._spawn("release", self._releaser.run(over=self._over.is_set, pause=self._pause))
+        self._spawn("start", self._start_sources())
+
+    def _spawn(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        thread = threading.Thread(target=drive, args=(work,), name=f"doubtless-{what}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _pause(self, seconds: float) -> None:
+        self._over.wait(seconds)
+
+    async def _start_sources(self) -> None:
+        while not self._provider.ready.wait(WATCH_PAUSE):
+            if self._over.is_set():
+                return
+        if not self._over.is_set() and not self._bay.stopping:
+            self._bay.sources.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        self._bay.sources.stop()
+        drive(self._releaser.lot.close())
+        if self._store is not None:
+            drive(self._store.close())

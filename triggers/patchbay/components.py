@@ -1,0 +1,171 @@
+"""From "package.module:name" to a component, and from its function to the service of a trigger."""
+
+import inspect
+import typing
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol, cast, runtime_checkable
+
+from history.errors import ConfigurationError
+from resolvers.loading import load_attribute
+from triggers.patchbay.context import MessageContext, running
+from triggers.trigger import Trigger
+
+#: A function that may be a coroutine function.
+Service = Callable[..., Any]
+
+
+@runtime_checkable
+class Receives(Protocol):
+    """A sink or filter; its method may take more parameters, filled by annotation, and be a coroutine's."""
+
+    def receive_message(self, port: str, message: Any) -> Any:
+        """Do what is to be done for a message that came in by a port; an exception rolls it back."""
+        ...
+
+
+@runtime_checkable
+class WantsContext(Protocol):
+    """A component that is given its message context before anything starts."""
+
+    def set_message_context(self, context: MessageContext) -> None:
+        """Keep the context; nothing may be sent yet, unless for a message that has come in."""
+        ...
+
+
+@runtime_checkable
+class Starts(Protocol):
+    """A source; once started it may send."""
+
+    def start_message_source(self) -> Any:
+        """Begin to send, and return; or send until the context is stopping."""
+        ...
+
+
+@runtime_checkable
+class Stops(Protocol):
+    """A source that wants to be told of the end."""
+
+    def stop_message_source(self) -> Any:
+        """Stop sending."""
+        ...
+
+
+def load_component(name: str, spec: str) -> Any:
+    """Return what a component's spec names; of a class, an object.
+
+    Raises:
+        ConfigurationError: naming the component and what is wrong.
+    """
+    try:
+        found = load_attribute(spec)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"component {name}", error.problem, error.remedy) from error
+    if not isinstance(found, type):
+        return found
+    try:
+        return cast("Callable[[], Any]", found)()
+    except TypeError as error:
+        raise ConfigurationError(
+            f"component {name}", f"{spec} cannot be made: {error}", "let its constructor take nothing"
+        ) from error
+
+
+def receiving_service(name: str, component: Any) -> Service:
+    """Return the function of a sink or filter that is no trigger.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    if isinstance(component, Receives):
+        return component.receive_message
+    if callable(component):
+        return cast("Service", component)
+    raise ConfigurationError(
+        f"component {name}",
+        f"a {type(component).__qualname__} has no receive_message and cannot be called",
+        "write def receive_message(self, port, message)",
+    )
+
+
+def bound_to(service: Service, port: str, context: MessageContext) -> Service:
+    """Return a service whose parameters ``port`` and ``context`` are filled; the trigger fills the others."""
+    signature = inspect.signature(service)
+    told: dict[str, Any] = {"port": port, "context": context}
+    given = {name: told[name] for name in signature.parameters if name in told}
+    kept = [one for name, one in signature.parameters.items() if name not in given]
+    # What stood behind one that is filled must be called by its name.
+    named = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        if one.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+        else one
+        for one in kept
+    ]
+    run: Service = _filled(around(context)(service), given)
+    run.__name__ = getattr(service, "__name__", "service")
+    run.__qualname__ = getattr(service, "__qualname__", "service")
+    run.__module__ = getattr(service, "__module__", __name__)
+    vars(run)["__signature__"] = signature.replace(parameters=named)
+    hints = _hints(service)
+    run.__annotations__ = {name: hint for name, hint in hints.items() if name not in given}
+    return run
+
+
+def _filled(service: Service, given: dict[str, Any]) -> Service:
+    """Return a function of keywords that calls a service with what is given besides."""
+    if inspect.iscoroutinefunction(service):
+
+        async def arun(**arguments: Any) -> Any:
+            return await service(**given, **arguments)
+
+        return arun
+
+    def run(**arguments: Any) -> Any:
+        return service(**given, **arguments)
+
+    return run
+
+
+def around(context: MessageContext) -> Callable[[Service], Service]:
+    """Return what lets a service run with its context known to :func:`~.context.current_context`."""
+
+    def wrap(service: Service) -> Service:
+        if inspect.iscoroutinefunction(service):
+
+            @wraps(service)
+            async def arun(*args: Any, **kwargs: Any) -> Any:
+                with running(context, (*args, *kwargs.values())):
+                    return await service(*args, **kwargs)
+
+            return arun
+
+        @wraps(service)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with running(context, (*args, *kwargs.values())):
+                return service(*args, **kwargs)
+
+        return run
+
+    return wrap
+
+
+def as_it_is(service: Service) -> Service:
+    """Return a service that knows its context already."""
+    return service
+
+
+def as_trigger(component: Any) -> "Trigger[..., Any] | None":
+    """Return a component that is a trigger as one."""
+    return cast("Trigger[..., Any]", component) if isinstance(component, Trigger) else None
+
+
+def _hints(service: Service) -> dict[str, Any]:
+    function = service if inspect.isroutine(service) else type(service).__call__
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ConfigurationError(
+            f"service {getattr(service, '__qualname__', service)!s}",
+            f"an annotation cannot be read: {error}",
+            "import the name in the service's module",
+        ) from error

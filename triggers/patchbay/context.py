@@ -1,0 +1,153 @@
+"""What a component sends by: its message context."""
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Unpack
+
+from history.bridge import drive, settled
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store import instant
+from triggers.outgoing import Body, SendOptions, compose
+from triggers.patchbay.lane import Lane
+from triggers.patchbay.model import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from history.sql_engine import AnyConnection
+
+#: The property by which the original's sources say when a message is to be delivered: ms since 1970.
+DELIVERY_DATE = "DELIVERY_DATE"
+
+#: What the running service was given to write with: its arguments, the connection among them.
+_ARGUMENTS: ContextVar[tuple[object, ...]] = ContextVar("doubtless_patchbay_arguments", default=())
+
+_CONTEXT: ContextVar["MessageContext | None"] = ContextVar("doubtless_patchbay_context", default=None)
+
+
+class MessageContext:
+    """Sends messages by the output ports of one component; safe to share between threads.
+
+    Inside an atomic sink or filter, what it sends is a part of the transaction. A source may use it from its
+    start on; :attr:`stopping` then says when it is to end.
+    """
+
+    def __init__(self, name: str, *, lane: Callable[[], Lane], async_lane: Callable[[], Lane]) -> None:
+        self.name = name
+        self._lane = lane
+        self._async_lane = async_lane
+        self._stop = threading.Event()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the Patch Bay stops: a source is to end."""
+        return self._stop.is_set()
+
+    def pause(self, duration: timedelta) -> bool:
+        """Wait, but not longer than the Patch Bay runs; return whether it still does."""
+        return not self._stop.wait(duration.total_seconds())
+
+    def stop(self) -> None:
+        """Have the source end."""
+        self._stop.set()
+
+    def send(
+        self,
+        port: str,
+        body: Body | Message,
+        *,
+        connection: "AnyConnection | None" = None,
+        **options: Unpack[SendOptions],
+    ) -> str:
+        """Send one message to every destination of a port and return its uuid.
+
+        With ``delay=``, with a delivery time, or the property ``DELIVERY_DATE``, it waits in limbo. Options
+        are as of :meth:`triggers.producer.Producer.send`. ``connection`` is one with an open transaction in
+        the database of limbo: the message is sent when that commits, and not at all otherwise.
+
+        Raises:
+            ConfigurationError: there is no such port, or the message or connection cannot be used.
+            ProviderUnavailableError: it is unknown whether it arrived; send it again under the same uuid.
+        """
+        message = _composed(port, body, options)
+        drive(self._send(self._lane(), port, message, connection))
+        return message.uuid or ""
+
+    async def asend(
+        self,
+        port: str,
+        body: Body | Message,
+        *,
+        connection: "AnyConnection | None" = None,
+        **options: Unpack[SendOptions],
+    ) -> str:
+        """Send one message under asyncio; as :meth:`send`."""
+        message = _composed(port, body, options)
+        await self._send(self._async_lane(), port, message, connection)
+        return message.uuid or ""
+
+    async def _send(
+        self, lane: Lane, port: str, message: Message, connection: "AnyConnection | None"
+    ) -> None:
+        if connection is not None:
+            await lane.prepare()
+            if not await lane.is_here(connection):
+                raise ConfigurationError(
+                    "connection", "is not to the database of limbo", "leave it out, or set limbo= to it"
+                )
+        found = connection if connection is not None else await _running_transaction()
+        await lane.send(self.name, port, [message], found)
+
+
+def current_context() -> MessageContext:
+    """Return the context of the sink or filter that is running.
+
+    Raises:
+        ConfigurationError: none is.
+    """
+    found = _CONTEXT.get()
+    if found is None:
+        raise ConfigurationError(
+            "current_context", "no component of a Patch Bay is running", "call it in a sink or filter"
+        )
+    return found
+
+
+@contextmanager
+def running(context: MessageContext, arguments: tuple[object, ...]) -> Generator[None]:
+    """Say what runs, and with which arguments, for as long as the block takes."""
+    told, given = _CONTEXT.set(context), _ARGUMENTS.set(arguments)
+    try:
+        yield
+    finally:
+        _CONTEXT.reset(told)
+        _ARGUMENTS.reset(given)
+
+
+async def _running_transaction() -> Any:
+    """Return the connection of the atomic service that is running; None where none is."""
+    for one in _ARGUMENTS.get():
+        kind = type(one)
+        # By name: who has no SQL need not load SQLAlchemy.
+        if not kind.__module__.startswith("sqlalchemy."):
+            continue
+        if kind.__name__ in {"Connection", "AsyncConnection"}:
+            return one
+        if kind.__name__ in {"Session", "AsyncSession"}:
+            session: Any = one
+            return await settled(session.connection())
+    return None
+
+
+def _composed(port: str, body: Body | Message, options: SendOptions) -> Message:
+    message = compose(port or DEFAULT_PORT, body, **options)
+    date = message.properties.get(DELIVERY_DATE)
+    if date is None:
+        return message
+    if not isinstance(date, int) or isinstance(date, bool):
+        raise ConfigurationError(
+            f"property {DELIVERY_DATE}", f"{date!r:.40} is no instant", "give milliseconds since 1970"
+        )
+    return message.model_copy(update={"delivery_time": instant(date)})

@@ -1,0 +1,79 @@
+"""What is told of a failed attempt, and what leaves by the failure port when there is no other."""
+
+from dataclasses import dataclass
+
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from triggers.events import Cause, RetrievalFailureEvent
+from triggers.failures import FatalError, LeaseLostError
+from triggers.outcome import Outcome
+from triggers.patchbay.model import Redelivery
+from triggers.sinks.dead_letter import letter
+
+#: The longest text of an error that is kept with a message.
+_LONGEST_ERROR = 2000
+
+#: The property that holds the JMSMessageID of what was given up.
+ORIGINAL_ID = "doubtless_message_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTerms:
+    """One input as its receivers know it: whose it is, and what becomes of what fails there."""
+
+    trigger: str
+    component: str
+    port: str
+    destination: str
+    redelivery: Redelivery
+    transient: tuple[type[Exception], ...]
+
+
+class DiedError(Exception):
+    """Stands for the failure of an attempt that its process did not survive."""
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(f"the process ended during attempt {attempts}")
+
+
+def failure_of(outcome: Outcome) -> Exception | None:
+    """Return why an attempt failed; None where it did not, or where it was none."""
+    error = outcome.error
+    if outcome.acknowledge or outcome.suspend or outcome.status is None:
+        return None
+    if not isinstance(error, Exception) or isinstance(error, LeaseLostError | HistoryUnavailableError):
+        return None
+    # What never ran, and was not refused for good, is in the history's or the resolver's hands.
+    return error if outcome.executed or isinstance(error, FatalError) else None
+
+
+def failure_event(
+    terms: InputTerms, message: Message, error: Exception, *, attempts: int, cause: Cause
+) -> RetrievalFailureEvent:
+    """Return the event that tells of giving a message up."""
+    kind = type(error)
+    return RetrievalFailureEvent(
+        trigger_name=terms.trigger,
+        destination=message.destination or terms.destination,
+        delivery_count=attempts,
+        exception_class=f"{kind.__module__}.{kind.__qualname__}",
+        exception_message=short_text(error),
+        cause=cause,
+        message=message,
+    )
+
+
+def failure_copy(event: RetrievalFailureEvent, message: Message) -> Message:
+    """Return what leaves by the failure port: a message of its own, under the same uuid."""
+    copy = letter(event, message)
+    properties = {**copy.properties}
+    if message.message_id is not None:
+        properties[ORIGINAL_ID] = message.message_id
+    told = {"message_id": None, "destination": None, "timestamp": None, "delivery_time": None}
+    return copy.model_copy(update={**told, "properties": properties})
+
+
+def short_text(error: Exception) -> str:
+    """Return what an error says, in a length and with characters that a database can hold."""
+    told = f"{error}" or type(error).__name__
+    return told.replace("\0", "")[:_LONGEST_ERROR].encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,180 @@
+"""Every input of a sink or filter as a trigger on its destination, set as redelivery needs it."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from history.errors import ConfigurationError
+from resolvers.loading import load_attribute
+from triggers.patchbay.checking import inputs_of
+from triggers.patchbay.components import around, as_it_is, as_trigger, bound_to, receiving_service
+from triggers.patchbay.context import MessageContext
+from triggers.patchbay.given_up import InputTerms
+from triggers.patchbay.lane import Outlet, outlet_of
+from triggers.patchbay.model import InputDestination, InputPort, PatchBayFile, Redelivery, Sink
+from triggers.selectors import Selector
+from triggers.settings import NO_RETRY, Settings
+from triggers.trigger import Trigger, trigger
+from triggers.trigger_object import CONSUMERS_DEFAULT, HistorySource
+
+AnyTrigger = Trigger[..., Any]
+
+#: What a component that is no trigger may raise to be tried again, besides TransientError and its kind.
+_TRANSIENT = (ConnectionError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input: its trigger, where its messages come from, and what becomes of those that fail."""
+
+    component: str
+    port: str
+    trigger: AnyTrigger
+    outlet: Outlet
+    subscription: str
+    terms: InputTerms | None
+
+
+def wire_inputs(
+    file: PatchBayFile, components: Mapping[str, Any], contexts: Mapping[str, MessageContext]
+) -> Sequence[Input]:
+    """Return every input, in the order of the file.
+
+    Raises:
+        ConfigurationError: a component cannot be what the file wants of it, or two inputs have one name.
+    """
+    inputs: list[Input] = []
+    for sink, port, place in inputs_of(file):
+        inputs.append(_wire(file, sink, port, place, components[sink.name], contexts[sink.name]))
+    names = [one.trigger.name for one in inputs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"input {name!r}", "two inputs have this name", "give one of them a name = of its own"
+            )
+    return inputs
+
+
+def _wire(
+    file: PatchBayFile,
+    sink: Sink,
+    port: InputPort,
+    place: InputDestination,
+    component: Any,
+    context: MessageContext,
+) -> Input:
+    own = as_trigger(component)
+    if own is None:
+        wired = _plain(sink, port, place, component, context)
+        transient = wired.settings.transient
+    else:
+        _check_own(sink, place, own)
+        wired, transient = own, own.settings.transient
+    settings = _settings(wired.settings, sink, port, place, own)
+    wired = wired.adapted(settings, around(context) if own is not None else as_it_is)
+    terms = None
+    if place.redelivery is not None:
+        terms = InputTerms(
+            trigger=settings.name,
+            component=sink.name,
+            port=port.port,
+            destination=place.destination,
+            redelivery=place.redelivery,
+            transient=transient,
+        )
+    subscription = place.durable_subscriber or settings.name
+    return Input(sink.name, port.port, wired, outlet_of(file, place), subscription, terms)
+
+
+def _plain(
+    sink: Sink, port: InputPort, place: InputDestination, component: Any, context: MessageContext
+) -> AnyTrigger:
+    """Make a trigger of a component that is none: transacted, so that a failure rolls back."""
+    service = bound_to(receiving_service(sink.name, component), port.port, context)
+    history: HistorySource = CONSUMERS_DEFAULT if sink.history is None else sink.history or None
+    decorate = trigger(
+        place.destination,
+        name=_name(sink, port, place),
+        history=history,
+        transacted=True,
+        concurrency=sink.concurrency,
+        transient=(*_TRANSIENT, *(_exception(sink, one) for one in sink.transient)),
+    )
+    return decorate(service)
+
+
+def _settings(
+    base: Settings, sink: Sink, port: InputPort, place: InputDestination, own: AnyTrigger | None
+) -> Settings:
+    settings = replace(base, destination=place.destination)
+    if place.selector is not None:
+        settings = replace(settings, selector=Selector.parse(place.selector))
+    if own is not None and (place.name is not None or _has_more_inputs(sink)):
+        settings = replace(settings, name=_name(sink, port, place))
+    return settings if place.redelivery is None else _redelivering(settings, place.redelivery)
+
+
+def _redelivering(settings: Settings, told: Redelivery) -> Settings:
+    """Have every failure rolled back and given back: what becomes of it is the redelivery's to decide.
+
+    Also one that is not worth another try, for otherwise the history would remember it as failed, and
+    refuse it when somebody has mended the cause and sends it again.
+    """
+    policy = replace(
+        settings.policy,
+        transacted=True,
+        max_delivery_count=max(settings.policy.max_delivery_count, told.attempts),
+    )
+    settings = replace(settings, policy=policy, retry=NO_RETRY, transient=(Exception,))
+    if told.on_failure == "block":
+        # Nothing may overtake.
+        settings = replace(settings, concurrency=1, batch=1)
+    # What is fetched ahead counts as delivered, and may have no other attempt.
+    return settings if told.on_failure == "delay" else replace(settings, prefetch=1)
+
+
+def _check_own(sink: Sink, place: InputDestination, own: AnyTrigger) -> None:
+    """Refuse a trigger whose settings contradict the file's."""
+    where, settings = f"component {sink.name}", own.settings
+    if len(own.destinations) > 1:
+        raise ConfigurationError(
+            where,
+            "its trigger joins destinations",
+            "run it by doubtless run; the file wires one to each input",
+        )
+    if place.selector is not None and settings.selector is not None:
+        raise ConfigurationError(where, "its trigger has a selector, too", "leave one of them out")
+    if sink.history is not None or sink.concurrency != 1 or sink.transient:
+        raise ConfigurationError(
+            where, "it is a trigger and has settings of its own", "say history, concurrency, transient there"
+        )
+    if place.redelivery is None:
+        return
+    for setting, wrong in (
+        ("retry", bool(settings.retry.max_attempts)),
+        ("ordered", settings.ordered),
+        ("acknowledge_mode", settings.acknowledge_mode != "client"),
+    ):
+        if wrong:
+            raise ConfigurationError(
+                where, f"{setting} of its trigger contradicts redelivery", "leave one of them out"
+            )
+
+
+def _name(sink: Sink, port: InputPort, place: InputDestination) -> str:
+    return place.name or f"{sink.name}.{port.port}.{place.destination}"
+
+
+def _has_more_inputs(sink: Sink) -> bool:
+    return sum(len(port.sources) for port in sink.input) > 1
+
+
+def _exception(sink: Sink, spec: str) -> type[Exception]:
+    """Return an exception class, by "package.module:name" or the name of a built-in one."""
+    found = load_attribute(spec) if ":" in spec else getattr(builtins, spec, None)
+    if isinstance(found, type) and issubclass(found, Exception):
+        return found
+    raise ConfigurationError(
+        f"component {sink.name}", f"transient: {spec!r} is no exception class", "write 'package.module:name'"
+    )

@@ -1,0 +1,228 @@
+"""What a Patch Bay is wired from: providers, sources, sinks, filters, their ports and destinations.
+
+The shape of the file, and of the original's XML once it is read. Times are seconds, or text with a unit
+(``"500ms"``, ``"60s"``, ``"10min"``, ``"2h"``, ``"1d"``).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+#: The port of those who name none.
+DEFAULT_PORT = "DEFAULT"
+
+#: What becomes of a message whose attempt failed: see :class:`Redelivery`.
+OnFailure = Literal["delay", "block", "fail_fast"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
+
+
+def _read_duration(value: Any) -> Any:
+    """Return a duration as pydantic reads it: seconds, or text with a unit."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    if not isinstance(value, str):
+        return timedelta(seconds=value)
+    told = _DURATION.fullmatch(value.strip())
+    if told is None:
+        raise PydanticCustomError(
+            "duration", "is no duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
+        )
+    return timedelta(seconds=float(told[1]) * _UNITS[told[2]])
+
+
+Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(ge=timedelta(0))]
+
+#: What everything in the file is called by.
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Part(BaseModel):
+    """A part of the file; a key that nobody knows is refused, for it is a slip of the pen."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Destination(_Part):
+    """A queue or topic of a provider; a bare text is the name of a queue of the default provider."""
+
+    destination: Name
+    provider: Name | None = None
+    type: Literal["queue", "topic"] = "queue"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"destination": value} if isinstance(value, str) else value
+
+
+class Redelivery(_Part):
+    """What becomes of a message after an attempt that failed and was rolled back.
+
+    ``delay``: it waits in limbo and is handed to this one input again, at most ``max_attempts`` times with
+    the first; later messages overtake it. ``block``: the input waits in its place. ``fail_fast``: one
+    attempt. What is given up, and a fatal failure at once, leaves through ``failure_port``.
+    """
+
+    max_attempts: int = Field(default=3, ge=1, le=99)
+    delay: Duration = timedelta(seconds=60)
+    failure_port: Name
+    on_failure: OnFailure = "delay"
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts there are, the first one included."""
+        return 1 if self.on_failure == "fail_fast" else self.max_attempts
+
+
+class InputDestination(Destination):
+    """Where an input port's messages come from; ``name`` is the history namespace of this input."""
+
+    name: Name | None = None
+    selector: str | None = None
+    durable_subscriber: Name | None = None
+    redelivery: Redelivery | None = None
+
+
+class InputPort(_Part):
+    """A port that messages come in by."""
+
+    port: Name = DEFAULT_PORT
+    sources: Sequence[InputDestination] = Field(alias="from", min_length=1)
+
+
+class OutputPort(_Part):
+    """A port that messages leave by, one copy to each destination."""
+
+    port: Name = DEFAULT_PORT
+    to: Sequence[Destination] = Field(min_length=1)
+
+
+class Component(_Part):
+    """What sources, sinks and filters have in common: a name, and "package.module:name"."""
+
+    name: Name
+    component: Name
+
+
+class Source(Component):
+    """A component that originates messages."""
+
+    output: Sequence[OutputPort] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _once("output", [one.port for one in self.output])
+        return self
+
+
+class Sink(Component):
+    """A component that messages come to. ``history`` False means none at all."""
+
+    input: Sequence[InputPort] = Field(min_length=1)
+    output: Sequence[OutputPort] = ()
+    redelivery_port: Sequence[OutputPort] = ()
+    history: str | Literal[False] | None = None
+    concurrency: int = Field(default=1, ge=1)
+    transient: Sequence[str] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _once("input", [one.port for one in self.input])
+        _once("output", [one.port for one in self.output])
+        _once("redelivery_port", [one.port for one in self.redelivery_port])
+        known = {one.port for one in self.redelivery_port}
+        for port in self.input:
+            for place in port.sources:
+                told = place.redelivery
+                if told is not None and told.failure_port not in known:
+                    raise PydanticCustomError(
+                        "failure_port",
+                        "failure_port {port} is no redelivery_port of {name}; add one of this name",
+                        {"port": told.failure_port, "name": self.name},
+                    )
+        return self
+
+
+class Filter(Sink):
+    """A component that takes messages and sends others."""
+
+    output: Sequence[OutputPort] = Field(min_length=1)
+
+
+class ProviderEntry(_Part):
+    """A provider, by its URL."""
+
+    url: Name
+
+
+class MessageType(_Part):
+    """What is known of a kind of message: for tools and readers, nothing depends on it."""
+
+    type: Name
+    family: str | None = None
+    body: str | None = None
+    description: str | None = None
+
+
+class Options(_Part):
+    """What holds for the whole Patch Bay.
+
+    ``limbo`` is the database in which delayed and failed messages wait; by default the first provider that
+    is a SQL database, else the history where it is one. ``name`` is who put them there.
+    """
+
+    history: str | None = None
+    limbo: str | None = None
+    name: Name | None = None
+    default_provider: Name | None = None
+    delays: bool = True
+    release_interval: Duration = timedelta(seconds=1)
+    release_attempts: int = Field(default=5, ge=1, le=99)
+    lease: Duration = timedelta(seconds=60)
+
+
+class PatchBayFile(_Part):
+    """A whole file, or several merged."""
+
+    patchbay: Options = Options()
+    providers: Mapping[str, ProviderEntry] = Field(default_factory=dict[str, ProviderEntry])
+    source: Sequence[Source] = ()
+    sink: Sequence[Sink] = ()
+    filter: Sequence[Filter] = ()
+    message: Sequence[MessageType] = ()
+
+    @property
+    def receiving(self) -> Sequence[Sink]:
+        """Everything that messages come to: sinks, then filters in their order."""
+        return [*self.sink, *self.filter]
+
+    @property
+    def components(self) -> Sequence[Component]:
+        """All components."""
+        return [*self.source, *self.receiving]
+
+    def outputs(self, component: Component) -> Mapping[str, OutputPort]:
+        """Return the output ports of a component, redelivery ports included, by their names."""
+        ports: list[OutputPort] = []
+        if isinstance(component, Source | Sink):
+            ports += component.output
+        if isinstance(component, Sink):
+            ports += component.redelivery_port
+        return {one.port: one for one in ports}
+
+
+def _once(what: str, ports: Sequence[str]) -> None:
+    for port in ports:
+        if ports.count(port) > 1:
+            raise PydanticCustomError(
+                "port_twice",
+                "the {what} port {port} stands twice; put all its destinations under one",
+                {"what": what, "port": port},
+            )

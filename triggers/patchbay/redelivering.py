@@ -1,0 +1,338 @@
+"""Redelivery: what becomes of a message whose attempt failed, before its provider hears of it.
+
+A receiver around the provider's own. A failed attempt has been rolled back when it gets here; then
+
+==========  =========================================================================================
+delay       the message is put in limbo, with its headers and the number of attempts, and acknowledged.
+            When it is due, this receiver hands it over again, to the one input it failed in
+block       the message is kept, and handed over again before anything else is received
+fail_fast   there is one attempt
+==========  =========================================================================================
+
+After the last attempt, and after a fatal failure, a copy leaves through the failure port, the retrieval
+failure event is published, and the message is taken off. Attempts count from their beginning: what kills its
+process comes to its end as well. What was drained, suspended or lost to another owner is no attempt, and is
+the provider's to deliver again.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from history.bridge import settled
+from history.message import Message
+from history.store import HistoryStore, instant
+from triggers.events import Cause, publish
+from triggers.failures import FatalError, is_transient
+from triggers.outcome import Outcome
+from triggers.patchbay.given_up import (
+    DiedError,
+    InputTerms,
+    failure_copy,
+    failure_event,
+    failure_of,
+    short_text,
+)
+from triggers.patchbay.lane import Lane
+from triggers.providers.provider import (
+    AT_ONCE,
+    RECEIVE_WAIT,
+    Answers,
+    Arrival,
+    Received,
+    Receiver,
+    SharingTransactions,
+)
+
+if TYPE_CHECKING:
+    from history.sql_engine import AnyConnection
+    from triggers.providers.sqljms.limbo import Entry, Limbo, Waiting
+
+_log = logging.getLogger(__name__)
+
+#: How often limbo is asked for what is due, in seconds.
+POLL_INTERVAL = 1.0
+
+
+class _LostError(Exception):
+    """Undoes a step on a message that is somebody else's by now."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RedeliveringReceiver:
+    """Hands over what the provider's receiver has, and what waits in limbo for this input.
+
+    ``at_home`` says that the provider's messages are in the limbo's database: a message changes from one to
+    the other in one transaction. ``sleep`` waits while a blocked message is not due.
+    """
+
+    inner: Receiver
+    at_home: bool
+    terms: InputTerms
+    lane: Lane
+    sleep: Callable[[float], Awaitable[None] | None]
+    _poll_due: float = 0.0
+    _held: dict[int, "Waiting"] = field(default_factory=dict[int, "Waiting"])
+    _blocked: Arrival | None = None
+    _blocked_due: float = 0.0
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """Often enough for the provider, and for what is held of limbo."""
+        own = self.inner.keep_alive_interval
+        return own if self.limbo is None else min(own, self.limbo.lease / 3)
+
+    @property
+    def limbo(self) -> "Limbo | None":
+        """Where messages wait for their next attempt; None where none of this input's do."""
+        return self.lane.limbo if self.terms.redelivery.on_failure == "delay" else None
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return what is due again, else what the provider has; what died too often is given up first."""
+        if self._blocked is not None:
+            return await self._wait_for_blocked(wait)
+        found: Sequence[Received] = await self._due()
+        if not found:
+            longest = wait if self.limbo is None else min(wait, timedelta(seconds=POLL_INTERVAL))
+            found = await self.inner.receive(limit, longest)
+        return [one for one in found if not await self._died_too_often(one)]
+
+    async def _due(self) -> Sequence[Arrival]:
+        # One at a time: of several, one that kills its process would use up the attempts of the others.
+        limbo, now = self.limbo, time.monotonic()
+        if limbo is None or now < self._poll_due:
+            return ()
+        taken = await limbo.take(self.terms.trigger, limit=1)
+        self._poll_due = now if taken else now + POLL_INTERVAL
+        self._held |= {one.id: one for one in taken}
+        return [Arrival(one.message, one) for one in taken]
+
+    async def _wait_for_blocked(self, wait: timedelta) -> Sequence[Received]:
+        left = self._blocked_due - time.monotonic()
+        if left > 0:
+            await settled(self.sleep(min(left, wait.total_seconds())))
+        if self._blocked is None or time.monotonic() < self._blocked_due:
+            return ()
+        blocked, self._blocked = self._blocked, None
+        return [blocked]
+
+    async def _died_too_often(self, one: Received) -> bool:
+        if not isinstance(one, Arrival) or one.message.delivery_count <= self.terms.redelivery.attempts:
+            return False
+        attempts = one.message.delivery_count - 1
+        if self.limbo is not None and self._waiting(one) is None:
+            await self._isolate(self.limbo, one, attempts)
+        else:
+            await self._give_up(one, DiedError(attempts), attempts, Cause.MAX_DELIVERY_COUNT)
+        return True
+
+    async def _isolate(self, limbo: "Limbo", arrival: Arrival, attempts: int) -> None:
+        """Put a message in limbo for its last attempt, alone.
+
+        The provider counts what it hands over, and so what was fetched beside the message that killed its
+        process, too.
+        """
+        entry = self._entry(arrival, self.terms.redelivery.attempts - 1, DiedError(attempts))
+        entry = replace(entry, due=instant(0))
+        await self._change(limbo, arrival, partial(limbo.put_inside, entries=[entry]), "putting a message in")
+
+    async def take_failed(self, answers: Answers) -> Answers:
+        """Look after what failed; return the others, which are to be acknowledged or recovered."""
+        others: list[tuple[Arrival, Outcome]] = []
+        for arrival, outcome in answers:
+            error = failure_of(outcome)
+            if error is None:
+                others.append((arrival, outcome))
+            else:
+                await self._take(arrival, error)
+        return others
+
+    async def _take(self, arrival: Arrival, error: Exception) -> None:
+        attempts = max(arrival.message.delivery_count, 1)
+        if not is_transient(error, self.terms.transient):
+            await self._give_up(arrival, error, attempts, Cause.SERVICE_FAILED)
+        elif attempts >= self.terms.redelivery.attempts:
+            await self._give_up(arrival, error, attempts, Cause.RETRIES_USED_UP)
+        elif self.limbo is None:
+            self._block(arrival, attempts)
+        else:
+            await self._put_off(self.limbo, arrival, error, attempts)
+
+    def _block(self, arrival: Arrival, attempts: int) -> None:
+        again = {"delivery_count": attempts + 1, "redelivered": True}
+        self._blocked = Arrival(arrival.message.model_copy(update=again), arrival.handle)
+        self._blocked_due = time.monotonic() + self.terms.redelivery.delay.total_seconds()
+
+    async def _put_off(self, limbo: "Limbo", arrival: Arrival, error: Exception, attempts: int) -> None:
+        held = self._waiting(arrival)
+        if held is not None:
+            self._held.pop(held.id, None)
+            await limbo.put_off(held, self.terms.redelivery.delay, error=short_text(error))
+            return
+        entry = self._entry(arrival, attempts, error)
+        await self._change(limbo, arrival, partial(limbo.put_inside, entries=[entry]), "putting a message in")
+
+    async def _change(
+        self,
+        limbo: "Limbo",
+        arrival: Arrival,
+        write: Callable[["AnyConnection"], Awaitable[None]],
+        doing: str,
+    ) -> None:
+        """Write to limbo and take a delivery off its provider, in one transaction where that can be.
+
+        Elsewhere in this order: after a death in between the provider delivers it again, under its uuid.
+        """
+        if not self.at_home:
+            await limbo.run(doing, write)
+            await self.inner.acknowledge([arrival])
+            return
+        sharing = cast("SharingTransactions", self.inner)
+
+        async def both(connection: "AnyConnection") -> None:
+            if not await sharing.acknowledge_inside(connection, [arrival]):
+                raise _LostError
+            await write(connection)
+
+        try:
+            await limbo.run(doing, both)
+        except _LostError:
+            extra = {"trigger": self.terms.trigger, "uuid": arrival.message.uuid}
+            _log.warning("a failed message is left to who has it by now", extra=extra)
+            return
+        sharing.note_acknowledged([arrival])
+
+    async def shares(self, history: HistoryStore) -> bool:
+        """Whether the transactions of this history reach what the provider has, and limbo."""
+        if not hasattr(self.inner, "shares") or (self.limbo is not None and not self.at_home):
+            return False
+        return await cast("SharingTransactions", self.inner).shares(history)
+
+    async def acknowledge_inside(self, transaction: Any, received: Sequence[Received]) -> bool:
+        """Take these out, of limbo or of the provider's queue, as a part of a transaction."""
+        held, others = self._sorted(received)
+        if held:
+            from triggers.providers.sqljms.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
+
+            if len(await take_out_inside(transaction, held)) < len(held):
+                return False
+        return not others or await cast("SharingTransactions", self.inner).acknowledge_inside(
+            transaction, others
+        )
+
+    def note_acknowledged(self, received: Sequence[Received]) -> None:
+        """Hold these no more."""
+        held, others = self._sorted(received)
+        self._forget(held)
+        if others:
+            cast("SharingTransactions", self.inner).note_acknowledged(others)
+
+    def _entry(self, arrival: Arrival, attempts: int, error: Exception) -> "Entry":
+        """Return how a message waits for its next attempt."""
+        from triggers.providers.sqljms.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
+
+        message, told = arrival.message, self.terms.redelivery
+        if message.destination is None:
+            message = message.model_copy(update={"destination": self.terms.destination})
+        again = Again(
+            input=self.terms.trigger,
+            attempts=attempts,
+            delay=told.delay,
+            max_attempts=told.attempts,
+            failure_port=told.failure_port,
+            error=short_text(error),
+        )
+        return Entry(component=self.terms.component, port=self.terms.port, message=message, again=again)
+
+    async def _give_up(self, arrival: Arrival, error: Exception, attempts: int, cause: Cause) -> None:
+        """Tell of it, send the copies, take the message off; after a death in between, do it all again."""
+        event = failure_event(self.terms, arrival.message, error, attempts=attempts, cause=cause)
+        await publish(event, blocking=self.lane.blocking)
+        copy = failure_copy(event, arrival.message)
+        held, limbo = self._waiting(arrival), self.lane.limbo
+        hand_on = partial(self._hand_on, held=held, copy=copy)
+        if limbo is None:
+            await self.lane.send(self.terms.component, self.terms.redelivery.failure_port, [copy])
+            await self.inner.acknowledge([arrival])
+        elif held is None:
+            await self._change(limbo, arrival, hand_on, "giving a message up")
+        else:
+            await limbo.run("giving a message up", hand_on)
+            self._held.pop(held.id, None)
+        told = {"trigger": self.terms.trigger, "uuid": arrival.message.uuid}
+        _log.warning("given up after %d attempts (%s): %s", attempts, cause.value, error, extra=told)
+
+    async def _hand_on(self, connection: "AnyConnection", *, held: "Waiting | None", copy: Message) -> None:
+        """Take a message out of limbo and send its copies, unless somebody else has it by now."""
+        from triggers.providers.sqljms.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
+
+        if held is None or await take_out_inside(connection, [held]):
+            port = self.terms.redelivery.failure_port
+            await self.lane.send_inside(connection, self.terms.component, port, [copy])
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Take these out of limbo, or tell the provider that they are done."""
+        held, others = self._sorted(received)
+        if held and self.limbo is not None:
+            await self.limbo.take_out(held)
+            self._forget(held)
+        if others:
+            await self.inner.acknowledge(others)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back; it was no attempt."""
+        held, others = self._sorted(received)
+        if held and self.limbo is not None:
+            await self.limbo.give_back(held)
+            self._forget(held)
+        if others:
+            await self.inner.recover(others, delay)
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to the provider's dead-letter destination; of limbo, to the failure port."""
+        held, others = self._sorted(received)
+        for one in held:
+            attempts = max(one.message.delivery_count, 1)
+            await self._give_up(Arrival(one.message, one), FatalError(reason), attempts, Cause.SERVICE_FAILED)
+        if others:
+            await self.inner.dead_letter(others, reason)
+
+    async def keep_alive(self) -> None:
+        """Keep what is held alive, in limbo and at the provider."""
+        if self._held and self.limbo is not None:
+            await self.limbo.renew(list(self._held.values()))
+        await self.inner.keep_alive()
+
+    async def close(self) -> None:
+        """Give back what is not answered yet and leave."""
+        try:
+            if self._held and self.limbo is not None:
+                held = list(self._held.values())
+                self._held.clear()
+                await self.limbo.give_back(held)
+        finally:
+            await self.inner.close()
+
+    def _waiting(self, arrival: Received) -> "Waiting | None":
+        """Return what is held of limbo under a delivery; None for one of the provider's."""
+        found = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
+        return found if found is arrival.handle else None
+
+    def _sorted(self, received: Sequence[Received]) -> tuple[list["Waiting"], list[Received]]:
+        held: list[Waiting] = []
+        others: list[Received] = []
+        for one in received:
+            waiting = self._waiting(one)
+            if waiting is None:
+                others.append(one)
+            else:
+                held.append(waiting)
+        return held, others
+
+    def _forget(self, held: Sequence["Waiting"]) -> None:
+        for one in held:
+            self._held.pop(one.id, None)

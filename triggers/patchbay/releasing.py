@@ -1,0 +1,127 @@
+"""The release loop: sends what was delayed when it is due. Any process may run it, and many may at once."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from history.parking import Parked, ParkedKind, parked_id
+from triggers.parking_lot import ParkingLot
+from triggers.patchbay.lane import Lane
+from triggers.providers.provider import ProviderUnavailableError
+
+if TYPE_CHECKING:
+    from triggers.providers.sqljms.limbo import Waiting
+
+_log = logging.getLogger(__name__)
+
+#: How many messages one step takes.
+BATCH = 100
+
+#: The pause after the first failure to send a message; each further one doubles it, up to the longest.
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=10)
+
+
+@dataclass(slots=True, kw_only=True)
+class Releaser:
+    """Releases what is due until it is over.
+
+    A message that its port or provider refuses is tried again with growing pauses, and parked after
+    ``release_attempts`` of them. While a provider is away its messages wait, and it is not counted.
+    """
+
+    lane: Lane
+    lot: ParkingLot
+
+    async def run(
+        self, *, over: Callable[[], bool], pause: Callable[[float], Awaitable[None] | None]
+    ) -> None:
+        """Release, then wait for ``release_interval``; an unavailable database is tried again."""
+        interval = max(self.lane.file.patchbay.release_interval.total_seconds(), 0.01)
+        while not over():
+            released = 0
+            try:
+                released = await self.release_due()
+            except ProviderUnavailableError as error:
+                _log.warning("%s (%s): nothing is released meanwhile", error, error.__cause__ or "no answer")
+            if released < BATCH:
+                await settled(pause(interval))
+
+    async def release_due(self) -> int:
+        """Release one batch of what is due; return how many were due.
+
+        Raises:
+            ProviderUnavailableError: the limbo's database did not answer.
+        """
+        if self.lane.limbo is None:
+            return 0
+        await self.lane.prepare()
+        held = await self.lane.limbo.take(limit=BATCH)
+        alive = [one for one in held if not _has_expired(one)]
+        if len(alive) < len(held):
+            await self._drop([one for one in held if _has_expired(one)])
+        for _, group in groupby(alive, key=lambda one: (one.component, one.port)):
+            await self._release(list(group))
+        return len(held)
+
+    async def _release(self, group: Sequence["Waiting"]) -> None:
+        """Release messages of one port together; where that fails, one by one, so that one spoils none."""
+        try:
+            await self.lane.release(group)
+        except ProviderUnavailableError as error:
+            for one in group:
+                await self._put_off(one, error, counted=False)
+        except Exception as error:  # noqa: BLE001  (whatever a provider raises: they must not be lost)
+            if len(group) == 1:
+                await self._refused(group[0], error)
+                return
+            for one in group:
+                await self._release([one])
+
+    async def _refused(self, one: "Waiting", error: Exception) -> None:
+        if one.failures + 1 < self.lane.file.patchbay.release_attempts:
+            await self._put_off(one, error, counted=True)
+            return
+        name = f"{one.component}.{one.port}"
+        parked = Parked(
+            id=parked_id(name, one.message),
+            trigger_name=name,
+            kind=ParkedKind.REJECTED,
+            reason=f"it could not be sent {one.failures + 1} times",
+            uuid=one.message.uuid,
+            destination=name,
+            message=one.message,
+            error_class=f"{type(error).__module__}.{type(error).__qualname__}",
+            error_message=str(error),
+        )
+        if await self.lot.park([parked]) and self.lane.limbo is not None:
+            await self.lane.limbo.take_out([one])
+            _log.error("parked: %s: %s", parked.reason, error, extra=_extra(one))
+
+    async def _put_off(self, one: "Waiting", error: Exception, *, counted: bool) -> None:
+        limbo = self.lane.limbo
+        assert limbo is not None  # noqa: S101  (it was in it)
+        pause = min(FIRST_PAUSE * 2 ** min(one.failures, 30), LONGEST_PAUSE)
+        known = isinstance(error, ConfigurationError | ProviderUnavailableError)
+        _log.warning("not sent, again in %s: %s", pause, error, exc_info=not known, extra=_extra(one))
+        await limbo.put_off(one, pause, error=str(error)[:2000], failed=counted)
+
+    async def _drop(self, expired: Sequence["Waiting"]) -> None:
+        limbo = self.lane.limbo
+        assert limbo is not None  # noqa: S101  (they were in it)
+        for one in expired:
+            _log.warning("not sent: it expired while it waited", extra=_extra(one))
+        await limbo.take_out(expired)
+
+
+def _has_expired(one: "Waiting") -> bool:
+    expiration = one.message.expiration
+    return expiration is not None and expiration <= datetime.now(UTC)
+
+
+def _extra(one: "Waiting") -> dict[str, object]:
+    return {"trigger": f"{one.component}.{one.port}", "uuid": one.message.uuid}

@@ -1,0 +1,67 @@
+"""The one provider of a Patch Bay's consumer: it finds the provider of each input by the trigger's name."""
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.patchbay.inputs import Input
+from triggers.patchbay.lane import Lane
+from triggers.patchbay.redelivering import RedeliveringReceiver
+from triggers.providers.provider import Provider, Receiver
+
+
+class WiredProvider:
+    """Opens receivers where the file says; ``ready`` is set once every input has had one.
+
+    Guarantee: as of the provider of each input.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Input],
+        lane: Lane,
+        *,
+        twin: Callable[[], "WiredProvider"],
+        sleep: Callable[[float], Awaitable[None] | None],
+    ) -> None:
+        self._inputs = inputs
+        self._lane = lane
+        self._twin = twin
+        self._sleep = sleep
+        self._missing = set(inputs)
+        self.ready = threading.Event()
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send by the default provider, such as dead letters.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        name = self._lane.file.patchbay.default_provider or next(iter(self._lane.providers), None)
+        if name is None:
+            raise ConfigurationError("patchbay.default_provider", "there is none", "name one")
+        return await self._lane.providers[name].send(destination, messages)
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:  # noqa: ARG002
+        """Open a receiver for the input whose trigger has the name ``subscription``."""
+        found = self._inputs[subscription]
+        provider = self._lane.providers[found.outlet.provider]
+        await self._lane.prepare()
+        inner = await provider.open_receiver(found.outlet.address, subscription=found.subscription, name=name)
+        self._missing.discard(subscription)
+        if not self._missing:
+            self.ready.set()
+        if found.terms is None:
+            return inner
+        at_home = found.outlet.provider in self._lane.here and hasattr(inner, "acknowledge_inside")
+        return RedeliveringReceiver(
+            inner=inner, terms=found.terms, lane=self._lane, at_home=at_home, sleep=self._sleep
+        )
+
+    def for_asyncio(self) -> Provider:
+        """Return the same over asyncio drivers."""
+        return self._twin()
+
+    async def close(self) -> None:
+        """Do nothing: the Patch Bay closes what it has opened."""
