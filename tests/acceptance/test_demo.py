@@ -8,11 +8,22 @@ import pytest
 
 from tests.acceptance.command_line import CommandLine, finish, until
 
-pytestmark = pytest.mark.usefixtures("redis_server")  # or the reason why the demo cannot run here
+on_redis = pytest.mark.usefixtures("redis_server")  # or the reason why the demo cannot run here
 
 
-def test_the_demo_accounts_for_every_line(doubtless: CommandLine) -> None:
-    answer = doubtless("demo", "--count", "200", "--json")
+def test_the_demo_books_everything_once_and_nothing_is_in_doubt(doubtless: CommandLine) -> None:
+    answer = doubtless("demo", "--count", "200", "--json", PATH="/nowhere")
+
+    summary = answer.json
+    assert (answer.code, summary["mistakes"]) == (0, [])
+    assert (summary["booked_once"], summary["booked_twice"], summary["in_doubt"]) == (200, 0, 0)
+    assert summary["rejected"] == 5
+    assert summary["killed_after"] >= 80
+
+
+@on_redis
+def test_the_demo_on_redis_accounts_for_every_line(doubtless: CommandLine) -> None:
+    answer = doubtless("demo", "--on", "redis", "--count", "200", "--json", "--no-spark")
 
     summary = answer.json
     assert (answer.code, summary["mistakes"]) == (0, [])
@@ -29,7 +40,7 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
     file = doubtless.folder / "mine.jsonl"
     file.write_text("".join(good % f"u{number % 15}" for number in range(20)) + broken)
 
-    answer = doubtless("demo", "--orders", "mine.jsonl")
+    answer = doubtless("demo", "--orders", "mine.jsonl", "--no-spark")
 
     assert answer.code == 0
     assert "sending 23 lines of mine.jsonl" in answer.out
@@ -37,7 +48,8 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
 
 
 def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine, tmp_path: Path) -> None:
-    with doubtless.start("demo", "--count", "100", settings={"TMPDIR": str(tmp_path)}) as process:
+    words = ("demo", "--count", "100", "--no-spark")
+    with doubtless.start(*words, settings={"TMPDIR": str(tmp_path)}) as process:
         until(lambda: _add_booking(tmp_path))
         answer = finish(process)
 
@@ -48,7 +60,7 @@ def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine
 
 def _add_booking(folder: Path) -> bool:
     """Book, behind the demo's back, what nobody sent; False while there is no table for it."""
-    for file in folder.glob("doubtless-demo-*/bookings.sqlite3"):
+    for file in folder.glob("doubtless-demo-*/demo.sqlite3"):
         with closing(sqlite3.connect(file, timeout=30)) as bookings, bookings:
             if bookings.execute("SELECT 1 FROM sqlite_master WHERE name = 'bookings'").fetchone():
                 bookings.execute("INSERT INTO bookings VALUES ('nobody''s', 'N-0', 1.0, 1)")
@@ -57,7 +69,7 @@ def _add_booking(folder: Path) -> bool:
 
 
 def test_the_demo_without_a_redis_server_says_how_to_get_one(doubtless: CommandLine) -> None:
-    answer = doubtless("demo", PATH="/nowhere")
+    answer = doubtless("demo", "--on", "redis", PATH="/nowhere")
 
     assert answer.code == 2
     assert answer.error == "error: redis-server: not found on the PATH; apt-get install redis-server"

@@ -20,11 +20,9 @@ from history.parking import Parked, ParkedKind
 from triggers.binding import Delivery
 from triggers.cli.lines import read_lines
 from triggers.demo.booking import book
+from triggers.demo.ground import Ground
 from triggers.failures import FatalError
 from triggers.upkeep import close_settled
-
-#: A silent worker counts as dead after a second here, so that the demo need not wait for half a minute.
-FAST = "?claim_idle=1&reclaim_interval=0.2"
 
 _NO_DELIVERY = Delivery(uuid=None, fence=None, attempt=1, trigger_name=book.name)
 
@@ -67,10 +65,10 @@ class _Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run of the main job on a Redis server, with its files in ``folder``."""
+    """One run of the main job, with its files in ``folder``."""
 
     folder: Path
-    redis_url: str
+    ground: Ground
     orders: Path
     say: Callable[[str], None]
 
@@ -83,7 +81,7 @@ class Job:
         begun = time.monotonic()
         expected = self._expect()
         self.say(f"sending {expected.lines} lines of {self.orders.name}")
-        if self._command("send", "orders", str(self.orders), "--provider", self.redis_url).wait() != 0:
+        if self._command("send", "orders", str(self.orders), "--provider", self.ground.provider).wait() != 0:
             raise WorkerFailedError("could not send", self._last_words())
         half = self._kill_half_way(len(expected.good - expected.broken) + expected.nameless_good)
         self.say(f"killed the worker (SIGKILL) after {half} bookings; starting it again")
@@ -109,8 +107,8 @@ class Job:
     @contextmanager
     def _worker(self) -> Generator[subprocess.Popen[bytes]]:
         worker = self._command(
-            *("run", "triggers.demo.booking", "--until-idle", "2"),
-            *("--provider", self.redis_url + FAST, "--history", self.redis_url),
+            *("run", self.ground.module, "--until-idle", "2"),
+            *("--provider", self.ground.worker_provider, "--history", self.ground.history),
         )
         try:
             yield worker
@@ -119,7 +117,7 @@ class Job:
             worker.wait()
 
     def _command(self, *words: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "BOOKINGS": str(self.folder / "bookings.sqlite3")}
+        environment = {**os.environ, "BOOKINGS": str(self.ground.bookings)}
         with (self.folder / "worker.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "triggers.cli", *words], env=environment, stdout=log, stderr=log
@@ -130,7 +128,7 @@ class Job:
         return lines[-1] if lines else ""
 
     def _bookings(self) -> list[str]:
-        file = self.folder / "bookings.sqlite3"
+        file = self.ground.bookings
         if not file.exists():
             return []
         with closing(sqlite3.connect(file, timeout=30)) as connection:
@@ -141,7 +139,7 @@ class Job:
 
     def _check(self, expected: _Expected, half: int, seconds: float) -> Summary:
         rows = Counter(self._bookings())
-        store = open_history(self.redis_url)
+        store = open_history(self.ground.history)
         # A copy that arrived while its original ran was In Doubt then; now the original has completed.
         drive(close_settled(book.name, store, store.parking))
         parked = drive(store.parking.list(trigger=book.name, limit=expected.lines))
@@ -159,8 +157,12 @@ class Job:
             rejected=rejected,
             killed_after=half,
             seconds=seconds,
-            mistakes=tuple(_mistakes(expected, rows, parked)),
+            mistakes=(*_mistakes(expected, rows, parked), *self._broken_promise(doubtful)),
         )
+
+    def _broken_promise(self, doubtful: Sequence[Parked]) -> Iterator[str]:
+        if self.ground.atomic:
+            yield from _named(in_doubt_although_atomic=(one.uuid or one.id for one in doubtful))
 
     def _expect(self) -> _Expected:
         """Read the file as the service would."""
@@ -191,7 +193,8 @@ def _mistakes(expected: _Expected, rows: Counter[str], parked: Sequence[Parked])
     booked = set(rows)
     aside = {one.uuid or one.id for one in parked}
     # The provider names what the file does not.
-    nameless = {uuid for uuid in booked | aside if uuid.startswith(f"ID:{book.destination}:")}
+    named = expected.good | expected.broken
+    nameless = {uuid for uuid in booked | aside if uuid.startswith("ID:") and uuid not in named}
     yield from _named(booked_twice=(uuid for uuid, times in rows.items() if times > 1))
     # Of a uuid with a good and a broken line, the first that arrives decides.
     yield from _named(lost=expected.good - expected.broken - booked - aside)

@@ -1,0 +1,19 @@
+"""The demo's service on one SQLite file: messages, history and bookings share each transaction.
+
+The table has no unique key, so that an order that was booked twice would stand there twice.
+"""
+
+from sqlalchemy import Connection, text
+
+from triggers import Delivery, trigger
+from triggers.demo.booking import CREATE, Order
+
+_INSERT = text("INSERT INTO bookings VALUES (:uuid, :order_id, :amount, :attempt)")
+
+
+@trigger("orders", name="book-order", transacted=True)
+def book(order: Order, delivery: Delivery, connection: Connection) -> None:
+    """Book one order."""
+    connection.execute(text(CREATE))
+    booking = {"uuid": delivery.uuid, "order_id": order.id, "amount": order.amount}
+    connection.execute(_INSERT, {**booking, "attempt": delivery.attempt})
