@@ -5,12 +5,12 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, cast
 
 import redis
 
 from history.errors import ConfigurationError
+from triggers.testing.child import ChildServer
 
 #: How long a server may take to answer its first PING, in seconds.
 START_TIMEOUT = 10.0
@@ -24,7 +24,7 @@ def free_port() -> int:
         return port
 
 
-class RedisServer:
+class RedisServer(ChildServer):
     """``redis-server`` on a free port of 127.0.0.1, with its data in ``folder``.
 
     By default it writes every change to disk before it answers, as a document history wants it; other
@@ -38,17 +38,11 @@ class RedisServer:
         self.folder = folder
         self.port = free_port()
         self._settings = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The URL of database 0."""
         return f"redis://127.0.0.1:{self.port}/0"
-
-    @property
-    def running(self) -> bool:
-        """Whether the child process lives."""
-        return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
         """Start, or start again on the same port and data, and wait until it answers."""
@@ -76,29 +70,3 @@ class RedisServer:
                     time.sleep(0.01)
                 else:
                     return
-
-    def stop(self) -> None:
-        """Ask it to end, and wait; what was acknowledged is on disk."""
-        self._end(kill=False)
-
-    def kill(self) -> None:
-        """End it with SIGKILL, as a crash would."""
-        self._end(kill=True)
-
-    def _end(self, *, kill: bool) -> None:
-        if self._process is None:
-            return
-        if kill:
-            self._process.kill()
-        else:
-            self._process.terminate()
-        self._process.wait()
-        self._process = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()

@@ -1,0 +1,38 @@
+"""The AMQP 1.0 provider passes the conformance suite of providers, blocking and through asyncio."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from triggers.providers.amqp import Amqp
+from triggers.providers.contract import ProviderContract
+from triggers.providers.provider import Provider
+
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
+
+class TestAmqp(ProviderContract):
+    asyncio = False
+    # RabbitMQ says of everything in a quorum queue that it is durable.
+    assigned = frozenset({"persistent"})
+    delays = False
+    refuses_same_name = False
+    takes_over = False
+
+    @pytest.fixture
+    async def provider(self, amqp_url: str) -> AsyncIterator[Provider]:
+        provider = Amqp.from_url(amqp_url)
+        provider = provider.for_asyncio() if self.asyncio else provider
+        yield provider
+        await provider.close()
+
+    @pytest.fixture
+    async def another(self, amqp_url: str) -> AsyncIterator[Provider]:
+        provider = Amqp.from_url(amqp_url)
+        provider = provider.for_asyncio() if self.asyncio else provider
+        yield provider
+        await provider.close()
+
+
+class TestAmqpThroughAsyncio(TestAmqp):
+    asyncio = True

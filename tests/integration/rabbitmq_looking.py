@@ -1,0 +1,32 @@
+"""What the RabbitMQ tests share: looks into a broker from outside, and a destination that exists."""
+
+from typing import Any, cast
+
+from history.bridge import drive
+from triggers.providers.opening import open_provider
+from triggers.providers.rabbitmq_frames import driver
+from triggers.providers.rabbitmq_settings import queue_of
+from triggers.testing.rabbitmq_server import RabbitmqServer
+
+
+def raw(server: RabbitmqServer) -> Any:
+    """Return a plain blocking connection of pika."""
+    return driver.BlockingConnection(driver.URLParameters(f"amqp://{server.address}/%2F"))
+
+
+def depth(server: RabbitmqServer, name: str) -> int:
+    """Count the messages that wait for the subscription ``name`` of the destination ``name``."""
+    connection = raw(server)
+    try:
+        found = connection.channel().queue_declare(queue_of(name, name), passive=True)
+        return cast("int", found.method.message_count)
+    finally:
+        connection.close()
+
+
+def subscribe(url: str, *names: str) -> None:
+    """Make destinations with a subscription of the same name each, so that something keeps what is sent."""
+    provider = open_provider(url)
+    for name in names:
+        drive(drive(provider.open_receiver(name, subscription=name, name="first")).close())
+    drive(provider.close())

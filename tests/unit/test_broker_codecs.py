@@ -1,0 +1,172 @@
+"""Messages as AMQP 0-9-1 and AMQP 1.0 have them, and the URLs of both; no broker is asked."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.providers import amqp_codec, rabbitmq_codec
+from triggers.providers.broker_codec import UndecodableError
+from triggers.providers.broker_url import BrokerUrl
+from triggers.providers.rabbitmq_frames import Connection, driver, properties_of
+from triggers.providers.rabbitmq_settings import RabbitmqSettings, arguments_of
+from triggers.providers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
+
+texts = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
+values = some.one_of(
+    texts, some.booleans(), some.integers(-(2**63), 2**63 - 1), some.floats(allow_nan=False), some.none()
+)
+json_values = some.recursive(
+    some.none() | some.booleans() | some.integers(-(2**53), 2**53) | texts,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+messages = some.builds(
+    Message,
+    body=some.one_of(some.binary(max_size=40), texts, json_values),
+    message_id=texts.filter(bool),
+    priority=some.integers(0, 9),
+    persistent=some.booleans(),
+    correlation_id=some.none() | texts.filter(bool),
+    group_id=some.none() | texts.filter(bool),
+    group_sequence=some.none() | some.integers(-5, 2**31 - 1),
+    properties=some.dictionaries(
+        texts.filter(lambda name: name and not name.startswith(("JMS", "x-"))), values
+    ),
+)
+
+
+def through_0_9_1(message: Message, **told: Any) -> Message:
+    """Encode and decode, through pika's bytes."""
+    basic, body = rabbitmq_codec.encode(message)
+    sent = properties_of({**basic.properties, **told}, basic.headers)
+    connection: Any = Connection.__new__(Connection)
+    connection._frame_buffer = driver.frame.Header(1, len(body), sent).marshal()  # noqa: SLF001
+    _, frame = connection._read_frame()  # noqa: SLF001
+    received = frame.properties
+    origin = rabbitmq_codec.Origin(destination="orders", quorum=True)
+    return rabbitmq_codec.decode(received, body, redelivered=False, origin=origin)
+
+
+def through_1_0(message: Message) -> Message:
+    """Encode and decode, through proton's bytes."""
+    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    return amqp_codec.decode(amqp_codec.encode(message), origin)
+
+
+def content(message: Message) -> dict[str, Any]:
+    """Return what must be the same, with the types of properties."""
+    told = message.model_dump(exclude={"destination", "delivery_count", "redelivered", "properties"})
+    return {**told, "properties": {name: (type(v), v) for name, v in message.properties.items()}}
+
+
+@pytest.mark.parametrize("through", [through_0_9_1, through_1_0], ids=["0-9-1", "1.0"])
+@given(message=messages)
+def test_a_message_survives_the_way_whatever_is_in_it(through: Any, message: Message) -> None:
+    assert content(through(message)) == content(message)
+
+
+@pytest.mark.parametrize("encode", [rabbitmq_codec.encode, amqp_codec.encode], ids=["0-9-1", "1.0"])
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [({"n": 2**63}, "64 bits"), ({"t": "\ud800"}, "no Unicode"), ({"x" * 256: 1}, "longer than 255")],
+    ids=["number", "text", "name"],
+)
+def test_what_amqp_cannot_carry_is_refused_by_name(
+    encode: Any, properties: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        encode(Message(body=b"", properties=properties))
+
+
+@pytest.mark.parametrize(
+    ("quorum", "told", "redelivered", "count"),
+    [
+        (True, None, False, 1),
+        (True, 0, False, 1),
+        (True, 4, True, 5),
+        (False, None, False, -1),
+        (False, None, True, -1),
+        (None, None, False, -1),
+        (None, 2, True, 3),
+    ],
+)
+def test_the_count_of_a_queue_in_rabbitmq(
+    told: int | None, count: int, *, quorum: bool | None, redelivered: bool
+) -> None:
+    origin = rabbitmq_codec.Origin(destination="orders", quorum=quorum)
+
+    assert origin.count(told, redelivered=redelivered) == count
+
+
+@pytest.mark.parametrize("told", ["many", -1, True, 1.5])
+def test_a_count_that_is_none_is_not_guessed(told: Any) -> None:
+    with pytest.raises(UndecodableError, match="x-delivery-count"):
+        rabbitmq_codec.Origin(destination="orders", quorum=True).count(told, redelivered=True)
+
+
+@pytest.mark.parametrize(
+    ("profile", "before", "redelivered", "first_count", "count"),
+    [
+        (AMQP_QUORUM, 0, False, FirstCount.WEIGHED, 1),
+        (AMQP_QUORUM, 0, True, FirstCount.WEIGHED, -1),
+        (AMQP_QUORUM, 0, True, FirstCount.AS_TOLD, 1),
+        (AMQP_QUORUM, 2, True, FirstCount.WEIGHED, 3),
+        (AMQP_CLASSIC, 0, False, FirstCount.WEIGHED, -1),
+        (OTHER_AMQP, 0, False, FirstCount.WEIGHED, -1),
+        (OTHER_AMQP, 0, False, FirstCount.AS_TOLD, 1),
+        (OTHER_AMQP, 1, True, FirstCount.WEIGHED, 2),
+    ],
+)
+def test_the_count_over_amqp_1_0(
+    profile: TrustProfile, before: int, first_count: FirstCount, count: int, *, redelivered: bool
+) -> None:
+    origin = amqp_codec.Origin(destination="orders", profile=profile, first_count=first_count)
+
+    assert origin.count(before, redelivered=redelivered) == count
+
+
+def test_a_url_is_taken_apart_and_its_password_not_shown() -> None:
+    settings, url = RabbitmqSettings.from_url(
+        "rabbitmqs://me:p%40ss@one,two:7/vh?queue_type=classic&first_count=as_told&heartbeat=7"
+    )
+
+    assert (list(url.hosts), url.path) == ([("one", 5671), ("two", 7)], "vh")
+    assert (url.user, url.password, url.heartbeat) == ("me", "p@ss", 7)
+    assert settings == RabbitmqSettings(queue_type="classic", first_count=FirstCount.AS_TOLD)
+    assert "p@ss" not in repr(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rabbitmq://host/?prefetch=7",
+        "rabbitmq://host/?queue_type=stream",
+        "rabbitmq://host/?heartbeat=1",
+        "rabbitmq://host/?cafile=ca.pem",
+        "rabbitmq://host/?sasl=none",
+        "rabbitmq://host/?first_count=never",
+        "rabbitmq://host:port/",
+        "rabbitmq:///vhost",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        RabbitmqSettings.from_url(url)
+
+
+def test_a_tls_file_that_is_missing_is_named() -> None:
+    url = BrokerUrl.read("amqps://host/?cafile=/nowhere.pem", example="", ports=(1, 2), known=set())
+    assert url.tls is not None
+
+    with pytest.raises(ConfigurationError, match=r"/nowhere\.pem"):
+        url.tls.context()
+
+
+def test_only_a_newer_rabbitmq_is_told_not_to_limit_deliveries() -> None:
+    assert "x-delivery-limit" not in arguments_of("orders", quorum=True, version=3)
+    assert arguments_of("orders", quorum=True, version=4)["x-delivery-limit"] == -1
+    assert "x-dead-letter-exchange" not in arguments_of("DLQ.orders", quorum=True, version=4)

@@ -1,0 +1,133 @@
+"""The URL of a message broker: hosts to try in turn, account, TLS; for the AMQP 1.0 and RabbitMQ providers.
+
+``rabbitmqs://user:password@one:5671,two/vhost?cafile=ca.pem``: several hosts are tried in turn. With ``s``
+at the end of its scheme a URL means TLS; certificates are verified, by the system's authorities unless
+``cafile`` names others. ``certfile`` and ``keyfile`` are the client's own, ``sasl=external`` logs in by it.
+"""
+
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from history.errors import ConfigurationError
+
+#: RabbitMQ refuses a shorter one over AMQP 1.0.
+LEAST_HEARTBEAT = 2
+
+#: How long a look at a host's certificate may take, in seconds.
+_PROBE_PATIENCE = 5.0
+
+#: The options that concern the connection, whatever the wire.
+_OPTIONS = {"cafile", "certfile", "keyfile", "sasl", "heartbeat"}
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files of a TLS connection; None is the system's authorities, or no certificate of our own."""
+
+    cafile: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Make a context that verifies the server's certificate and name.
+
+        Raises:
+            ConfigurationError: a file cannot be used.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.cafile)
+            if self.certfile is not None:
+                context.load_cert_chain(self.certfile, self.keyfile)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(one for one in (self.cafile, self.certfile, self.keyfile) if one)
+            raise ConfigurationError("provider", f"{files}: {error}", "name PEM files that exist") from error
+        return context
+
+    def problem_with(self, host: str, port: int) -> str:
+        """Say why a handshake with a host fails; nothing when it does not."""
+        try:
+            with (
+                socket.create_connection((host, port), _PROBE_PATIENCE) as connection,
+                self.context().wrap_socket(connection, server_hostname=host),
+            ):
+                return ""
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+        except OSError as error:
+            return str(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUrl:
+    """A URL, taken apart; the password is never shown. ``heartbeat`` is in seconds."""
+
+    hosts: Sequence[tuple[str, int]]
+    user: str | None = field(repr=False)
+    password: str | None = field(repr=False)
+    path: str
+    tls: TlsFiles | None
+    external: bool
+    heartbeat: int
+    options: Mapping[str, str]
+
+    @classmethod
+    def read(cls, url: str, *, example: str, ports: tuple[int, int], known: set[str]) -> Self:
+        """Read a URL; ``ports`` are those without and with TLS, ``known`` the options of the provider.
+
+        Raises:
+            ConfigurationError: the URL is none, or has an option that nobody knows.
+        """
+        try:
+            return cls._read(url, ports, known)
+        except ValueError as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            raise ConfigurationError(
+                "provider", f"its URL cannot be used: {error}", f"use {example}"
+            ) from error
+
+    @classmethod
+    def _read(cls, url: str, ports: tuple[int, int], known: set[str]) -> Self:
+        parts = urlsplit(url)
+        secure = parts.scheme.endswith("s")
+        account, _, hosts = parts.netloc.rpartition("@")
+        user, colon, password = account.partition(":")
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        for name in options.keys() - known - _OPTIONS:
+            remedy = f"leave it out, or use one of {', '.join(sorted(known | _OPTIONS))}"
+            raise ConfigurationError("provider", f"the option {name!r} in its URL is unknown", remedy)
+        files = {name: options.pop(name) for name in ("cafile", "certfile", "keyfile") if name in options}
+        if files and not secure:
+            raise ConfigurationError("provider", "names certificates and no TLS", f"use {parts.scheme}s://")
+        sasl = options.pop("sasl", "plain")
+        if sasl not in {"plain", "external"}:
+            raise ConfigurationError("sasl", f"{sasl!r} is unknown", "give plain or external")
+        heartbeat = int(options.pop("heartbeat", "30"))
+        if heartbeat < LEAST_HEARTBEAT:
+            raise ValueError(f"a heartbeat is at least {LEAST_HEARTBEAT} seconds")
+        return cls(
+            hosts=[_host(one, ports[secure]) for one in hosts.split(",")],
+            user=unquote(user) if account else None,
+            password=unquote(password) if colon else None,
+            path=unquote(parts.path[1:]),
+            tls=TlsFiles(**files) if secure else None,
+            external=sasl == "external",
+            heartbeat=heartbeat,
+            options=options,
+        )
+
+    @property
+    def where(self) -> str:
+        """The hosts, for people to read."""
+        return ", ".join(f"{host}:{port}" for host, port in self.hosts)
+
+
+def _host(text: str, default: int) -> tuple[str, int]:
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    return parts.hostname, parts.port or default

@@ -1,0 +1,175 @@
+"""A message as AMQP 0-9-1 properties, headers and body, and back.
+
+=====================  ===========================================================================
+``content_type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+basic properties       message_id, correlation_id, reply_to, type, priority, delivery_mode
+``timestamp``          JMSTimestamp in whole seconds; the header of that name has milliseconds
+``expiration``         milliseconds to live; read with the timestamp, written as JMSExpiration
+a JMS header's name    that header, where no basic property holds it
+any other header       a property; the broker's own (``x-...``) that are no properties are left out
+=====================  ===========================================================================
+
+A header whose value JMS does not know (a table, an array, bytes, a decimal) makes a delivery unreadable.
+"""
+
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from history.message import UNDEFINED_COUNT, Message, PropertyValue
+from triggers.providers.broker_codec import (
+    COUNTED,
+    SHORT,
+    UndecodableError,
+    checked,
+    decode_body,
+    encode_body,
+    make,
+)
+from triggers.providers.trust import (
+    RABBITMQ_CLASSIC,
+    RABBITMQ_QUORUM,
+    FirstCount,
+    TrustProfile,
+    weighed,
+)
+
+#: JMS header -> basic property, where both are short texts.
+_TEXTS = {
+    "JMSMessageID": "message_id",
+    "JMSCorrelationID": "correlation_id",
+    "JMSReplyTo": "reply_to",
+    "JMSType": "type",
+}
+
+#: Where quorum queues count the deliveries before this one.
+COUNT_HEADER = "x-delivery-count"
+
+
+@dataclass(slots=True)
+class Basic:
+    """What goes beside the body: the arguments of pika's BasicProperties."""
+
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    headers: dict[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
+
+
+def encode(message: Message) -> tuple[Basic, bytes]:
+    """Return properties, headers and body.
+
+    Raises:
+        ConfigurationError: a property cannot be sent so.
+    """
+    content_type, body = encode_body(message.body)
+    basic = Basic({"content_type": content_type, "delivery_mode": 1 + message.persistent})
+    basic.properties["priority"] = message.priority
+    for name, value in message.headers().items():
+        if name in _TEXTS and len(str(value).encode("utf-8", "surrogatepass")) <= SHORT:
+            basic.properties[_TEXTS[name]] = checked(name, value)
+        elif name == "JMSTimestamp":
+            basic.headers[name] = value
+            basic.properties["timestamp"] = max(0, cast("int", value) // 1000)
+        elif name not in COUNTED and name not in {"JMSDeliveryMode", "JMSPriority"}:
+            basic.headers[name] = checked(name, value)
+    return basic, body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where deliveries come from: the destination, and what its queue's count is worth.
+
+    ``quorum`` is None for a queue that somebody else declared: then a missing count is no 1.
+    """
+
+    destination: str
+    quorum: bool | None
+    first_count: FirstCount = FirstCount.WEIGHED
+
+    def count(self, told: Any, *, redelivered: bool) -> int:
+        """Return JMSXDeliveryCount from the header's value: None where there is none.
+
+        Raises:
+            UndecodableError: it is no count.
+        """
+        if told is None:
+            if not self.quorum or redelivered:
+                return UNDEFINED_COUNT
+            told = 0
+        if type(told) is bool or not isinstance(told, int) or told < 0:
+            raise UndecodableError(COUNT_HEADER, f"{reprlib.repr(told)} is no number of deliveries")
+        return weighed(
+            int(told) + 1, redelivered=redelivered, profile=self.profile, first_count=self.first_count
+        )
+
+    @property
+    def profile(self) -> TrustProfile:
+        """What the count is worth."""
+        return RABBITMQ_CLASSIC if self.quorum is False else RABBITMQ_QUORUM
+
+
+def decode(properties: Any, body: bytes, *, redelivered: bool, origin: Origin) -> Message:
+    """Return the message of a delivery; ``properties`` is a ``pika.BasicProperties``.
+
+    Raises:
+        UndecodableError: it is none.
+    """
+    told = dict(cast("Mapping[str, Any]", properties.headers or {}))
+    count = origin.count(told.pop(COUNT_HEADER, None), redelivered=redelivered)
+    headers: dict[str, Any] = {"JMSDestination": origin.destination}
+    for header, name in _TEXTS.items():
+        if (value := getattr(properties, name)) is not None:
+            headers[header] = value
+    if properties.timestamp is not None:
+        headers["JMSTimestamp"] = _milliseconds(properties.timestamp)
+    if properties.priority is not None:
+        headers["JMSPriority"] = min(properties.priority, 9)
+    if properties.delivery_mode is not None:
+        headers["JMSDeliveryMode"] = properties.delivery_mode
+    if properties.expiration is not None:
+        headers["JMSExpiration"] = _expiration(properties.expiration, headers.get("JMSTimestamp"))
+    for name, value in told.items():
+        if (plain := _property(name, value)) is not _LEFT_OUT:
+            headers[name] = plain
+    headers |= {"JMSXDeliveryCount": count, "JMSRedelivered": redelivered or count > 1}
+    content = decode_body(properties.content_type, properties.content_encoding, body)
+    return make(headers, content)
+
+
+_LEFT_OUT = object()
+
+
+def _property(name: str, value: Any) -> Any:
+    match value:
+        case bool() | str() | None | float():
+            return value
+        case int():
+            return int(value)  # pika has a kind of its own for the long ones
+        case _ if name.startswith("x-") or name in {"CC", "BCC"}:
+            return _LEFT_OUT
+        case _:
+            kind = type(value).__name__
+            raise UndecodableError(name, f"a value of type {kind}, which is no property of JMS")
+
+
+def _milliseconds(timestamp: Any) -> Any:
+    return round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp * 1000
+
+
+def _expiration(to_live: str, sent: int | None) -> int | None:
+    if not (to_live.isascii() and to_live.isdigit()):
+        raise UndecodableError("expiration", f"{reprlib.repr(to_live)} is no number of milliseconds")
+    return None if sent is None else sent + int(to_live)
+
+
+def raw_fields(properties: Any, body: bytes) -> dict[bytes, bytes]:
+    """Return a delivery as it came, for people to read: the body, and every property as text."""
+    fields: dict[bytes, bytes] = {b"body": body}
+    told: dict[str, Any] = {**vars(properties), **(properties.headers or {})}
+    for name, value in told.items():
+        if value is None or name == "headers":
+            continue
+        shown = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        fields[str(name).encode("utf-8", "surrogatepass")] = shown
+    return fields

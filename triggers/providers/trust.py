@@ -1,0 +1,187 @@
+"""What a broker's delivery count is worth: measured, per broker, wire and kind of queue.
+
+A delivery count of 1 is said to mean that a message was never delivered before. Some brokers keep no count,
+some forget it when they crash, and then 1 proves nothing. :data:`PROFILES` says what was measured: the tests
+bring about each :class:`Happening` on a real broker and compare what the next delivery says. :func:`weighed`
+is what a provider makes of the count that it is told; :func:`render` makes the table of
+``docs/delivery-counts.md``. There is no I/O here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from history.errors import ConfigurationError
+from history.message import UNDEFINED_COUNT
+
+
+class Happening(StrEnum):
+    """What can come between a delivery and the next one of the same message."""
+
+    RETURNED = "given back as failed"
+    RELEASED = "given back unseen"
+    CONSUMER_KILLED = "consumer killed"
+    BROKER_KILLED = "broker killed"
+
+
+class Effect(StrEnum):
+    """What the next delivery says after a happening."""
+
+    COUNTED = "counted"
+    FLAGGED = "not counted, but redelivered"
+    FORGOTTEN = "forgotten: as a first delivery"
+    UNKNOWN = "not measured"
+
+
+class Trust(StrEnum):
+    """What a delivery count is worth, in one word."""
+
+    EXACT = "exact"
+    LOWER_BOUND = "lower bound"
+    ABSENT = "absent"
+    LOST_IN_CRASH = "lost when the broker crashes"
+    UNKNOWN = "unknown"
+
+
+class FirstCount(StrEnum):
+    """The setting ``first_count``: what becomes of a count of 1."""
+
+    #: -1, undefined, where 1 does not prove that nothing was delivered before.
+    WEIGHED = "weighed"
+    #: 1, as the broker says. So does the reference system.
+    AS_TOLD = "as_told"
+
+    @classmethod
+    def read(cls, text: str) -> "FirstCount":
+        """Read the setting, such as from a URL.
+
+        Raises:
+            ConfigurationError: it is neither.
+        """
+        try:
+            return cls(text)
+        except ValueError as error:
+            raise ConfigurationError(
+                "first_count", f"{text!r} is unknown", "give weighed or as_told"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustProfile:
+    """What is known of the count of one broker, over one wire, from one kind of queue.
+
+    ``keeps_count`` is False where there is no number at all, but ``redelivered`` at most. ``effects`` says
+    of every happening what the next delivery tells.
+    """
+
+    broker: str
+    wire: str
+    queue: str
+    keeps_count: bool = True
+    effects: Mapping[Happening, Effect]
+
+    @property
+    def trust(self) -> Trust:
+        """What the count is worth."""
+        effects = set(self.effects.values())
+        if not self.keeps_count:
+            return Trust.ABSENT
+        if Effect.UNKNOWN in effects:
+            return Trust.UNKNOWN
+        if self.effects[Happening.BROKER_KILLED] is Effect.FORGOTTEN:
+            return Trust.LOST_IN_CRASH
+        return Trust.EXACT if effects == {Effect.COUNTED} else Trust.LOWER_BOUND
+
+    @property
+    def first_is_first(self) -> bool:
+        """Whether 1, without the redelivered flag, proves that nothing was delivered before."""
+        return self.keeps_count and not {Effect.FORGOTTEN, Effect.UNKNOWN} & set(self.effects.values())
+
+
+def weighed(
+    count: int,
+    *,
+    redelivered: bool,
+    profile: TrustProfile,
+    first_count: FirstCount = FirstCount.WEIGHED,
+) -> int:
+    """Return the delivery count that a message is given: -1 for a 1 that proves nothing.
+
+    That is one of a broker that may have forgotten, or one that comes with the redelivered flag. Counts above
+    1 stay: they prove an earlier delivery. ``AS_TOLD`` leaves everything as it is.
+    """
+    if count != 1 or first_count is FirstCount.AS_TOLD:
+        return count
+    return 1 if profile.first_is_first and not redelivered else UNDEFINED_COUNT
+
+
+def _effects(
+    returned: Effect, released: Effect, consumer: Effect, broker: Effect
+) -> Mapping[Happening, Effect]:
+    return MappingProxyType(dict(zip(Happening, (returned, released, consumer, broker), strict=True)))
+
+
+_ALL_COUNTED = _effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.COUNTED)
+_NOT_MEASURED = _effects(Effect.UNKNOWN, Effect.UNKNOWN, Effect.UNKNOWN, Effect.UNKNOWN)
+
+REDIS_STREAMS = TrustProfile(
+    broker="Redis 7.0, `appendfsync always`", wire="Redis", queue="stream", effects=_ALL_COUNTED
+)
+RABBITMQ_QUORUM = TrustProfile(
+    broker="RabbitMQ 3.10", wire="AMQP 0-9-1", queue="quorum", effects=_ALL_COUNTED
+)
+RABBITMQ_CLASSIC = TrustProfile(
+    broker="RabbitMQ 3.10",
+    wire="AMQP 0-9-1",
+    queue="classic",
+    keeps_count=False,
+    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED),
+)
+AMQP_QUORUM = TrustProfile(
+    broker="RabbitMQ 4.0",
+    wire="AMQP 1.0",
+    queue="quorum",
+    effects=_effects(Effect.COUNTED, Effect.FLAGGED, Effect.COUNTED, Effect.COUNTED),
+)
+AMQP_CLASSIC = TrustProfile(
+    broker="RabbitMQ 4.0",
+    wire="AMQP 1.0",
+    queue="classic",
+    keeps_count=False,
+    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED),
+)
+ACTIVEMQ = TrustProfile(
+    broker="ActiveMQ Classic 5.17",
+    wire="JMS (OpenWire)",
+    queue="queue",
+    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
+)
+#: A broker that nobody here has measured: its 1 is not believed.
+OTHER_AMQP = TrustProfile(broker="any other", wire="AMQP 1.0", queue="any", effects=_NOT_MEASURED)
+OTHER_JMS = TrustProfile(broker="any other", wire="JMS", queue="any", effects=_NOT_MEASURED)
+
+#: All profiles, in the order of the table in the documentation.
+PROFILES: Sequence[TrustProfile] = (
+    REDIS_STREAMS,
+    RABBITMQ_QUORUM,
+    RABBITMQ_CLASSIC,
+    AMQP_QUORUM,
+    AMQP_CLASSIC,
+    ACTIVEMQ,
+    OTHER_AMQP,
+    OTHER_JMS,
+)
+
+
+def render() -> str:
+    """Return the table of all profiles, in Markdown."""
+    head = ["broker", "wire", "queue", *Happening, "the count is", "a count of 1"]
+    lines = [head, ["---"] * len(head), *(_cells(profile) for profile in PROFILES)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def _cells(profile: TrustProfile) -> list[str]:
+    first = "is a first delivery" if profile.first_is_first else "becomes -1" if profile.keeps_count else "-"
+    effects = [str(profile.effects[happening]) for happening in Happening]
+    return [profile.broker, profile.wire, profile.queue, *effects, str(profile.trust), first]
