@@ -6,9 +6,16 @@ pytest.register_assert_rewrite("history.contract", "triggers.providers.contract"
 
 pytest_plugins = [
     "tests.fixtures.redis",
+    "tests.fixtures.sqljms",
     "tests.fixtures.postgres",
+    "tests.fixtures.rabbitmq",
     "tests.fixtures.network",
     "tests.fixtures.histories",
+    "tests.fixtures.patchbay",
+    "tests.fixtures.links",
+    "tests.fixtures.activemq",
+    "tests.fixtures.spark",
+    "tests.fixtures.spark_cluster",
 ]
 
 

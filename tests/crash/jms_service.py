@@ -1,0 +1,53 @@
+"""One process of the JMS crash tests: ``python -m tests.crash.jms_service FOLDER PROVIDER HISTORY``."""
+
+import logging
+import sys
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from triggers import Message, Trigger, trigger
+from triggers.consumer import Consumer
+from triggers.testing.ledger import Ledger
+
+#: The queue, and the trigger's name.
+NAME = "orders-from-java"
+
+CONCURRENCY = 2
+
+#: How long a run takes after its effect, in seconds: processes are killed with some of them in flight.
+WORK = 0.003
+
+
+class Order(BaseModel):
+    """What the Java producer sends."""
+
+    id: int
+
+
+def effects_of(folder: Path) -> Ledger:
+    """Where orders are booked, by uuid."""
+    return Ledger(folder / "effects")
+
+
+def make_trigger(folder: Path) -> Trigger[..., None]:
+    """Make the trigger."""
+    effects = effects_of(folder)
+
+    @trigger(NAME, name=NAME, concurrency=CONCURRENCY, local_parking_file=folder / "parked.sqlite3")
+    def book(order: Order, message: Message) -> None:
+        effects.note(message.uuid or "", str(order.id))
+        time.sleep(WORK)
+
+    return book
+
+
+def main(folder: Path, provider: str, history: str) -> None:
+    """Consume until a signal comes."""
+    logging.basicConfig(level=logging.WARNING)
+    Consumer([make_trigger(folder)], provider, history=history).run(signals=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

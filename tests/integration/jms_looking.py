@@ -1,0 +1,23 @@
+"""Looks into a queue of a JMS provider without taking anything out of it."""
+
+from triggers.providers import jms_jvm
+from triggers.providers.jms_link import JmsLink
+from triggers.providers.jms_places import Place
+from triggers.providers.jms_settings import JmsSettings
+
+
+def depth(url: str, queue: str) -> int:
+    """Count the messages in a queue: those that are held by somebody, too."""
+    link = JmsLink(JmsSettings.from_url(url))
+    connection = link.connect("looking")
+    try:
+        with link.asking("looking"):
+            session = link.session(connection, transacted=False)
+            found = session.createBrowser(link.destination(session, Place.parse(queue))).getEnumeration()
+            count = 0
+            while found.hasMoreElements():
+                found.nextElement()
+                count += 1
+            return count
+    finally:
+        jms_jvm.close_quietly(connection)

@@ -1,0 +1,308 @@
+"""The Java virtual machine of this process, and the only file that imports JPype.
+
+A process has one JVM at most. It is started when it is first needed, or found running: what else uses JPype
+here shares it. It cannot be started again, and does not survive a fork. Java objects are ``Any`` above this
+file. JPype lets other Python threads run while Java works.
+"""
+
+import atexit
+import glob
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from history.errors import ConfigurationError, MissingExtraError
+
+try:
+    import jpype  # pyright: ignore[reportMissingTypeStubs]
+    from jpype import config as _jpype_config  # pyright: ignore[reportMissingTypeStubs]
+except ImportError as error:  # pragma: no cover  (the test environment has it)
+    raise MissingExtraError("the JMS provider", extra="jms", package="jpype1") from error
+
+#: Its types say little, and nothing of Java's classes.
+_java: Any = jpype
+
+#: How long the end of the process waits for threads to leave Java, in seconds.
+END_PATIENCE = 2.0
+
+_starting = threading.Lock()
+_entering = threading.Lock()
+_ending = threading.Event()
+_inside: Counter[int] = Counter()
+_connections: dict[int, Any] = {}
+_started_in: int | None = None
+_classpath: set[str] = set()
+
+#: Any exception that Java throws.
+JavaError: type[Exception] = _java.JException
+
+
+def ensure_started(classpath: Sequence[str], options: Sequence[str]) -> None:
+    """Start the JVM, or add to the class path of the one that runs; ``options`` are for starting it.
+
+    Raises:
+        ConfigurationError: there is no JVM, a pattern of the class path finds nothing, or this process was
+            forked from one whose JVM ran.
+    """
+    global _started_in  # noqa: PLW0603  (there is one JVM in a process, whatever one does)
+    jars = list(_expanded(classpath))
+    with _starting:
+        if _started_in not in {None, os.getpid()}:
+            raise ConfigurationError(
+                "provider",
+                "this process was forked from one whose Java virtual machine ran, and has none that works",
+                "fork before the first use of JMS, or start processes with multiprocessing's 'spawn'",
+            )
+        if _java.isJVMStarted():
+            for jar in jars:
+                if jar not in _classpath:
+                    _java.addClassPath(jar)
+        else:
+            _start(jars, options)
+        _classpath.update(jars)
+        _started_in = os.getpid()
+
+
+def _start(jars: list[str], options: Sequence[str]) -> None:
+    try:
+        # Signals stay Python's: at a SIGTERM of its own Java would end itself in the middle of a drain.
+        _java.startJVM("-Xrs", *options, classpath=jars, convertStrings=False, interrupt=False)
+    except (_java.JVMNotFoundException, OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            "provider",
+            f"the Java virtual machine cannot be started ({error})",
+            "install a Java runtime, set JAVA_HOME, and look at the jvm= options",
+        ) from error
+    atexit.register(_end)  # runs before JPype's, which then ends the JVM
+
+
+def _expanded(patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
+        found = sorted(glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207  (absolute)
+        if not found:
+            raise ConfigurationError(
+                "classpath", f"nothing is found at {pattern!r}", "give the jars of the provider's client"
+            )
+        yield from found
+
+
+def load(name: str, *, setting: str) -> Any:
+    """Load a class.
+
+    Raises:
+        ConfigurationError: no jar has it, or one that it needs is missing.
+    """
+    try:
+        return _java.JClass(name)
+    except (TypeError, JavaError) as error:
+        raise ConfigurationError(
+            setting,
+            f"the class {name} is in none of the {len(_classpath)} jars, or needs another one ({error})",
+            "add its jar to classpath=",
+        ) from error
+
+
+def is_a(value: Any, name: str) -> bool:
+    """Whether a Java object is of a class that may not be there at all."""
+    try:
+        return isinstance(value, _class(name))
+    except TypeError:
+        return False
+
+
+@cache
+def _class(name: str) -> Any:
+    """Look a class up once; one that is missing is looked for again."""
+    return _java.JClass(name)
+
+
+class ThrownError(Exception):
+    """What Java threw, in words: reading its own exception would mean to call Java again, whenever.
+
+    ``kinds`` are the simple names of the classes of the exception, and of what caused it.
+    """
+
+    def __init__(self, thrown: BaseException) -> None:
+        text, kinds = "", set[str]()
+        cause: Any = thrown
+        while cause is not None:
+            kinds.update(kind.__name__.rpartition(".")[2] for kind in type(cause).__mro__)
+            said = str(cause)
+            if str(cause.getMessage()) not in text:  # most repeat what caused them
+                text = f"{text}, by {said}" if text else said
+            cause = cause.getCause()
+        super().__init__(text)
+        self.kinds = frozenset(kinds)
+
+
+class EndingError(Exception):
+    """This process ends, and no thread may begin to work in Java any more."""
+
+
+@contextmanager
+def inside() -> Generator[None, None, None]:
+    """Work in Java.
+
+    Raises:
+        ThrownError: it threw something.
+        EndingError: it is too late for that.
+    """
+    with _entering:
+        if _ending.is_set():
+            raise EndingError("this process ends")
+        _inside[threading.get_ident()] += 1
+    try:
+        yield
+    except JavaError as error:
+        raise ThrownError(error) from None
+    finally:
+        with _entering:
+            _inside[threading.get_ident()] -= 1
+
+
+def keep(connection: Any) -> None:
+    """Have a connection closed when the process ends, unless it was closed before."""
+    _connections[id(connection)] = connection
+
+
+def close_quietly(closable: Any) -> None:
+    """Close what may be broken already."""
+    _connections.pop(id(closable), None)
+    with suppress(ThrownError, EndingError), inside():
+        closable.close()
+
+
+def _end() -> None:
+    """Have all threads leave Java: one that came back from there after Python's end would abort the process.
+
+    What blocks comes back when its connection is closed. The JVM waits for the threads of connections that
+    do not close in time, and is left to end with the process then.
+    """
+    _ending.set()
+    closing = threading.Thread(target=_close_all, daemon=True)
+    closing.start()
+    deadline = time.monotonic() + END_PATIENCE
+    while closing.is_alive() or any(_inside.values()):
+        if time.monotonic() >= deadline:
+            _jpype_config.destroy_jvm = False
+            return
+        time.sleep(0.005)
+
+
+def _close_all() -> None:
+    for connection in list(_connections.values()):
+        with suppress(JavaError):
+            connection.close()
+
+
+def listen(interface: str, method: str, call: Callable[[Any], None]) -> Any:
+    """Return a Java object with one method, which calls ``call`` in a thread of Java's."""
+    return _java.JProxy(interface, dict={method: call})
+
+
+def java_value(value: Any) -> Any:
+    """Return a Python value as the Java object that JMS wants: Boolean, Integer, Long, Double, String, bytes.
+
+    Raises:
+        OverflowError: a whole number has more than 64 bits.
+        UnicodeEncodeError: a text is no Unicode.
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return _class("java.lang.Boolean")(value)
+        case int():
+            fits = -(2**31) <= value < 2**31
+            return _class("java.lang.Integer" if fits else "java.lang.Long")(value)
+        case float():
+            return _class("java.lang.Double")(value)
+        case bytes():
+            return _java.JArray(_java.JByte)(value)
+        case _:
+            return _java.JString(value)
+
+
+def java_bytes(size: int) -> Any:
+    """Return an array of so many bytes, for Java to fill."""
+    return _java.JArray(_java.JByte)(size)
+
+
+def python_value(value: Any) -> Any:
+    """Return what a JMS message holds as Python has it; numbers of all sizes as int and float."""
+    if value is None:
+        return None
+    if type(value).__name__ == "java.lang.Boolean":
+        return bool(value == True)  # noqa: E712  (a Java Boolean is no Python one)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    return bytes(value) if type(value).__name__ == "byte[]" else str(value)
+
+
+def set_property(bean: Any, path: str, value: str | int | bool) -> None:  # noqa: FBT001  (a value)
+    """Set ``one.two`` by ``bean.getOne().setTwo(value)``.
+
+    Raises:
+        ConfigurationError: there is no such property, or it is of another type.
+    """
+    *way, last = path.split(".")
+    try:
+        for step in way:
+            bean = getattr(bean, f"get{step[:1].upper()}{step[1:]}")()
+        setter = f"set{last[:1].upper()}{last[1:]}"
+        for method in bean.getClass().getMethods():
+            if str(method.getName()) == setter and len(method.getParameterTypes()) == 1:
+                method.invoke(bean, [_as_type(str(method.getParameterTypes()[0].getName()), value)])
+                return
+        problem = "there is no such property"
+    except (AttributeError, TypeError, ValueError, JavaError) as error:
+        problem = f"it cannot be set so ({error})"
+    raise ConfigurationError(f"factory.{path}", problem, "look at the bean properties of the factory's class")
+
+
+def _as_type(name: str, value: str | int | bool) -> Any:  # noqa: FBT001  (a value)
+    match name.rpartition(".")[2]:
+        case "int" | "Integer" | "short" | "Short":
+            return _class("java.lang.Integer")(int(value))
+        case "long" | "Long":
+            return _class("java.lang.Long")(int(value))
+        case "double" | "Double" | "float" | "Float":
+            return _class("java.lang.Double")(float(value))
+        case "boolean" | "Boolean":
+            known = {"true": True, "false": False}
+            if str(value).lower() not in known:
+                raise ValueError(f"{value!r} is neither true nor false")
+            return _class("java.lang.Boolean")(known[str(value).lower()])
+        case _:
+            return _java.JString(str(value))
+
+
+def look_up(name: str, environment: dict[str, str]) -> Any:
+    """Look a name up in JNDI."""
+    table = _java.JClass("java.util.Hashtable")()
+    for key, value in environment.items():
+        table.put(key, value)
+    thread = _class("java.lang.Thread").currentThread()
+    # JNDI finds its factories through the thread, and a thread of Python's knows no loader but the JVM's own.
+    thread.setContextClassLoader(_class("java.lang.ClassLoader").getSystemClassLoader())
+    context = _java.JClass("javax.naming.InitialContext")(table)
+    try:
+        return context.lookup(name)
+    finally:
+        context.close()
+
+
+def detach() -> None:
+    """Give back what Java keeps for this thread; it is attached again when it needs to be."""
+    if threading.current_thread() is not threading.main_thread():
+        with suppress(EndingError), inside():
+            _class("java.lang.Thread").detach()
+        _inside.pop(threading.get_ident(), None)

@@ -1,0 +1,89 @@
+"""Names of JMS destinations: ``orders`` or ``queue:orders``, ``topic:prices``, ``temporary:...``."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+from urllib.parse import parse_qsl, quote, unquote
+
+from history.errors import ConfigurationError
+
+Kind = Literal["queue", "topic", "temporary"]
+
+_KINDS: tuple[Kind, ...] = ("queue", "topic", "temporary")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A destination, and how it is to be received from.
+
+    ``address`` is the name that the JMS provider is given: ``name``, and after a ``?`` what is not ours.
+    """
+
+    kind: Kind
+    name: str
+    address: str
+    selector: str | None = None
+    durable: bool = True
+    client_id: str | None = None
+    subscriber: str | None = None
+
+    @classmethod
+    def parse(cls, destination: str) -> Self:
+        """Read ``[queue:|topic:]NAME[?selector=...&durable=false&client_id=...&subscriber=...]``.
+
+        Other words after the ``?`` are the JMS provider's own, such as ``consumer.priority=10`` of ActiveMQ.
+
+        Raises:
+            ConfigurationError: it has no name, or a setting cannot be used.
+        """
+        head, _, query = destination.partition("?")
+        kind, name = _kind_of(head)
+        if not name:
+            raise ConfigurationError("destination", f"{destination!r} names nothing", "give a queue's name")
+        ours: dict[str, str] = {}
+        rest: list[str] = []
+        for word, value in parse_qsl(query, keep_blank_values=True):
+            if word in {"selector", "durable", "client_id", "subscriber"}:
+                ours[word] = value
+            else:
+                rest.append(f"{quote(word)}={quote(value)}")
+        durable = ours.get("durable", "true")
+        if durable not in {"true", "false"} or (kind != "topic" and ours.keys() - {"selector"}):
+            problem = f"{destination!r} sets what its kind does not have"
+            raise ConfigurationError("destination", problem, "durable=true or false, of a topic:")
+        return cls(
+            kind,
+            unquote(name),
+            "?".join([unquote(name), "&".join(rest)]) if rest else unquote(name),
+            selector=ours.get("selector"),
+            durable=durable == "true",
+            client_id=ours.get("client_id"),
+            subscriber=ours.get("subscriber"),
+        )
+
+    @property
+    def told(self) -> str:
+        """The name as messages and their senders know it."""
+        return told_of(self.kind, self.name)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several may receive from it and each message goes to one of them."""
+        return self.kind != "topic"
+
+    @property
+    def dead_letters(self) -> str:
+        """The queue of its dead letters."""
+        return f"DLQ.{self.name}"
+
+
+def told_of(kind: Kind, name: str) -> str:
+    """Return how a destination is called outside JMS; a queue by its bare name."""
+    escaped = name.replace("%", "%25").replace("?", "%3F")
+    return escaped if kind == "queue" and _kind_of(name)[1] == name else f"{kind}:{escaped}"
+
+
+def _kind_of(text: str) -> tuple[Kind, str]:
+    for kind in _KINDS:
+        if text.startswith(f"{kind}:"):
+            return kind, text.removeprefix(f"{kind}:")
+    return "queue", text
