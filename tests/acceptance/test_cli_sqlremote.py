@@ -1,0 +1,74 @@
+"""``doubtless sqlremote`` as a user types it: set up, send, receive, look, stop, start, reset."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.acceptance.command_line import CommandLine
+from triggers.providers.sqlremote.publication import Publication
+
+SETTINGS = """
+database = "sqlite:///{name}.db"
+[links.orders]
+carrier = "file://{folder}/exchange"
+inbox = "{name}"
+outbox = "{peer}"
+"""
+
+MODULE = """
+from sqlalchemy import Connection, text
+from triggers import trigger
+
+@trigger("link:orders", name="apply", transacted=True)
+def apply(operations: list[int], connection: Connection) -> None:
+    for operation in operations:
+        connection.execute(text("INSERT INTO got VALUES (:n)"), {"n": operation})
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
+    doubtless = CommandLine(tmp_path)
+    (tmp_path / "applying.py").write_text(MODULE)
+    for name, peer in ("xy", "yx"):
+        (tmp_path / f"{name}.toml").write_text(SETTINGS.format(name=name, peer=peer, folder=tmp_path))
+    assert doubtless("sqlremote", "setup", "x.toml").code == 0  # the other commands see to it, too
+    x, y = (create_engine(f"sqlite:///{tmp_path}/{name}.db") for name in "xy")
+    with y.begin() as connection:
+        connection.execute(text("CREATE TABLE got (n INTEGER)"))
+    with x.begin() as connection:
+        Publication("orders").append(connection, 1, 2)
+
+    (sent,) = doubtless("sqlremote", "send", "x.toml", "--json").json
+    (received,) = doubtless("sqlremote", "receive", "y.toml", "applying", "--json").json
+    (confirmed,) = doubtless("sqlremote", "run", "x.toml", "--batch", "--json").json
+
+    assert (sent["log_sent"], sent["unconfirmed"]) == (1, 1)
+    assert (received["log_received"], received["inbox"]) == (1, 0)
+    assert (confirmed["confirm_sent"], confirmed["unconfirmed"]) == (1, 0)
+    with y.connect() as connection:
+        assert connection.execute(text("SELECT n FROM got ORDER BY n")).scalars().all() == [1, 2]
+
+    stopped = doubtless("sqlremote", "stop", "y.toml", "orders", "--reason", "moving house")
+    told = doubtless("sqlremote", "status", "y.toml")
+
+    assert (stopped.code, told.code) == (0, 1)
+    assert "orders stands still: moving house" in told.err
+
+    begin = doubtless("sqlremote", "reset", "x.toml", "orders", "--yes", "--json").json["begin"]
+    taken = doubtless("sqlremote", "reset", "y.toml", "orders", "--peer", begin, "--yes")
+
+    assert "orders goes on behind 1" in taken.out
+    for engine in (x, y):
+        engine.dispose()
+
+
+def test_a_link_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    doubtless = CommandLine(tmp_path)
+    (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
+
+    unknown = doubtless("sqlremote", "start", "x.toml", "payments")
+
+    assert unknown.code == 2
+    assert "use one of: orders" in unknown.error

@@ -1,0 +1,57 @@
+"""The pipelines that ship with the project: the example, and the end of the demo."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.command_line import CommandLine
+from tests.acceptance.pages import ROOT
+from tests.fixtures.spark import SPARK, need_spark
+
+pytestmark = [SPARK, pytest.mark.timeout(300)]
+
+
+def test_the_pipeline_and_the_counter_book_each_order_once(redis_url: str, tmp_path: Path) -> None:
+    need_spark()
+
+    ended = subprocess.run(
+        [sys.executable, ROOT / "examples" / "pipeline.py", redis_url],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    # 100 orders are typed at the counter, 50 of which are in the web shop's stream of 300, and 60 come twice.
+    assert ended.stdout.splitlines() == [
+        "counter: 100 booked",
+        "pipeline: 360 rows, 250 new, 110 duplicate",
+        "booked: 350 orders, 0 of them twice",
+    ]
+
+
+def test_the_demo_ends_with_a_pipeline_that_books_only_what_is_new(doubtless: CommandLine) -> None:
+    need_spark()
+
+    with doubtless.start("demo", "--count", "50", "--json") as process:
+        out, err = process.communicate(timeout=280)
+
+    summary = json.loads(out)
+    told = summary["spark"]
+    assert (process.returncode, summary["mistakes"], told["mistakes"]) == (0, [], []), err
+    assert told["new"] == 200
+    assert told["rows"] == summary["sent"] + 400
+    assert told["duplicate"] >= 200 + 50
+
+
+def test_the_demo_says_why_the_pipeline_is_left_out(doubtless: CommandLine) -> None:
+    answer = doubtless("demo", "--count", "20", PATH="/nowhere")
+
+    assert answer.code == 0
+    assert "the pipeline of Spark is left out: Java is missing: apt-get install" in answer.out

@@ -1,0 +1,104 @@
+"""Micro-batches and the document history: what is new, what is a duplicate, what is kept aside."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from history import open_history
+from history.bridge import drive
+from history.parking import Parked, ParkedKind
+from tests.fixtures.spark import SPARK
+from tests.integration.streaming import FileStream, orders
+from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+
+pytestmark = SPARK
+
+
+class Sink:
+    """Gathers the rows that a function was given."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self.fails: Exception | None = None
+
+    def __call__(self, new: DataFrame, _: int) -> None:
+        self.rows += new.collect()
+        if self.fails is not None:
+            raise self.fails
+
+    @property
+    def uuids(self) -> list[str]:
+        return sorted(row.uuid for row in self.rows)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> FileStream:
+    return FileStream(spark, tmp_path)
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+def _load(sink: Sink, url: str, **settings: Any) -> ForeachBatch:
+    columns: dict[str, Any] = {"message_id": "JMSMessageID", "delivery_count": "JMSXDeliveryCount"}
+    given: dict[str, Any] = {**columns, "body": "body", **settings}
+    return foreach_batch("orders", name="load", uuid="uuid", history=url, **given)(sink)
+
+
+def _counts(report: BatchReport) -> tuple[int, int, int, int, int]:
+    return report.rows, report.new, report.duplicate, report.in_doubt, report.rejected
+
+
+def _parked(url: str) -> list[Parked]:
+    with_store = open_history(url)
+    found = list(drive(with_store.parking.list()))
+    drive(with_store.close())
+    return found
+
+
+def test_a_row_is_handed_over_once_within_a_batch_across_batches_and_restarts(
+    stream: FileStream, sink: Sink, history_url: str
+) -> None:
+    stream.add(orders(["a", "b", "a", "c", "a"]))
+    stream.add(orders(["b", "d"]))
+    load = _load(sink, history_url)
+    stream.run(load)
+    stream.add(orders(["c", "e", "e"]))
+    again = _load(sink, history_url)
+    stream.run(again)
+
+    assert sink.uuids == ["a", "b", "c", "d", "e"]
+    assert [_counts(one) for one in load.reports] == [(5, 3, 2, 0, 0), (2, 1, 1, 0, 0)]
+    assert [_counts(one) for one in again.reports] == [(3, 1, 2, 0, 0)]
+
+
+def test_counts_identities_and_broken_rows_are_judged_as_messages_are(
+    stream: FileStream, sink: Sink, redis_url: str
+) -> None:
+    rows = [
+        *orders(["over"], JMSXDeliveryCount=4),
+        *orders(["broken"], JMSXDeliveryCount=0),
+        *orders([None, "  ", "twice", "twice"]),
+        *orders([None], JMSMessageID="ID:1"),
+        *orders(["ID:1"]),
+    ]
+    stream.add([{**row, "JMSMessageID": row.get("JMSMessageID")} for row in rows])
+    load = _load(sink, redis_url, max_delivery_count=3)
+
+    stream.run(load)
+
+    assert _counts(load.reports[-1]) == (8, 3, 2, 0, 3)
+    assert Counter(row.uuid for row in sink.rows) == {"twice": 1, "  ": 1, sink_identity(sink): 1}
+    parked = {one.reason: one for one in _parked(redis_url)}
+    kinds = sorted(one.kind for one in parked.values())
+    assert kinds == [ParkedKind.REJECTED, ParkedKind.REJECTED, ParkedKind.UNREADABLE]
+
+
+def sink_identity(sink: Sink) -> str | None:
+    (row,) = [one for one in sink.rows if one.JMSMessageID == "ID:1" or one.uuid == "ID:1"]
+    return None if row.uuid is None else str(row.uuid)

@@ -1,0 +1,59 @@
+"""Whose entry a row meets, told from the owner's token."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from history.entry import Entry, EntryOutcome, Fence, State
+from history.store import BatchOwner
+from triggers.spark.owners import BatchRun
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RUN = BatchRun(lineage="a/b", batch=7, token="now", unentered=frozenset({"dead"}))  # noqa: S106
+
+
+def entry(owner: str | None, *, batch: bool = True) -> Entry:
+    return Entry(
+        state=State.STARTED,
+        fence=Fence(1),
+        started_at=NOW,
+        expires_at=NOW + timedelta(days=7),
+        read_at=NOW,
+        owner=owner,
+        batch=batch,
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "replayed", "never_ran"),
+    [
+        ("a%2Fb/7/dead", True, True),
+        ("a%2Fb/7/dead+", True, True),
+        ("a%2Fb/7/entered", True, False),
+        ("a%2Fb/7/now", False, False),
+        ("a%2Fb/7/now+", False, False),
+        ("a%2Fb/8/dead", False, False),
+        ("a%2Fb/77/dead", False, False),
+        ("a/b/7/dead", False, False),
+        (None, False, False),
+    ],
+)
+def test_only_earlier_runs_of_the_same_batch_are_replays(
+    owner: str | None, *, replayed: bool, never_ran: bool
+) -> None:
+    found = entry(owner)
+
+    assert (RUN.is_replayed(found), RUN.never_ran(found)) == (replayed, never_ran)
+
+
+def test_what_is_completed_or_no_batch_s_is_no_replay() -> None:
+    done = replace(entry("a%2Fb/7/dead"), state=State.COMPLETED, outcome=EntryOutcome.OK)
+
+    assert not RUN.is_replayed(done)
+    assert not RUN.is_replayed(entry("a%2Fb/7/dead", batch=False))
+
+
+def test_both_owners_of_a_run_are_told_from_each_other() -> None:
+    assert BatchOwner("a%2Fb/7/now") == RUN.owner
+    assert BatchOwner("a%2Fb/7/now+") == RUN.resolved_owner

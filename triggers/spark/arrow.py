@@ -1,0 +1,110 @@
+"""The edge to pyarrow, which has no types: batches of a DataFrame in the executors' Python workers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.compute as pc  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.pandas import functions
+from pyspark.sql.types import ByteType, StructType
+
+#: A ``pyarrow.RecordBatch``, and one column of it.
+RecordBatch = Any
+Array = Any
+
+#: Small numbers or truths, one for each row.
+Numbers = np.ndarray[Any, Any]
+
+_arrow: Any = pa
+_compute: Any = pc
+
+
+def byte_column(
+    verdicts: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]],
+) -> Callable[..., Column]:
+    """Return a function of two columns that makes a column of bytes, a partition at a time."""
+
+    def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        for one in verdicts(cast("Any", given)):
+            yield _arrow.array(one, _arrow.int8())
+
+    # Spark reads from the annotations what is asked of it.
+    batches.__annotations__ = {
+        "given": Iterator[tuple[_arrow.Array, _arrow.Array]],
+        "return": Iterator[_arrow.Array],
+    }
+    made: Any = cast("Any", functions).arrow_udf(batches, ByteType())
+    # What is computed twice would be claimed twice: harmless, but not for nothing.
+    return cast("Callable[..., Column]", made.asNondeterministic())
+
+
+def mapped(
+    frame: DataFrame, work: Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]], schema: StructType | str
+) -> DataFrame:
+    """Return what a function makes of each partition."""
+
+    def batches(given: Iterator[Any]) -> Iterator[Any]:
+        return work(given)
+
+    return cast("DataFrame", cast("Any", frame).mapInArrow(batches, schema))
+
+
+def rows_of(batch: RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows of a batch as Python values."""
+    return cast("list[dict[str, Any]]", batch.to_pylist())
+
+
+def chunks_of(batch: RecordBatch, size: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a batch, so many at a time."""
+    for start in range(0, cast("int", batch.num_rows), size):
+        yield rows_of(batch.slice(start, size))
+
+
+def text_batch(columns: Mapping[str, Iterable[str | None]]) -> RecordBatch:
+    """Return columns of text as a batch."""
+    arrays = [_arrow.array(list(column), _arrow.string()) for column in columns.values()]
+    return _arrow.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def widened(
+    batch: RecordBatch, texts: Mapping[str, Sequence[str | None]], truths: Mapping[str, Sequence[bool]]
+) -> RecordBatch:
+    """Return a batch with more columns."""
+    added = [_arrow.array(column, _arrow.string()) for column in texts.values()]
+    added += [_arrow.array(column, _arrow.bool_()) for column in truths.values()]
+    names = [*batch.schema.names, *texts, *truths]
+    return _arrow.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+
+
+def valid(keys: Array) -> Numbers:
+    """Tell which values are not null."""
+    return cast("Numbers", keys.is_valid().to_numpy(zero_copy_only=False))
+
+
+def numbers(column: Array) -> Numbers:
+    """Return a column of numbers."""
+    return cast("Numbers", column.to_numpy(zero_copy_only=False))
+
+
+def texts_at(keys: Array, wanted: Numbers) -> list[str]:
+    """Return the texts at some places."""
+    return cast("list[str]", keys.filter(_arrow.array(wanted)).to_pylist())
+
+
+def last_of(keys: Array) -> str | None:
+    """Return the last text."""
+    return cast("str | None", keys[-1].as_py())
+
+
+def firsts(keys: Array, before: str | None) -> Numbers:
+    """Tell which texts differ from the one before; ``before`` is that of the first, and a null differs."""
+    size = len(keys)
+    differ = np.ones(size, bool)
+    if size > 1:
+        unequal = _compute.fill_null(_compute.not_equal(keys[1:], keys[:-1]), True)  # noqa: FBT003
+        differ[1:] = unequal.to_numpy(zero_copy_only=False)
+    if size and before is not None:
+        differ[0] = keys[0].as_py() != before
+    return differ

@@ -1,0 +1,49 @@
+"""Histories as driver and executors use them: opened once per process, and waited for."""
+
+import os
+import time
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar
+
+from history.bridge import drive
+from history.errors import UnavailableError
+from history.opening import open_history
+from history.store import HistoryStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: The first and the longest pause before a history that is away is asked again, in seconds.
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
+
+# By process, because a worker may be forked from one that had opened some already.
+_opened: dict[tuple[int, str], HistoryStore] = {}
+
+
+def history_at(url: str) -> HistoryStore:
+    """Return this process's connection to a history; Spark uses a Python worker for many tasks."""
+    key = (os.getpid(), url)
+    if key not in _opened:
+        _opened[key] = open_history(url)
+    return _opened[key]
+
+
+def patiently(
+    patience: timedelta, call: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Make a call that may be made twice, until it is answered or ``patience`` is over.
+
+    Raises:
+        UnavailableError: it never was.
+    """
+    deadline = time.monotonic() + patience.total_seconds()
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return drive(call(*args, **kwargs))
+        except UnavailableError:
+            if time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,154 @@
+"""``document_history``: what triggers remember, as a table to analyse at scale.
+
+::
+
+    from triggers.spark.document_history import DocumentHistorySource
+
+    spark.dataSource.register(DocumentHistorySource)
+    history = spark.read.format("document_history").option("url", "redis://127.0.0.1:6379/0").load()
+    history.groupBy("trigger", "state", "outcome").count().show()
+
+The uuid itself is not remembered, only its digest: ``history.entry.digest(uuid)`` finds the row of one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.opening import open_history
+from history.store import HistoryStore, Part, ScannedEntry
+from triggers.spark.arrow_rows import RecordBatch, record_batch
+from triggers.spark.sources.options import Options
+
+#: How many entries one call of the store reads, about.
+PAGE = 5000
+
+#: How many tasks read one trigger, if nobody says otherwise.
+PARTITIONS = 8
+
+_COLUMNS: Mapping[str, DataType] = {
+    "trigger": StringType(),
+    "digest": BinaryType(),
+    "state": StringType(),
+    "outcome": StringType(),
+    "owner": StringType(),
+    "fence": LongType(),
+    "started_at": TimestampType(),
+    "lease_until": TimestampType(),
+    "expires_at": TimestampType(),
+    "batch": BooleanType(),
+}
+
+_SCHEMA = StructType([StructField(name, kind) for name, kind in _COLUMNS.items()])
+
+
+class DocumentHistorySource(DataSource):
+    """The entries of a document history in Redis or SQL; each task reads a part of one trigger's.
+
+    Options: ``url`` of the history; ``trigger``, or the entries of all triggers; ``partitions``, into how
+    many tasks each trigger's entries are parted (a power of 2, default 8).
+
+    Columns: ``trigger``, ``digest``, ``state`` (started or completed), ``outcome`` (ok or failed), ``owner``
+    (null where the store keeps none), ``fence``, ``started_at``, ``lease_until``, ``expires_at``, and
+    ``batch``: whether a batch's token is the owner. What has expired is left out. Nothing is locked: an entry
+    that changes meanwhile may be met twice, in both states; none is missed.
+
+    Raises:
+        ConfigurationError: an option is missing, unknown or cannot be used.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` is given."""
+        return "document_history"
+
+    def schema(self) -> StructType:
+        """Return the columns."""
+        return _SCHEMA
+
+    def reader(self, schema: StructType) -> "DocumentHistoryReader":  # noqa: ARG002
+        """Return what Spark plans and reads with."""
+        options = Options(self.name(), cast("Mapping[str, str]", self.options))
+        url = options.needed("url", "redis://127.0.0.1:6379/0")
+        trigger, parts = options.text("trigger"), options.count("partitions") or PARTITIONS
+        options.all_known()
+        if url.startswith("memory:"):
+            raise ConfigurationError("url", "a history in memory belongs to one process", "use another")
+        return DocumentHistoryReader(url, trigger, [Part(number, parts) for number in range(parts)])
+
+
+class TriggerPart(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, trigger: str, part: Part) -> None:
+        super().__init__((trigger, part))
+        self.trigger = trigger
+        self.part = part
+
+
+class DocumentHistoryReader(DataSourceReader):
+    """Plans the parts on the driver, and reads them on the executors."""
+
+    def __init__(self, url: str, trigger: str | None, parts: Sequence[Part]) -> None:
+        self._url = url
+        self._trigger = trigger
+        self._parts = parts
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Part each trigger's entries."""
+        triggers = [self._trigger] if self._trigger is not None else self._all_triggers()
+        return [TriggerPart(trigger, part) for trigger in triggers for part in self._parts]
+
+    def _all_triggers(self) -> Sequence[str]:
+        store = open_history(self._url)
+        try:
+            return drive(store.triggers())
+        finally:
+            drive(store.close())
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """Read one part, some thousand entries at a time."""
+        asked = cast("TriggerPart", partition)
+        store = open_history(self._url)
+        try:
+            for entries in _pages(store, asked.trigger, asked.part):
+                yield record_batch([_row(asked.trigger, one) for one in entries], _SCHEMA)
+        finally:
+            drive(store.close())
+
+
+def _pages(store: HistoryStore, trigger: str, part: Part) -> Iterator[Sequence[ScannedEntry]]:
+    page = drive(store.scan(trigger, limit=PAGE, part=part))
+    yield page.entries
+    while page.cursor is not None:
+        page = drive(store.scan(trigger, cursor=page.cursor, limit=PAGE, part=part))
+        yield page.entries
+
+
+def _row(trigger: str, scanned: ScannedEntry) -> tuple[Any, ...]:
+    entry = scanned.entry
+    return (
+        trigger,
+        scanned.digest,
+        entry.state.value,
+        None if entry.outcome is None else entry.outcome.value,
+        entry.owner,
+        entry.fence,
+        entry.started_at,
+        entry.lease_until,
+        entry.expires_at,
+        entry.batch,
+    )

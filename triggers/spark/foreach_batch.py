@@ -1,0 +1,228 @@
+"""``@foreach_batch``: a function over a DataFrame that is given each row once.
+
+A batch goes through these steps; the driver may die between any two of them, and Spark then calls with the
+same batch again. What that finds:
+
+=====  ======================================================  =============================================
+step   done                                                    a run that comes after a death behind it finds
+=====  ======================================================  =============================================
+1      a run of the batch is begun in the ledger               nothing: every row is NEW
+2      the executors have claimed and judged the rows          rows that were never handed over: NEW
+3      what the table keeps aside is parked, events are told   the same, parked again under the same ids
+4      the ledger says that the user's function is entered     rows that may be processed: ``on_replay``
+5      the user's function has run                             the same
+6      the batch is completed, with one write                  duplicates
+7      the ledger holds the counts, and Spark commits          no run: Spark does not call again
+=====  ======================================================  =============================================
+
+The verdicts are computed once and persisted. What is lost with an executor is claimed again under the same
+token, and comes out the same; see :mod:`triggers.spark.owners`.
+"""
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from history.entry import DEFAULT_TIME_TO_LIVE
+from history.errors import ConfigurationError
+from history.progress import KEPT_BATCHES
+from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
+from triggers.detection import InDoubtPolicy, Policy
+from triggers.failures import Retry
+from triggers.settings import NO_RETRY, Settings
+from triggers.spark.batch import Batch
+from triggers.spark.ledger import Ledger, identity_of
+from triggers.spark.report import BatchReport
+from triggers.spark.settings import (
+    DEFAULT_PATIENCE,
+    BatchSettings,
+    Columns,
+    FatalPolicy,
+    ReplayPolicy,
+    ResetPolicy,
+)
+from triggers.spark.steps import BatchObserver, BatchStep
+from triggers.trigger import default_name
+
+_log = logging.getLogger(__name__)
+
+#: A function that is given the rows that are NEW, and the id of their batch.
+BatchFunction = Callable[[DataFrame, int], Any]
+
+
+def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
+    destination: str,
+    *,
+    uuid: str,
+    history: str,
+    message_id: str | None = None,
+    delivery_count: str | None = None,
+    body: str | None = None,
+    name: str | None = None,
+    query: str | None = None,
+    resolver: BulkResolver | str | None = None,
+    on_replay: ReplayPolicy | BulkResolver = "in_doubt",
+    on_fatal: FatalPolicy = "raise",
+    on_reset: ResetPolicy = "warn",
+    in_doubt: InDoubtPolicy = "park",
+    max_delivery_count: int = 100,
+    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    retry: Retry | None = None,
+    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
+    patience: timedelta = DEFAULT_PATIENCE,
+    parking: str | None = None,
+    parked_to: Callable[[DataFrame, int], None] | None = None,
+    partitions: int | None = None,
+) -> Callable[[BatchFunction], "ForeachBatch"]:
+    """Make a function of ``(new, batch_id)`` be given each row of a stream once.
+
+    Args:
+        destination: where the messages come from, for events and parked rows.
+        uuid: the column with the identity; where it is null, ``message_id`` is the identity.
+        history: the URL of the document history; the executors connect to it, too.
+        message_id: the column with the JMSMessageID, if there is one.
+        delivery_count: the column with the JMSXDeliveryCount, if there is one; null is undefined.
+        body: the column that is the body of a message that is parked or resolved; the whole row by default.
+        name: the namespace in the history, shared by all that must not process a row twice; by default
+            "module.function".
+        query: the name of the query in the batch ledger; by default its queryName, else its id.
+        resolver: asked about rows whose entry is STARTED: per row, per sequence or per DataFrame, see
+            :mod:`resolvers.bulk`.
+        on_replay: rows that an earlier run of the same batch had handed to the function: "in_doubt" is as
+            the decision table has it (the resolver, else In Doubt), "execute" runs them again, for sinks
+            that are idempotent; a resolver is asked about these rows alone.
+        on_fatal: when the function fails fatally, "raise" fails the query and leaves the batch to its next
+            run, where ``on_replay`` decides; "reject" parks the new rows, with an event each, and goes on.
+        on_reset: when batch ids go back, "warn" says so and goes on, "raise" fails the query.
+        in_doubt: "park" keeps In Doubt rows for a decision, "execute" runs them, "acknowledge" drops them.
+        max_delivery_count: rows above it are rejected.
+        history_time_to_live: how long an entry is remembered, from the start of its batch.
+        retry: runs of the function after a transient failure, within the call; none by default.
+        transient: exception classes worth another try, besides TransientError and UnavailableError. After
+            one, the batch is released and the query fails; at its next run the rows are NEW.
+        patience: how long driver and executors wait for a history that is away before the batch fails.
+        parking: the URL of the history where rows are kept aside; that of ``history`` by default.
+        parked_to: also given what was kept aside, as a DataFrame with ``doubtless_status`` and
+            ``doubtless_reason``, and the batch id; again at each run of the batch.
+        partitions: how many tasks claim; spark.sql.shuffle.partitions by default.
+
+    Raises:
+        ConfigurationError: naming what is wrong and the remedy.
+    """
+
+    def decorate(function: BatchFunction) -> "ForeachBatch":
+        trigger = Settings(
+            name=default_name(function) if name is None else name,
+            destination=destination,
+            policy=Policy(max_delivery_count=max_delivery_count, in_doubt=in_doubt),
+            history_time_to_live=history_time_to_live,
+            retry=retry or NO_RETRY,
+            transient=transient,
+        )
+        settings = BatchSettings(
+            trigger=trigger,
+            columns=Columns(uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body),
+            history=history,
+            resolver=asking_in_bulk(resolver),
+            on_replay=_replay_policy(on_replay),
+            on_fatal=on_fatal,
+            on_reset=on_reset,
+            patience=patience,
+            parking=parking,
+            parked_to=parked_to,
+            query=query,
+            partitions=partitions,
+        )
+        return ForeachBatch(function, settings)
+
+    return decorate
+
+
+def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
+    if isinstance(given, str) and ":" not in given:
+        return cast("ReplayPolicy", given)
+    asked = asking_in_bulk(given)
+    if asked is None:
+        raise ConfigurationError("on_replay", "None is unknown", "use 'in_doubt', 'execute' or a resolver")
+    return asked
+
+
+class ForeachBatch:
+    """What ``@foreach_batch`` makes of a function; give it to ``writeStream.foreachBatch``.
+
+    ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
+    process, the last ones only. :meth:`write_stream` checks the stream's columns before anything starts.
+
+    Guarantee: in doubt; atomic, where the function's sink completes the history in its own transaction;
+    exactly once with an idempotent sink and ``on_replay="execute"``. The function is never given a row twice
+    by itself; after a crash the resolver or a person decides, nothing is lost.
+    """
+
+    def __init__(self, function: BatchFunction, settings: BatchSettings) -> None:
+        _check_function(function)
+        self.observe: BatchObserver | None = None
+        self.function = function
+        self.settings = settings
+        self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
+        self.__module__ = function.__module__
+
+    @property
+    def name(self) -> str:
+        """The namespace in the history."""
+        return self.settings.name
+
+    def reach(self, step: BatchStep) -> None:
+        """Tell the observer, if there is one."""
+        if self.observe is not None:
+            self.observe(step)
+
+    def __repr__(self) -> str:
+        return f"<ForeachBatch {self.name} on {self.settings.trigger.destination}>"
+
+    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
+        """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
+
+        Raises:
+            ConfigurationError: naming a column that it lacks.
+        """
+        self.settings.columns.check(stream.columns)
+        return stream.writeStream.foreachBatch(self)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Take one micro-batch through all of it; Spark calls this.
+
+        Raises:
+            ConfigurationError: the stream lacks a column.
+            HistoryUnavailableError: the history stayed away for longer than ``patience``.
+            Exception: what the function raised, unless ``on_fatal`` says to reject.
+        """
+        self.settings.columns.check(batch.columns)
+        ledger = Ledger(self.settings)
+        record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
+        self.reach(BatchStep.BEGUN)
+        report = Batch(self.function, self.settings, ledger, record, notes, batch, self.reach).process()
+        self.reports.append(report)
+        self.reach(BatchStep.NOTED)
+        _log.info("%s", report, extra={"trigger": self.name, **report.counts})
+
+
+def _check_function(function: Any) -> None:
+    if not callable(function):
+        raise ConfigurationError("foreach_batch", f"{function!r:.60} is not callable", "decorate a function")
+    if inspect.iscoroutinefunction(function):
+        raise ConfigurationError("foreach_batch", "Spark calls no coroutine function", "write a plain one")
+    try:
+        inspect.signature(function).bind(None, 0)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            "foreach_batch",
+            f"its function cannot take (new, batch_id): {error}",
+            "write def load(new, batch_id)",
+        ) from error

@@ -1,0 +1,68 @@
+"""Who owns the entries of a micro-batch, so that each row's past can be told from its entry alone.
+
+A token is ``<lineage>/<batch>/<run>``: the query's checkpoint, the batch, and one run of it, which is drawn
+anew whenever the driver begins the batch. All tasks of a run claim under its token, whatever the attempt or
+the partitions, so an entry says:
+
+=================================  ========================================================================
+it is absent, or has our token     claimed by this run, be it now, by an earlier attempt of the task, by a
+                                   speculative twin or by a computation that was lost: the row is NEW
+a token of an earlier run of the   the row comes again. When the ledger knows that the run never entered the
+same batch                         user's function, the row was never handed over: it is adopted, and NEW.
+                                   Else it may have been processed: ``on_replay`` and the resolver decide
+anything else, STARTED             somebody else's: In Doubt, or the resolver decides
+COMPLETED                          a duplicate
+=================================  ========================================================================
+
+That a run entered the function is noted in the ledger *before* it does, by a write that a run which was begun
+anew since then is refused. So "never entered" stays true, however late the dead run's driver wakes up.
+
+What the resolver says is NEW is claimed under a second token, ``<run>+``. Were it claimed under the first, a
+partition that is computed again would find those rows to be its own, and hand them over twice.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote
+
+from history.entry import Entry, State
+from history.store import BatchOwner
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchRun:
+    """One run of a batch. ``unentered`` are earlier ones that never reached the user's function."""
+
+    lineage: str
+    batch: int
+    token: str
+    unentered: frozenset[str] = frozenset()
+
+    @cached_property
+    def _batch(self) -> str:
+        return f"{quote(self.lineage, safe='')}/{self.batch}/"
+
+    @property
+    def owner(self) -> BatchOwner:
+        """Who claims what nobody has claimed."""
+        return BatchOwner(self._batch + self.token)
+
+    @property
+    def resolved_owner(self) -> BatchOwner:
+        """Who takes over what the resolver says is NEW."""
+        return BatchOwner(self._batch + self.token + "+")
+
+    def is_replayed(self, found: Entry) -> bool:
+        """Whether an entry is an earlier run's of this batch, so that its row is here again."""
+        return self._earlier(found) is not None
+
+    def never_ran(self, found: Entry) -> bool:
+        """Whether an entry's row was certainly not handed to the user's function."""
+        return self._earlier(found) in self.unentered
+
+    def _earlier(self, found: Entry) -> str | None:
+        owner = found.owner or ""
+        if found.state is not State.STARTED or not found.batch or not owner.startswith(self._batch):
+            return None
+        run = owner[len(self._batch) :].removesuffix("+")
+        return None if run == self.token else run

@@ -1,0 +1,110 @@
+"""What ``foreach_batch`` was told: plain values that travel to the executors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from history.errors import ConfigurationError
+from resolvers.bulk import AskedInBulk
+from triggers.settings import Settings, check_choice
+
+#: What becomes of rows that an earlier run of the same batch had handed to the user's function.
+ReplayPolicy = Literal["in_doubt", "execute"]
+
+#: What becomes of a batch whose function failed fatally.
+FatalPolicy = Literal["raise", "reject"]
+
+#: What becomes of a query whose checkpoint was reset.
+ResetPolicy = Literal["warn", "raise"]
+
+#: How long the history may be away before a batch fails, when nobody says otherwise.
+DEFAULT_PATIENCE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns of a stream say what; all but the first may be None: there is none."""
+
+    uuid: str
+    message_id: str | None = None
+    delivery_count: str | None = None
+    body: str | None = None
+
+    def check(self, there: list[str]) -> None:
+        """Refuse a stream that lacks a column.
+
+        Raises:
+            ConfigurationError: naming the first one that is missing.
+        """
+        for setting in ("uuid", "message_id", "delivery_count", "body"):
+            named = getattr(self, setting)
+            if named is not None and named not in there:
+                raise ConfigurationError(
+                    setting,
+                    f"the stream has no column {named!r}; it has {', '.join(there) or 'none'}",
+                    f"add it with withColumn({named!r}, ...), or name another one",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSettings:
+    """The settings of one ``foreach_batch``. ``trigger`` holds those that every trigger has."""
+
+    trigger: Settings
+    columns: Columns
+    history: str
+    resolver: AskedInBulk | None = None
+    on_replay: ReplayPolicy | AskedInBulk = "in_doubt"
+    on_fatal: FatalPolicy = "raise"
+    on_reset: ResetPolicy = "warn"
+    patience: timedelta = DEFAULT_PATIENCE
+    parking: str | None = None
+    parked_to: Callable[[Any, int], None] | None = None
+    query: str | None = None
+    partitions: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.on_replay, AskedInBulk):
+            check_choice("on_replay", self.on_replay, ReplayPolicy)
+        check_choice("on_fatal", self.on_fatal, FatalPolicy)
+        check_choice("on_reset", self.on_reset, ResetPolicy)
+        check_url("history", self.history)
+        if self.parking is not None:
+            check_url("parking", self.parking)
+        if self.partitions is not None and (type(self.partitions) is not int or self.partitions < 1):
+            raise ConfigurationError("partitions", f"{self.partitions!r} is no number from 1", "leave it out")
+
+    @property
+    def name(self) -> str:
+        """The namespace in the history."""
+        return self.trigger.name
+
+    @property
+    def shipped(self) -> "BatchSettings":
+        """What travels to the executors: nothing that the driver alone can use."""
+        replays = self.on_replay.shipped if isinstance(self.on_replay, AskedInBulk) else self.on_replay
+        resolver = None if self.resolver is None else self.resolver.shipped
+        return replace(self, parked_to=None, resolver=resolver, on_replay=replays)
+
+    @property
+    def replay_resolver(self) -> AskedInBulk | None:
+        """Who is asked about rows that an earlier run of the batch may have processed."""
+        return self.on_replay if isinstance(self.on_replay, AskedInBulk) else self.resolver
+
+
+def check_url(setting: str, value: Any) -> None:
+    """Refuse what the executors cannot open by themselves.
+
+    Raises:
+        ConfigurationError: it is no URL, or one of a process's own memory.
+    """
+    if not isinstance(value, str):
+        raise ConfigurationError(
+            setting, f"a {type(value).__qualname__} cannot travel to the executors", "give its URL"
+        )
+    if urlsplit(value).scheme.partition("+")[0] == "memory":
+        raise ConfigurationError(
+            setting, "each executor would have a memory of its own", "use redis://... or postgresql://..."
+        )

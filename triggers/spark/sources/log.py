@@ -1,0 +1,114 @@
+"""A log: entries that are only ever appended, each at an offset greater than those before it.
+
+What a Spark query needs of one, whatever it is kept in: to find how far it may read (:meth:`Log.walk`), to
+plan a batch again exactly as it was (:meth:`Log.plan`), and to read a part of it on any machine
+(:meth:`Log.read`). :mod:`triggers.spark.sources.reader` turns that into a Spark source.
+
+A place counts the entries up to it. That is what tells an entry that is gone from one that never was: between
+two places there must be as many entries as their counts differ by.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, Self
+
+from history.errors import DoubtlessError
+from history.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a reader got: ``offset`` of the last entry read, and how many the log ever had up to it."""
+
+    offset: str
+    count: int
+
+    def to_json(self) -> dict[str, str | int]:
+        """Return what Spark keeps in its checkpoint."""
+        return {"offset": self.offset, "count": self.count}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, str | int]) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        return cls(str(told["offset"]), int(told["count"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the log: what stands after ``start``, up to ``end`` and with it."""
+
+    start: Place
+    end: Place
+
+    @property
+    def rows(self) -> int:
+        """How many entries that were."""
+        return self.end.count - self.start.count
+
+
+class LogEntry(NamedTuple):
+    """One entry: a message, or (``message`` None) what is wrong with it and its fields as they came."""
+
+    offset: str
+    message: Message | None
+    problem: str | None = None
+    fields: Mapping[bytes, bytes] = {}
+
+
+class EntriesLostError(DoubtlessError):
+    """Entries were deleted before they were read, or the log is not the one that was read before."""
+
+    def __init__(self, log: str, problem: str) -> None:
+        super().__init__(
+            f"{log}: {problem}; to go on with what is left, set the option failOnDataLoss to false"
+        )
+
+
+class Log(Protocol):
+    """A log as one process sees it. Every method waits for a server that is away, up to its patience.
+
+    Every method raises :class:`~history.errors.UnavailableError` when the server stays away, and
+    ConfigurationError when it can never answer.
+    """
+
+    def begin(self) -> Place:
+        """Return where a new query begins."""
+        ...
+
+    def end(self) -> Place:
+        """Return the place of the last entry."""
+        ...
+
+    def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
+        """Return the places that part what stands after ``start`` into spans; the last is how far to read.
+
+        At most ``rows`` entries, and none after ``until``; nothing when there is no entry.
+
+        Raises:
+            EntriesLostError: between ``start`` and the last place an entry is known to be gone.
+        """
+        ...
+
+    def plan(self, start: Place, end: Place) -> Sequence[Place]:
+        """Return the places that part a batch, the last of which is ``end``.
+
+        Raises:
+            EntriesLostError: not all of its entries are there any more.
+        """
+        ...
+
+    def read(self, span: Span) -> Iterator[Sequence[LogEntry]]:
+        """Return the entries of a span in order, some at a time.
+
+        Raises:
+            EntriesLostError: not all of them are there any more.
+        """
+        ...
+
+    def hold(self, place: Place) -> None:
+        """Let the log know that everything up to ``place`` is processed and may be trimmed."""
+        ...
+
+    def close(self) -> None:
+        """Give the connections back."""
+        ...

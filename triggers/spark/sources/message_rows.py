@@ -1,0 +1,143 @@
+"""Messages as the rows of a DataFrame: one column for each JMS header, the properties as a map, the body.
+
+====================  ===================================================================================
+``offset``            where the entry stands in the log
+``uuid``              the message's identity: the property ``uuid``, else JMSMessageID
+JMS headers           under their names; instants are timestamps, JMSXDeliveryCount is -1 (undefined)
+``properties``        map<string, string>: text as it is, numbers and booleans as JSON
+``body``, ``body_kind``  the body as bytes (or as text, see the option ``body``); a JSON body is its JSON.
+                      ``body_kind`` says what it was: ``bytes``, ``text`` or ``json``
+``unreadable``        null; for an entry that is no message, what is wrong with it. Then all of the above but
+                      ``offset`` is null, so that nobody takes it for a message, and ...
+``raw``               ... holds its fields: UTF-8 where it is, else ``base64:`` and base64
+====================  ===================================================================================
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from history.message import Message, PropertyValue
+from history.parking import raw_fields
+from triggers.spark.arrow_rows import UNSTORABLE, RecordBatch, record_batch
+from triggers.spark.sources.log import LogEntry
+
+#: How the column ``body`` is typed.
+BodyType = Literal["binary", "string"]
+
+_TEXTS = MapType(StringType(), StringType())
+
+#: JMS header -> type of the column, and how it is read from a message.
+_HEADERS: dict[str, tuple[DataType, Callable[[Message], Any]]] = {
+    "JMSMessageID": (StringType(), lambda message: message.message_id),
+    "JMSXDeliveryCount": (IntegerType(), lambda message: message.delivery_count),
+    "JMSRedelivered": (BooleanType(), lambda message: message.redelivered),
+    "JMSDeliveryMode": (IntegerType(), lambda message: 2 if message.persistent else 1),
+    "JMSPriority": (IntegerType(), lambda message: message.priority),
+    "JMSTimestamp": (TimestampType(), lambda message: message.timestamp),
+    "JMSExpiration": (TimestampType(), lambda message: message.expiration),
+    "JMSDeliveryTime": (TimestampType(), lambda message: message.delivery_time),
+    "JMSCorrelationID": (StringType(), lambda message: message.correlation_id),
+    "JMSType": (StringType(), lambda message: message.type),
+    "JMSDestination": (StringType(), lambda message: message.destination),
+    "JMSReplyTo": (StringType(), lambda message: message.reply_to),
+    "JMSXGroupID": (StringType(), lambda message: message.group_id),
+    "JMSXGroupSeq": (LongType(), lambda message: message.group_sequence),
+}
+
+
+def message_schema(body: BodyType) -> StructType:
+    """Return the columns of a source of messages."""
+    body_type = StringType() if body == "string" else BinaryType()
+    return StructType(
+        [
+            StructField("offset", StringType()),
+            StructField("uuid", StringType()),
+            *(StructField(name, kind) for name, (kind, _) in _HEADERS.items()),
+            StructField("properties", _TEXTS),
+            StructField("body", body_type),
+            StructField("body_kind", StringType()),
+            StructField("unreadable", StringType()),
+            StructField("raw", _TEXTS),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class MessageRows:
+    """Makes Arrow batches of entries, with the columns of :func:`message_schema`."""
+
+    body: BodyType
+
+    def batches(self, pages: Iterable[Sequence[LogEntry]]) -> Iterator[RecordBatch]:
+        """Return one batch for each page of entries."""
+        schema = message_schema(self.body)
+        for page in pages:
+            rows = [self._row(entry) for entry in page]
+            try:
+                yield record_batch(rows, schema)
+            except UNSTORABLE:
+                checked = [_checked(row, entry, schema) for row, entry in zip(rows, page, strict=True)]
+                yield record_batch(checked, schema)
+
+    def _row(self, entry: LogEntry) -> tuple[Any, ...]:
+        message = entry.message
+        if message is None:
+            return _unreadable(entry, entry.problem)
+        kind, body = _body_of(message)
+        if self.body == "string" and isinstance(body, bytes):
+            try:
+                body = body.decode()
+            except UnicodeDecodeError:
+                return _unreadable(entry, "body: is no UTF-8; read it with option('body', 'binary')")
+        return (
+            entry.offset,
+            message.uuid,
+            *(read(message) for _, read in _HEADERS.values()),
+            [(name, _text(value)) for name, value in message.properties.items()],
+            body,
+            kind,
+            None,
+            None,
+        )
+
+
+def _checked(row: tuple[Any, ...], entry: LogEntry, schema: StructType) -> tuple[Any, ...]:
+    try:
+        record_batch([row], schema)
+    except UNSTORABLE as error:
+        return _unreadable(entry, f"a column cannot hold it ({error})")
+    return row
+
+
+def _unreadable(entry: LogEntry, problem: str | None) -> tuple[Any, ...]:
+    nothing = (None,) * (len(_HEADERS) + 4)
+    return (entry.offset, *nothing, problem, list(raw_fields(dict(entry.fields)).items()))
+
+
+def _body_of(message: Message) -> tuple[str, bytes | str]:
+    match message.body:
+        case bytes():
+            return "bytes", message.body
+        case str():
+            return "text", message.body
+        case _:
+            return "json", json.dumps(message.body, separators=(",", ":"))
+
+
+def _text(value: PropertyValue) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)

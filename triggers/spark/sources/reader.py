@@ -1,0 +1,200 @@
+"""A log as a Spark source, in the Python Data Source API: the part that is the same for every log.
+
+A variant is a subclass of :class:`LogSource` with a name, its options and a :class:`~.log.Log`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from history.errors import MissingExtraError
+from triggers.spark.arrow_rows import RecordBatch
+from triggers.spark.sources.log import Log, Place, Span
+from triggers.spark.sources.message_rows import BodyType, MessageRows, message_schema
+from triggers.spark.sources.options import Options
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError as error:
+    raise MissingExtraError("a streaming source", extra="spark", package="pyspark 4.2 or newer") from error
+
+#: A place, as Spark keeps it.
+Told = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The options that every source of a log has; see docs/how-to/read-streams-in-spark.md."""
+
+    body: BodyType
+    from_the_end: bool
+    rows_of_a_batch: int | None
+    rows_of_a_span: int
+    fail_on_loss: bool
+    patience: float
+
+    @classmethod
+    def of(cls, options: Options) -> "Reading":
+        """Read them.
+
+        Raises:
+            ConfigurationError: a value cannot be used.
+        """
+        return cls(
+            body=cast("BodyType", options.choice("body", "binary", "string")),
+            from_the_end=options.choice("startingOffsets", "earliest", "latest") == "latest",
+            rows_of_a_batch=options.count("maxRowsPerBatch"),
+            rows_of_a_span=options.count("maxRowsPerPartition") or 10_000,
+            fail_on_loss=options.flag("failOnDataLoss", default=True),
+            patience=options.seconds("patience", 60.0),
+        )
+
+
+class LogSource(DataSource):
+    """A Spark source that reads one log; with ``spark.read``, what is there at that moment.
+
+    Raises:
+        ConfigurationError: an option is missing, unknown or cannot be used.
+    """
+
+    def open_log(self, reading: Reading, options: Options) -> Log:
+        """Return a link to the log; nothing is connected before its first call."""
+        raise NotImplementedError
+
+    def log(self) -> Log:
+        """Return a link to the log, once all options are checked."""
+        options = Options(self.name(), cast("Mapping[str, str]", self.options))
+        log = self.open_log(Reading.of(options), options)
+        options.all_known()
+        return log
+
+    @property
+    def reading(self) -> Reading:
+        """The options that every source has."""
+        return Reading.of(Options(self.name(), cast("Mapping[str, str]", self.options)))
+
+    def schema(self) -> StructType:
+        """Return the columns; see :mod:`triggers.spark.sources.message_rows`."""
+        self.log()
+        return message_schema(self.reading.body)
+
+    def streamReader(self, schema: StructType) -> "LogStreamReader":  # noqa: ARG002, N802  (Spark's name)
+        """Return what Spark plans and reads batches with."""
+        return LogStreamReader(self)
+
+    def reader(self, schema: StructType) -> "LogTableReader":  # noqa: ARG002
+        """Return what Spark reads the whole log with."""
+        return LogTableReader(self)
+
+
+class SpanPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, span: Span) -> None:
+        super().__init__(span)
+        self.span = span
+
+
+def _read(source: LogSource, partition: InputPartition) -> Iterator[RecordBatch]:
+    log = source.log()
+    try:
+        yield from MessageRows(source.reading.body).batches(log.read(cast("SpanPartition", partition).span))
+    finally:
+        log.close()
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans the batches of a query on the driver, and reads them on the executors."""
+
+    def __init__(self, source: LogSource) -> None:
+        self._source = source
+        self._target: Place | None = None
+        #: How the batch that is planned next was walked, so that it is not walked twice.
+        self._walked: tuple[Place, Sequence[Place]] | None = None
+
+    @cached_property
+    def _log(self) -> Log:
+        return self._source.log()
+
+    def initialOffset(self) -> Told:  # noqa: N802  (Spark's name, as those below)
+        """Return where a new query begins."""
+        return self._log.begin().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return how much of the log one batch may have."""
+        rows = self._source.reading.rows_of_a_batch
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Note where the log ends: a query with ``availableNow`` reads that far and stops."""
+        self._target = self._log.end()
+
+    def latestOffset(self, start: Told, limit: ReadLimit) -> Told:  # noqa: N802
+        """Return how far the next batch goes."""
+        begin = Place.from_json(start)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        places = self._log.walk(begin, until=self._target, rows=rows)
+        self._walked = (begin, places)
+        return places[-1].to_json() if places else start
+
+    def reportLatestOffset(self) -> Told:  # noqa: N802
+        """Return the end of the log, for the query's progress."""
+        return self._log.end().to_json()
+
+    def partitions(self, start: Told, end: Told) -> Sequence[InputPartition]:
+        """Part a batch; a batch that is planned again has the same rows."""
+        begin, last = Place.from_json(start), Place.from_json(end)
+        if begin == last:
+            return []
+        places: Sequence[Place] = []
+        if self._walked is not None and self._walked[0] == begin:
+            places = self._walked[1]
+        if not places or places[-1] != last:
+            places = self._log.plan(begin, last)
+        return _parted(begin, places)
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """Read one part of a batch, on an executor."""
+        return _read(self._source, partition)
+
+    def commit(self, end: Told) -> None:
+        """Note that a batch is done. Spark says so late, and not for every batch."""
+        self._log.hold(Place.from_json(end))
+
+    def stop(self) -> None:
+        """Close the driver's link."""
+        self._log.close()
+
+
+class LogTableReader(DataSourceReader):
+    """Reads a log as a table."""
+
+    def __init__(self, source: LogSource) -> None:
+        self._source = source
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Part what is there now."""
+        log = self._source.log()
+        try:
+            begin = log.begin()
+            return _parted(begin, log.walk(begin, until=None, rows=None))
+        finally:
+            log.close()
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """Read one part, on an executor."""
+        return _read(self._source, partition)
+
+
+def _parted(begin: Place, places: Sequence[Place]) -> Sequence[InputPartition]:
+    starts = [begin, *places]
+    return [SpanPartition(Span(start, end)) for start, end in zip(starts, places, strict=False)]

@@ -1,0 +1,236 @@
+"""A Redis stream as a log: offsets are entry ids, counts are Redis's own ``entries-added`` (Redis 7.0)."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from history.bridge import drive
+from history.errors import ConfigurationError, UnavailableError
+from triggers.providers.redis_link import PATIENCE, RedisLink
+from triggers.providers.stream_codec import UndecodableError, decode
+from triggers.providers.stream_keys import StreamKeys
+from triggers.providers.stream_settings import StreamSettings
+from triggers.spark.sources.log import EntriesLostError, LogEntry, Place, Span
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+#: How many entries Redis steps over, or sends, at once: a millisecond or two of its time.
+PAGE = 1000
+
+#: The place before every entry of a stream that nothing was ever added to.
+ORIGIN = Place("0-0", 0)
+
+#: Nobody delivers what is read without a subscription, so nobody counts: JMSXDeliveryCount is undefined.
+UNCOUNTED = -1
+
+#: What the name of a query's subscription begins with, so that it is nobody else's.
+HELD_BY = "spark:"
+
+#: The longest pause between two attempts to reach the server, in seconds.
+LONGEST_PAUSE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLogSettings:
+    """What a query is told of the stream it reads; see the options of ``RedisStreamSource``."""
+
+    url: str
+    stream: str
+    from_the_end: bool = False
+    rows_of_a_span: int = 10_000
+    fail_on_loss: bool = True
+    subscription: str | None = None
+    patience: float = 60.0
+
+
+class _Step(NamedTuple):
+    """What ``steps.lua`` answers."""
+
+    length: int
+    added: int
+    last_id: bytes
+    first_id: bytes
+    stepped: int
+    reached: bytes
+
+
+@dataclass(slots=True)
+class RedisLog:
+    """One process's link to a stream; connected at the first call."""
+
+    settings: RedisLogSettings
+    _opened: RedisLink | None = field(default=None)
+    _subscribed: bool = field(default=False)
+
+    def begin(self) -> Place:
+        """Return where a new query begins: before what is there, or behind it."""
+        step = self._step("0-0", "+", 1)
+        if step is None:
+            return ORIGIN
+        if self.settings.from_the_end:
+            return Place(step.last_id.decode(), step.added)
+        return Place("0-0", step.added - step.length)
+
+    def end(self) -> Place:
+        """Return the place of the entry that was added last."""
+        step = self._step("0-0", "+", 1)
+        return ORIGIN if step is None else Place(step.last_id.decode(), step.added)
+
+    def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
+        """Step through what stands after ``start``; see :class:`~triggers.spark.sources.log.Log`."""
+        if not self._subscribed:
+            self.hold(start)
+        bound = "+" if until is None else until.offset
+        if until is not None and not _is_after(until.offset, start.offset):
+            return []
+        return self._walk(start, bound, rows)
+
+    def _walk(self, start: Place, bound: str, rows: int | None) -> Sequence[Place]:
+        step = self._step(start.offset, bound, self._page(rows, 0))
+        if step is None:
+            if start != ORIGIN:
+                self._lose("the stream is gone, and with it what was not read yet")
+            return []
+        at = Place(start.offset, start.count + self._gap(start, step))
+        before, places = at.count, list[Place]()
+        while step is not None and step.stepped:
+            at = Place(step.reached.decode(), at.count + step.stepped)
+            self._part(places, at, start)
+            done = at.count - before
+            if rows is not None and done >= rows:
+                return places
+            step = self._step(at.offset, bound, self._page(rows, done))
+        if bound == "+" and step is not None and places and step.added > at.count:
+            # The walk reached the end, and has not met as many as were added: some were deleted one by one.
+            self._lose(f"{step.added - at.count} entries were deleted before they were read")
+            places[-1] = Place(places[-1].offset, step.added)
+        return places
+
+    def _part(self, places: list[Place], at: Place, start: Place) -> None:
+        """Let the last span reach up to ``at``, or begin another where it would grow too long."""
+        before = places[-2] if len(places) > 1 else start
+        if places and at.count - before.count <= self.settings.rows_of_a_span:
+            places[-1] = at
+        else:
+            places.append(at)
+
+    def _page(self, rows: int | None, done: int) -> int:
+        page = min(PAGE, self.settings.rows_of_a_span)
+        return page if rows is None else min(page, rows - done)
+
+    def _gap(self, start: Place, step: _Step) -> int:
+        """Count what is gone between ``start`` and the first entry that is there."""
+        if _is_after(start.offset, step.last_id.decode()) or step.added < start.count:
+            self._lose("this is another stream than the one that was read before")
+            return 0
+        if step.first_id and not _is_after(step.first_id.decode(), start.offset):
+            return 0  # what was read last, or something older, is still there: nothing after it was trimmed
+        gone = step.added - start.count - step.length
+        if gone < 0:
+            self._lose("this is another stream than the one that was read before")
+        elif gone > 0:
+            self._lose(f"{gone} entries after {start.offset} were deleted before they were read")
+        return max(0, gone)
+
+    def plan(self, start: Place, end: Place) -> Sequence[Place]:
+        """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
+        places = list(self._walk(start, end.offset, None))
+        found = places[-1] if places else start
+        if found.count != end.count:
+            missing = end.count - found.count
+            self._lose(f"{missing} entries of the batch up to {end.offset} are not there any more")
+        return [*places[:-1], end]
+
+    def read(self, span: Span) -> Iterator[Sequence[LogEntry]]:
+        """Read a span, a page at a time."""
+        after, last, rows = span.start.offset, span.end.offset, 0
+        while True:
+            page = self._page_after(after, last)
+            if page:
+                yield [self._entry(entry_id, fields) for entry_id, fields in page]
+                rows, after = rows + len(page), page[-1][0].decode()
+            if len(page) < PAGE:
+                break
+        if rows != span.rows:
+            self._lose(f"{span.rows - rows} of {span.rows} entries up to {last} are not there any more")
+
+    def _entry(self, entry_id: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
+        try:
+            message = decode(self.settings.stream, entry_id, fields, UNCOUNTED)
+        except UndecodableError as error:
+            return LogEntry(entry_id.decode(), None, str(error), fields)
+        return LogEntry(entry_id.decode(), message, None, fields)
+
+    def hold(self, place: Place) -> None:
+        """Move the subscription on, if there is one: ``trim=acknowledged`` keeps what it has not got to."""
+        if self.settings.subscription is not None:
+            self._run("hold", HELD_BY + self.settings.subscription, "", "", 0, place.offset)
+            self._subscribed = True
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._opened is not None:
+            drive(self._opened.close())
+            self._opened = None
+
+    def _step(self, after: str, bound: str, count: int) -> _Step | None:
+        reply = self._run("steps", "", "", "", 0, after, bound, count)
+        if reply is None:
+            return None
+        step = _Step(*reply)
+        if step.added < 0:
+            raise ConfigurationError(
+                "url", "this Redis is older than 7.0 and cannot tell what was trimmed", "use 7.0 or newer"
+            )
+        return step
+
+    def _run(self, script: str, *arguments: str | int) -> Any:
+        keys = StreamKeys(self.settings.stream, "", "").scripted
+        return self._patiently(lambda link: drive(link.run(script, keys, arguments)))
+
+    def _page_after(self, after: str, last: str) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
+        words = ("XRANGE", self.settings.stream, f"({after}", last, "COUNT", PAGE)
+        page: Sequence[tuple[bytes, Mapping[bytes, bytes]]] = self._patiently(
+            lambda link: drive(link.call("reading", *words))
+        )
+        return page
+
+    def _patiently(self, call: Callable[[RedisLink], T]) -> T:
+        """Ask the server, again while it is away: nothing that is asked changes by being asked twice."""
+        for attempt in Retrying(
+            retry=retry_if_exception_type(UnavailableError),
+            wait=wait_random_exponential(0.1, LONGEST_PAUSE),
+            stop=stop_after_delay(self.settings.patience),
+            reraise=True,
+        ):
+            with attempt:
+                return call(self._link)
+        raise AssertionError("an attempt returns or raises")
+
+    @property
+    def _link(self) -> RedisLink:
+        if self._opened is None:
+            # The same URL as a consumer's: its settings are not the driver's.
+            _, url = StreamSettings.from_url(self.settings.url)
+            self._opened = RedisLink(RedisLink.client_for(url, asyncio=False, patience=PATIENCE))
+        return self._opened
+
+    def _lose(self, problem: str) -> None:
+        lost = EntriesLostError(f"stream {self.settings.stream}", problem)
+        if self.settings.fail_on_loss:
+            raise lost
+        _log.error("%s", lost)
+
+
+def _is_after(offset: str, other: str) -> bool:
+    return _halves(offset) > _halves(other)
+
+
+def _halves(offset: str) -> tuple[int, int]:
+    time, _, number = offset.partition("-")
+    return int(time), int(number)

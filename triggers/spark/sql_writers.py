@@ -1,0 +1,155 @@
+"""What writes rows inside the transaction of an atomic sink: a table, filled in bulk.
+
+PostgreSQL takes rows by COPY, SQLite by one prepared statement.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from history.errors import ConfigurationError
+
+__all__ = ["Connection", "RowsWriter", "TableWriter", "into_table"]
+
+#: One row: the values by the names of the stream's columns.
+SqlRow = Mapping[str, Any]
+
+#: Writes rows over a connection that has the transaction open, and must not end it.
+RowsWriter = Callable[[Connection, Sequence[SqlRow]], Any]
+
+#: The temporary table through which rows go that may replace others.
+_STAGE = "doubtless_rows"
+
+
+def into_table(
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    replacing: Sequence[str] = (),
+    newest: str | None = None,
+) -> "TableWriter":
+    """Return what writes rows into a table of the history's database.
+
+    Args:
+        table: its name, maybe with a schema before it: "bookings" or "shop.bookings".
+        columns: those of the stream that are written, under the same names; all of them by default.
+        replacing: the columns of a unique key. A row whose key is there replaces what is there.
+        newest: with ``replacing``, a column that says which of two rows is the newer one: an older row
+            changes nothing. Without it, the row that is written later stays.
+
+    Raises:
+        ConfigurationError: a name is empty, or ``newest`` stands without ``replacing``.
+    """
+    if newest is not None and not replacing:
+        raise ConfigurationError("newest", "nothing is replaced", "name the key: replacing=['order_id']")
+    if not table or (columns is not None and not columns):
+        raise ConfigurationError("into_table", "an empty name writes nowhere", "name a table and its columns")
+    return TableWriter(table, None if columns is None else tuple(columns), tuple(replacing), newest)
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """Made by :func:`into_table`."""
+
+    table: str
+    columns: tuple[str, ...] | None
+    replacing: tuple[str, ...]
+    newest: str | None
+
+    def __call__(self, connection: Connection, rows: Sequence[SqlRow]) -> None:
+        """Write rows, all or none."""
+        columns = self.columns or tuple(rows[0])
+        if connection.dialect.name == "postgresql":
+            self._copy(connection, rows, columns)
+        else:
+            self._insert(connection, rows, columns)
+
+    def _copy(self, connection: Connection, rows: Sequence[SqlRow], columns: Sequence[str]) -> None:
+        names, target = _listed(columns), _quoted(self.table)
+        # Over the driver itself: SQLAlchemy knows no COPY, and takes signs in names for parameters.
+        driver: Any = connection.connection.driver_connection
+        try:
+            with driver.cursor() as cursor:
+                if not self.replacing:
+                    _fill(cursor, target, columns, rows)
+                    return
+                cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{_STAGE}")
+                shape = f"SELECT {names} FROM {target} WITH NO DATA"  # noqa: S608  (quoted)
+                cursor.execute(f"CREATE TEMPORARY TABLE {_STAGE} ON COMMIT DROP AS {shape}")
+                _fill(cursor, _STAGE, columns, self._last_of_each_key(rows))
+                moved = f"INSERT INTO {target} ({names}) SELECT {names} FROM {_STAGE}"  # noqa: S608  (quoted)
+                cursor.execute(moved + self._conflict(columns))
+        except Exception as error:
+            if getattr(error, "sqlstate", None) is None and not driver.closed:
+                raise
+            # As SQLAlchemy would have it: the transaction may be worth another try.
+            raise DBAPIError(f"COPY {target}", None, error, connection_invalidated=driver.closed) from error
+
+    def _insert(self, connection: Connection, rows: Sequence[SqlRow], columns: Sequence[str]) -> None:
+        places = ", ".join("?" * len(columns))
+        into = f"INSERT INTO {_quoted(self.table)} ({_listed(columns)}) VALUES ({places})"  # noqa: S608  (quoted)
+        values = [tuple(_for_sqlite(row[name]) for name in columns) for row in rows]
+        connection.exec_driver_sql(into + self._conflict(columns), values)
+
+    def _conflict(self, columns: Sequence[str]) -> str:
+        if not self.replacing:
+            return ""
+        kept = [name for name in columns if name not in self.replacing]
+        if not kept:
+            return f" ON CONFLICT ({_listed(self.replacing)}) DO NOTHING"
+        taken = ", ".join(f"{_quoted_name(name)} = excluded.{_quoted_name(name)}" for name in kept)
+        update = f" ON CONFLICT ({_listed(self.replacing)}) DO UPDATE SET {taken}"
+        if self.newest is None:
+            return update
+        name, table = _quoted_name(self.newest), _quoted_name(self.table.rpartition(".")[2])
+        return f"{update} WHERE excluded.{name} > {table}.{name}"
+
+    def _last_of_each_key(self, rows: Sequence[SqlRow]) -> Sequence[SqlRow]:
+        """Keep one row of each key: PostgreSQL replaces no row twice in one statement."""
+        kept: dict[tuple[Any, ...], SqlRow] = {}
+        for row in rows:
+            key = tuple(row[name] for name in self.replacing)
+            there = kept.get(key)
+            if there is None or self.newest is None or row[self.newest] > there[self.newest]:
+                kept[key] = row
+        return list(kept.values())
+
+
+def _fill(cursor: Any, table: str, columns: Sequence[str], rows: Sequence[SqlRow]) -> None:
+    with cursor.copy(f"COPY {table} ({_listed(columns)}) FROM STDIN") as copying:
+        for row in rows:
+            copying.write_row([_for_postgres(row[name]) for name in columns])
+
+
+def _quoted(table: str) -> str:
+    return ".".join(_quoted_name(part) for part in table.split("."))
+
+
+def _quoted_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_quoted_name, names))
+
+
+def _for_postgres(value: Any) -> Any:
+    return json.dumps(value, default=str) if isinstance(value, dict) else value
+
+
+def _for_sqlite(value: Any) -> Any:
+    match value:
+        case dict() | list():
+            return json.dumps(value, default=str)
+        case datetime() | date():
+            return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+        case Decimal():
+            return str(value)
+        case _:
+            return value
