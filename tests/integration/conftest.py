@@ -1,6 +1,6 @@
 """Fixtures of the integration tests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -8,9 +8,13 @@ from typing import cast
 
 import pytest
 
+from history.bridge import drive
+from history.message import Message
 from tests.integration.consuming import Lane
 from tests.integration.rows import Bench
 from tests.integration.serving import Steering
+from tests.integration.streamed import Send
+from triggers.providers.redis_streams import RedisStreams
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
@@ -39,3 +43,15 @@ def bench(form: str, history_url: str, tmp_path: Path) -> Iterator[Bench]:
     """Return the means to try a trigger on each kind of history."""
     with ExitStack() as closing:
         yield Bench(history_url, tmp_path, form == "asyncio", closing)
+
+
+@pytest.fixture
+def send(redis_url: str) -> Iterator[Send]:
+    """Return what sends messages to the stream ``orders``, which is empty."""
+    provider = RedisStreams.from_url(redis_url)
+
+    def to_orders(messages: Sequence[Message]) -> None:
+        drive(provider.send("orders", messages))
+
+    yield to_orders
+    drive(provider.close())

@@ -24,6 +24,9 @@ PATIENCE = 5.0
 #: What goes out in one write when many commands do.
 PIPELINE = 256
 
+#: The scripts that also deliver the messages whose time has come.
+_DELIVERING = frozenset({"reclaim", "steps"})
+
 
 class SubscriptionGoneError(ProviderUnavailableError):
     """The server no longer knows the consumer group: it was flushed, or came back empty."""
@@ -52,9 +55,10 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """Read ``lua/<name>.lua``, with what all scripts share before it."""
+    """Read ``lua/<name>.lua``, with what it shares with other scripts before it."""
     folder = files("triggers.providers") / "lua"
-    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name))
+    parts = ("common", "later", name) if name in _DELIVERING else ("common", name)
+    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
     return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

@@ -1,7 +1,7 @@
 """Messages that are to be delivered later: a sorted set beside the stream, until a receiver moves them there.
 
 A member is text to sort by, then the fields of the entry, each word after its length as a big-endian 32-bit
-number; its score is when it is due, in milliseconds since 1970 by the sender's clock. ``lua/reclaim.lua``
+number; its score is when it is due, in milliseconds since 1970 by the sender's clock. ``lua/later.lua``
 reads it.
 """
 
@@ -20,7 +20,7 @@ from triggers.providers.stream_keys import later_of
 #: What Lua can hand to one XADD, less some for its other words.
 WIDEST = 7000
 
-#: How long the text is that members of one score are sorted by; ``lua/reclaim.lua`` skips it.
+#: How long the text is that members of one score are sorted by; ``lua/later.lua`` skips it.
 PREFIX = 20
 
 #: Messages of one process that are due at once stay in the order in which they were sent.

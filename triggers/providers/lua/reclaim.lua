@@ -1,5 +1,5 @@
 -- Reclaim: take over what is due again: recovered entries whose delay is over, and those of dead consumers.
--- And move messages whose delivery time has come into the stream, where any subscription may read them.
+-- And move messages whose delivery time has come into the stream (see later.lua).
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see common.lua)
 -- ARGV   group, name, token, claim_idle, limit, "all" | "known", id held ...
@@ -77,29 +77,9 @@ local function bury(rows)
   end
 end
 
--- See stream_later.py for a member's form. What is none goes into the stream as it is: its receiver parks it.
-local function unpacked(member)
-  local words, at = {}, 21
-  while at <= #member do
-    words[#words + 1], at = struct.unpack('>I4c0', member, at)
-  end
-  return words
-end
-
-local function deliver_later_ones()
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, limit)) do
-    local whole, words = pcall(unpacked, member)
-    if not whole or #words == 0 or #words % 2 == 1 then words = {'undecodable', member} end
-    redis.call('XADD', stream, '*', unpack(words))
-    redis.call('ZREM', KEYS[5], member)
-  end
-  local next_one = redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
-  return next_one and math.max(0, math.ceil(tonumber(next_one) - now)) or -1
-end
-
 if ARGV[6] == 'known' then release_unknown() end
 release_due()
-local pause = deliver_later_ones()
+local pause = deliver_later_ones(limit)
 local rows = find_idle()
 local reply = take(rows)
 bury(rows)

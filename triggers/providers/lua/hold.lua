@@ -1,0 +1,10 @@
+-- Hold: let a subscription that nobody consumes stand at a place, so that a trim keeps what comes after it.
+--
+-- KEYS   stream, consumer, delayed, dead letters, later (see common.lua)
+-- ARGV   group, name, token, claim_idle (the last three not used), id
+
+local moved = redis.pcall('XGROUP', 'SETID', stream, group, ARGV[5])
+if type(moved) == 'table' and moved.err then
+  redis.call('XGROUP', 'CREATE', stream, group, ARGV[5], 'MKSTREAM')
+end
+return 1
