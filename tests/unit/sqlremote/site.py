@@ -12,8 +12,8 @@ from history.watermark import Incoming, Offset, Outgoing, Watermark, broken_rule
 from triggers.providers.sqlremote import publisher as pub
 from triggers.providers.sqlremote import subscriber as sub
 from triggers.providers.sqlremote.alarms import Alarm
+from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
 from triggers.providers.sqlremote.inbox import Action, Answer, Apply, Delete, SubscriberSettings, Turn
-from triggers.providers.sqlremote.lossy import LossyCarrier
 from triggers.providers.sqlremote.packet import Packet, Report, decode, encode
 from triggers.providers.sqlremote.parts import MangledError, Transaction
 from triggers.providers.sqlremote.publisher import Announce, PublisherSettings

@@ -19,9 +19,9 @@ from history import watermark
 from history.watermark import Offset, Outgoing
 from tests.unit.sqlremote.site import Site, pair
 from triggers.providers.sqlremote import publisher, subscriber, verdicts
+from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
 from triggers.providers.sqlremote.header import Kind
 from triggers.providers.sqlremote.inbox import Apply, SubscriberSettings
-from triggers.providers.sqlremote.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
 from triggers.providers.sqlremote.packet import Packet
 from triggers.providers.sqlremote.parts import Transaction
 from triggers.providers.sqlremote.publisher import Publisher, PublisherSettings

@@ -16,6 +16,7 @@ class AlarmKind(StrEnum):
     SUBSCRIBER_REGRESSED = "SUBSCRIBER_REGRESSED"
     AHEAD_OF_LOG = "AHEAD_OF_LOG"
     EPOCH_MISMATCH = "EPOCH_MISMATCH"
+    LOG_DIFFERS = "LOG_DIFFERS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +59,14 @@ def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
         f"the peer speaks of the log {theirs}, and the log known here is {known}: "
         "one end was restored or reset",
         "find out which end is right, extract the other anew and reset the link at both ends",
+    )
+
+
+def log_differs(received: Offset) -> Alarm:
+    """Return the alarm of a subscriber that is sent other work under the offset that it applied last."""
+    return Alarm(
+        AlarmKind.LOG_DIFFERS,
+        f"the peer sends other work under offset {received} than was applied here: "
+        "it was restored from a backup, and has committed since",
+        "restore the rest of the peer's log, or extract this end anew and reset the link at both ends",
     )

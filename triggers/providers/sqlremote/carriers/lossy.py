@@ -105,5 +105,8 @@ class LossyCarrier:
         for name in names:
             self._inboxes.get(address, {}).pop(name, None)
 
+    def close(self) -> None:
+        """Do nothing: what is under way stays, as if somebody carried it."""
+
     def _add(self, inbox: dict[str, bytes], data: bytes) -> None:
         inbox[f"m{next(self._names)}"] = data

@@ -1,0 +1,101 @@
+"""Every carrier of links passes the conformance suite."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive, settled
+from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.sqlremote.carriers.carrier import Carrier, CarrierUnavailableError
+from triggers.providers.sqlremote.carriers.contract import CarrierContract
+from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
+from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
+from triggers.providers.sqlremote.carriers.opening import open_carrier
+from triggers.providers.sqlremote.carriers.over_provider import ProviderCarrier
+from triggers.providers.sqlremote.carriers.table import TableCarrier
+
+
+class TestMemory(CarrierContract):
+    @pytest.fixture
+    def carrier(self) -> Carrier:
+        return LossyCarrier()
+
+
+class TestDirectory(CarrierContract):
+    @pytest.fixture
+    def carrier(self, tmp_path: Path) -> Carrier:
+        return DirectoryCarrier(tmp_path)
+
+
+class TestTable(CarrierContract):
+    @pytest.fixture
+    def carrier(self, link_databases: list[str]) -> Iterator[Carrier]:
+        carrier = TableCarrier.from_url(link_databases[0])
+        yield carrier
+        drive(carrier.close())
+
+
+class TestRedisStreams(CarrierContract):
+    @pytest.fixture
+    def carrier(self, redis_url: str) -> Iterator[Carrier]:
+        carrier = ProviderCarrier(RedisStreams.from_url(redis_url), name="agent")
+        yield carrier
+        drive(carrier.close())
+
+
+def test_a_half_written_file_is_not_listed(tmp_path: Path) -> None:
+    carrier = DirectoryCarrier(tmp_path)
+    carrier.put("there", b"one")
+    for name in (".half.msg", "notes.txt"):
+        (tmp_path / "there" / name).write_bytes(b"...")
+    (tmp_path / "there" / "folder.msg").mkdir()
+
+    assert len(carrier.list("there")) == 1
+
+
+def test_no_more_of_a_long_file_is_read_than_shows_that_it_is_too_long(tmp_path: Path) -> None:
+    carrier = DirectoryCarrier(tmp_path, largest=10)
+    carrier.put("there", bytes(1000))
+
+    assert carrier.get("there", carrier.list("there")[0]) == bytes(11)
+
+
+def test_a_folder_that_cannot_be_written_is_away(tmp_path: Path) -> None:
+    (tmp_path / "there").write_bytes(b"a file")
+
+    with pytest.raises(CarrierUnavailableError):
+        DirectoryCarrier(tmp_path).put("there", b"one")
+
+
+def test_a_provider_delivers_again_what_an_agent_that_left_has_not_deleted(redis_url: str) -> None:
+    first, second = (
+        ProviderCarrier(RedisStreams.from_url(redis_url), name=name) for name in ("first", "second")
+    )
+    drive(first.put("there", b"one"))
+    drive(first.list("there"))
+    drive(first.close())
+
+    (name,) = drive(second.list("there"))
+
+    assert drive(second.get("there", name)) == b"one"
+    drive(second.close())
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite", "memory"])
+def test_a_carrier_is_opened_by_its_url(scheme: str, tmp_path: Path) -> None:
+    urls = {
+        "file": f"file://{tmp_path}/mail",
+        "sqlite": f"sqlite:///{tmp_path}/mail.db",
+        "memory": "memory://",
+    }
+
+    carrier = open_carrier(urls[scheme], name="agent", largest=1000)
+
+    async def round_trip() -> None:
+        await settled(carrier.put("there", b"one"))
+        (name,) = await settled(carrier.list("there"))
+        assert await settled(carrier.get("there", name)) == b"one"
+        await settled(carrier.close())
+
+    drive(round_trip())

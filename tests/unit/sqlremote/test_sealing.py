@@ -1,0 +1,81 @@
+"""Envelopes: what is opened is what was closed, and nothing else is opened."""
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from history.errors import ConfigurationError
+from triggers.providers.sqlremote.parts import MangledError
+from triggers.providers.sqlremote.sealing import OVERHEAD, Seal, UntrustedError
+
+OLD, NEW = b"the old key of the link", b"the new key of the link"
+WAY = {"sender": "x", "receiver": "y"}
+
+
+@given(data=st.binary(max_size=2000), compression=st.integers(0, 9), signed=st.booleans())
+def test_what_is_closed_is_opened(data: bytes, compression: int, *, signed: bool) -> None:
+    seal = Seal(keys=[NEW] if signed else [], compression=compression, message_size=2000)
+
+    sealed = seal.close(data, **WAY)
+
+    assert seal.open(sealed, **WAY) == data
+    assert len(sealed) <= len(data) + OVERHEAD <= seal.largest
+
+
+@given(data=st.binary(min_size=1, max_size=300), place=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_a_signed_message_is_opened_as_it_is_or_not_at_all(data: bytes, place: int, bit: int) -> None:
+    seal = Seal(keys=[NEW])
+    sealed = bytearray(seal.close(data, **WAY))
+    sealed[place % len(sealed)] ^= 1 << bit
+
+    with pytest.raises(UntrustedError):
+        seal.open(bytes(sealed), **WAY)
+
+
+def test_an_unsigned_message_is_not_trusted() -> None:
+    with pytest.raises(UntrustedError):
+        Seal(keys=[NEW]).open(Seal().close(b"work", **WAY), **WAY)
+
+
+def test_a_message_cannot_be_turned_round_or_put_elsewhere() -> None:
+    seal = Seal(keys=[NEW])
+    sealed = seal.close(b"work", **WAY)
+
+    for way in ({"sender": "y", "receiver": "x"}, {"sender": "x", "receiver": "z"}):
+        with pytest.raises(UntrustedError):
+            seal.open(sealed, **way)
+
+
+def test_keys_are_changed_at_one_end_after_the_other() -> None:
+    changing = Seal(keys=[NEW, OLD])
+
+    assert changing.open(Seal(keys=[OLD]).close(b"work", **WAY), **WAY) == b"work"
+    assert Seal(keys=[NEW]).open(changing.close(b"work", **WAY), **WAY) == b"work"
+
+
+def test_a_signed_message_is_read_where_nobody_asks_for_signatures() -> None:
+    assert Seal().open(Seal(keys=[NEW]).close(b"work", **WAY), **WAY) == b"work"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"dbl1", b"something else", b"dbl1\x01garbage", b"dbl1\x01" + zlib.compress(b"work")[:-3]],
+    ids=["empty", "short", "foreign", "no-zlib", "cut-off"],
+)
+def test_what_is_no_envelope_counts_as_never_arrived(data: bytes) -> None:
+    with pytest.raises(MangledError):
+        Seal().open(data, **WAY)
+
+
+def test_a_small_message_that_would_fill_the_memory_is_not_opened() -> None:
+    bomb = b"dbl1\x01" + zlib.compress(bytes(50_000_000))
+
+    with pytest.raises(MangledError, match="longer than a message may be"):
+        Seal(message_size=100_000).open(bomb, **WAY)
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="too short"):
+        Seal(keys=[b"short"])

@@ -1,0 +1,101 @@
+"""Settings files and schedules: what they mean, and what they cannot say."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from history.errors import ConfigurationError
+from triggers.providers.sqlremote.hooks import Hooks, load_hooks
+from triggers.providers.sqlremote.schedule import Schedule
+from triggers.providers.sqlremote.settings import RemoteSettings
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+GOOD = """
+database = "sqlite:///orders.db"
+[links.orders]
+carrier = "file:///mnt/exchange"
+inbox = "berlin"
+outbox = "munich"
+send = "every 00:05:00"
+poll = 2.5
+keys = ["orders.key"]
+"""
+
+
+def load(folder: Path, text: str) -> RemoteSettings:
+    file = folder / "links.toml"
+    file.write_text(text)
+    return RemoteSettings.load(file)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "orders.key").write_text("a key of the link's own\n")
+
+    link = load(tmp_path, GOOD).links["orders"]
+
+    assert (link.publication, link.poll) == ("orders", timedelta(seconds=2.5))
+    assert (link.schedule.frequency, link.schedule.send_time) == ("P", "00:05:00")
+    assert link.seal().keys == [b"a key of the link's own"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("database = ", "cannot be read"),
+        ('database = "sqlite:///x.db"', "links"),
+        ('database = "sqlite:///x.db"\nlinks = {}', "there is none"),
+        (GOOD.replace("poll", "pol"), "pol"),
+        (GOOD.replace("munich", "berlin"), "inbox and outbox"),
+        (GOOD.replace("munich", "../munich"), "no plain name"),
+        (GOOD.replace("every 00:05:00", "sometimes"), "no schedule"),
+        (GOOD.replace("every 00:05:00", "at 25:00"), "no schedule"),
+        (GOOD.replace("every 00:05:00", "every 00:00:00"), "no schedule"),
+        (GOOD + "message_size = 100", "message_size"),
+        (GOOD + "patience = 0", "patience"),
+        (GOOD.replace("[links.orders]", '[links."a:b"]'), "colon"),
+    ],
+    ids=lambda value: value if len(value) < 20 else "file",
+)
+def test_what_cannot_work_is_named(tmp_path: Path, wrong: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        load(tmp_path, wrong)
+
+
+def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"orders\.key cannot be read"):
+        load(tmp_path, GOOD).links["orders"].seal()
+
+
+def test_without_a_schedule_every_run_sends() -> None:
+    assert Schedule.parse(None).due(None, now=NOON)
+    assert Schedule.parse(None).due(NOON, now=NOON)
+
+
+def test_a_period_is_due_when_one_of_those_that_have_it_is() -> None:
+    hourly = Schedule.parse("every 01:00")
+
+    assert hourly.due(None, now=NOON)
+    assert not hourly.due(NOON - HOUR / 2, now=NOON)
+    assert hourly.due(NOON - HOUR, now=NOON)
+    assert hourly.due(NOON - HOUR / 2, now=NOON, others=[NOON - HOUR])
+
+
+def test_a_time_of_the_day_is_due_once_a_day() -> None:
+    nightly = Schedule.parse("AT 22:00")
+    ten = NOON.replace(hour=22)
+
+    assert not nightly.due(NOON, now=ten - HOUR)
+    assert nightly.due(NOON, now=ten)
+    assert not nightly.due(ten, now=ten + HOUR)
+    assert nightly.due(ten, now=ten + 24 * HOUR)
+    assert nightly.due(ten - 48 * HOUR, now=NOON), "the one of yesterday was missed"
+
+
+def test_hooks_are_named_by_a_text() -> None:
+    assert type(load_hooks(None)) is Hooks
+    assert isinstance(load_hooks("triggers.providers.sqlremote.hooks:Hooks"), Hooks)
+    with pytest.raises(ConfigurationError, match="hooks"):
+        load_hooks("nowhere:Hooks")

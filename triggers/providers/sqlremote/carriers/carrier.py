@@ -1,0 +1,65 @@
+"""The protocol of a carrier: inboxes by address, in which messages lie until they are deleted.
+
+A carrier may lose, double, reorder and garble: the link stands all of that. The methods may be coroutines, or
+plain functions; the agent awaits what can be awaited.
+"""
+
+import re
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Final, Protocol
+
+from history.errors import ConfigurationError
+from triggers.providers.provider import ProviderUnavailableError
+
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+class CarrierUnavailableError(ProviderUnavailableError):
+    """The carrier did not answer: what was to be put may have arrived, and is put again."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__("the link's carrier", doing)
+
+
+class Carrier(Protocol):
+    """Carries bytes to addresses. Used by one agent at a time; many may put to one inbox.
+
+    Every method raises :class:`CarrierUnavailableError` when the carrier does not answer.
+    """
+
+    def put(self, address: str, data: bytes) -> Awaitable[None] | None:
+        """Send a message; when this returns it is in the inbox, as safely as the carrier keeps anything."""
+        ...
+
+    def list(self, address: str) -> Awaitable[Sequence[str]] | Sequence[str]:
+        """Begin a reading of an inbox: return the names of its messages, about in the order of arrival."""
+        ...
+
+    def get(self, address: str, name: str) -> Awaitable[bytes] | bytes:
+        """Return a message; it stays until it is deleted.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        ...
+
+    def delete(self, address: str, names: Iterable[str]) -> Awaitable[None] | None:
+        """Take messages out of an inbox; one that is not there is no error."""
+        ...
+
+    def close(self) -> Awaitable[None] | None:
+        """Give back what the carrier holds open."""
+        ...
+
+
+def check_address(address: str) -> str:
+    """Return an address that is a plain name.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if _ADDRESS.fullmatch(address) is None:
+        raise ConfigurationError(
+            "address", f"{address!r} is no plain name", "use letters, digits, '-', '_' and '.'"
+        )
+    return address

@@ -1,0 +1,74 @@
+"""A carrier over any provider: an address is a destination, and to delete is to acknowledge."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from history.message import Message
+from triggers.providers.provider import Arrival, Provider, Received, Receiver, Unreadable
+
+#: How many messages one reading of an inbox fetches at most.
+READ_AT_ONCE: Final = 200
+
+#: One reading does not wait for more.
+NO_WAIT: Final = timedelta(milliseconds=1)
+
+
+class ProviderCarrier:
+    """Messages through Redis Streams or any other provider; one agent receives for an address.
+
+    What is read and not deleted is delivered again, once the agent has left or is known to be dead.
+
+    Guarantee: none by itself; the provider's own, as far as it keeps what it was sent.
+    """
+
+    def __init__(self, provider: Provider, *, name: str) -> None:
+        self._provider = provider
+        self._name = name
+        self._receivers: dict[str, Receiver] = {}
+        self._held: dict[str, dict[str, Received]] = {}
+        self._count = 0
+
+    async def put(self, address: str, data: bytes) -> None:
+        """Send a message."""
+        await self._provider.send(address, [Message(body=data)])
+
+    async def list(self, address: str) -> Sequence[str]:
+        """Fetch what has arrived, and name all that is not deleted."""
+        receiver = self._receivers.get(address)
+        if receiver is None:
+            receiver = self._receivers[address] = await self._provider.open_receiver(
+                address, subscription="doubtless-link", name=self._name
+            )
+        held = self._held.setdefault(address, {})
+        await receiver.keep_alive()
+        for one in await receiver.receive(READ_AT_ONCE, NO_WAIT):
+            self._count += 1
+            held[f"{self._count:012}"] = one
+        return list(held)
+
+    async def get(self, address: str, name: str) -> bytes:
+        """Return a message; of one that the provider could not read, its fields."""
+        match self._held.get(address, {})[name]:
+            case Arrival(message=message):
+                body = message.body
+                return body if isinstance(body, bytes) else str(body).encode()
+            case Unreadable(fields=fields):
+                return b"".join(fields.values())
+
+    async def delete(self, address: str, names: Iterable[str]) -> None:
+        """Acknowledge messages."""
+        held = self._held.get(address, {})
+        known = [name for name in names if name in held]
+        if known:
+            await self._receivers[address].acknowledge([held[name] for name in known])
+        for name in known:
+            held.pop(name, None)
+
+    async def close(self) -> None:
+        """Give back what is not deleted, and leave the provider."""
+        for receiver in self._receivers.values():
+            await receiver.close()
+        self._receivers.clear()
+        self._held.clear()
+        await self._provider.close()

@@ -1,0 +1,103 @@
+"""What can be told of a link from its row, its log and its inbox, without running it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from history.bridge import settled
+from history.sql_watermark import LinkRow
+from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
+from triggers.providers.sqlremote.header import Header
+from triggers.providers.sqlremote.links import Links
+from triggers.providers.sqlremote.log import Log
+from triggers.providers.sqlremote.packet import decode
+from triggers.providers.sqlremote.parts import MangledError
+from triggers.providers.sqlremote.verdicts import has_hole, is_used_up
+
+#: How many messages of an inbox are looked at to find a gap.
+LOOKED_AT: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """How many messages lie there, and whether something is missing before one of them; None: unknown."""
+
+    messages: int | None
+    gap: bool | None
+
+
+async def status(links: Links) -> Sequence[dict[str, Any]]:
+    """Return one row per link, with all columns of ``sysremoteuser`` and what follows from them."""
+    history = links.history
+    rows: list[dict[str, Any]] = []
+    end = await history.watermarks.end()
+    for row in await history.watermarks.read_all():
+        log = Log(history.watermarks, row.publication, row.link)
+        inbox = await _inbox(links, row)
+        told = _told(row)
+        told |= {
+            "log_end": end.last,
+            "log_deleted_to": end.deleted_to,
+            "log_operations": await log.count(),
+            "unconfirmed": max(0, end.last - row.watermark.outgoing.confirm_sent),
+            "inbox": inbox.messages,
+            "gap": inbox.gap,
+        }
+        rows.append(told)
+    return rows
+
+
+def _told(row: LinkRow) -> dict[str, Any]:
+    outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
+    lives = row.agent is not None and row.agent_until is not None and row.agent_until > datetime.now(UTC)
+    return {
+        "link": row.link,
+        "state": "stopped" if row.stopped is not None else "running" if lives else "idle",
+        "stopped": row.stopped,
+        "publication": row.publication,
+        "address": row.address,
+        "consolidate": row.consolidate,
+        "frequency": row.frequency,
+        "send_time": row.send_time,
+        "log_send": outgoing.log_send,
+        "time_sent": outgoing.time_sent,
+        "log_sent": outgoing.log_sent,
+        "confirm_sent": outgoing.confirm_sent,
+        "send_count": outgoing.send_count,
+        "resend_count": outgoing.resend_count,
+        "time_received": incoming.time_received,
+        "log_received": incoming.log_received,
+        "confirm_received": incoming.confirm_received,
+        "receive_count": incoming.receive_count,
+        "rereceive_count": incoming.rereceive_count,
+        "epoch": outgoing.epoch,
+        "peer_epoch": incoming.epoch,
+        "agent": row.agent,
+        "failed": row.failed,
+        "skipped": row.skipped,
+    }
+
+
+async def _inbox(links: Links, row: LinkRow) -> Inbox:
+    settings = links.settings.links.get(row.link)
+    if settings is None or not settings.carrier.startswith(("file:", "sqlite:", "postgres")):
+        return Inbox(None, None)  # to look into a provider's inbox is to take the messages
+    carrier, seal = links.carrier(row.link), settings.seal()
+    if isinstance(carrier, DirectoryCarrier) and not carrier.has(settings.inbox):
+        return Inbox(0, gap=False)
+    names = await settled(carrier.list(settings.inbox))
+    incoming = row.watermark.incoming
+    waiting: set[Header] = set()
+    for name in names[:LOOKED_AT]:
+        try:
+            data = await settled(carrier.get(settings.inbox, name))
+            packet = decode(
+                seal.open(data, sender=settings.outbox, receiver=settings.inbox), seal.message_size
+            )
+        except (KeyError, MangledError):
+            continue
+        stale = packet.header.resend_count < incoming.rereceive_count or packet.epoch != incoming.epoch
+        if not (stale or packet.is_control or is_used_up(packet.header, incoming.log_received)):
+            waiting.add(packet.header)
+    return Inbox(len(names), has_hole(waiting, incoming.log_received))

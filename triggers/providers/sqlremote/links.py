@@ -1,0 +1,217 @@
+"""The provider of links: ``@trigger("link:orders")`` receives what the peer publishes, in order."""
+
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.message import Message
+from history.sql_links import LinkHistory, uuid_of
+from history.sql_transaction import SqlTransaction
+from history.sql_watermark import LinkRow
+from history.watermark import Epoch, Offset, new_epoch
+from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver
+from triggers.providers.sqlremote.agent import Agent
+from triggers.providers.sqlremote.carriers.carrier import Carrier
+from triggers.providers.sqlremote.carriers.opening import open_carrier
+from triggers.providers.sqlremote.end import End, utc_now
+from triggers.providers.sqlremote.hooks import load_hooks
+from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.receiver import LinkReceiver
+from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
+
+#: How the destination of a link begins.
+LINK: Final = "link:"
+
+#: Makes the carrier of a link.
+OpenCarrier = Callable[[str, LinkSettings], Carrier]
+
+
+def carrier_of(link: str, settings: LinkSettings) -> Carrier:
+    """Open the carrier that a link's settings name."""
+    name = f"{socket.gethostname()}-{link}"
+    return open_carrier(settings.carrier, name=name, largest=settings.seal().largest)
+
+
+#: Tells up to which offset of a link's peer the work applied here is backed up; None means all of it.
+Horizon = Callable[[str], Offset | None]
+
+
+def everything(link: str) -> None:
+    """Tell that all of a link's work may be confirmed."""
+
+
+class Links:
+    """The links of one database, as a provider; :attr:`history` is the history of their triggers.
+
+    A consumer whose triggers name no history uses that one. One trigger receives from a link; sending to a
+    link publishes, each message as a transaction of its own.
+
+    ``horizon`` withholds the confirmation of work that is not backed up yet. ``clock`` is for tests.
+
+    Guarantee: atomic, where a trigger's service shares the transaction of the link's database: effects and
+    watermark are committed together. Otherwise in doubt, or fenced, as the trigger's own history.
+    """
+
+    def __init__(
+        self,
+        settings: RemoteSettings,
+        *,
+        history: LinkHistory | None = None,
+        open_carrier: OpenCarrier = carrier_of,
+        horizon: Horizon = everything,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.settings = settings
+        self._history = LinkHistory.from_url(settings.database) if history is None else history
+        self._open_carrier, self._horizon, self._clock = open_carrier, horizon, clock
+        self._agents: dict[str, Agent] = {}
+        self._carriers: dict[str, Carrier] = {}
+
+    @classmethod
+    def from_file(cls, file: Path) -> "Links":
+        """Open the links of a settings file; nothing is connected before the first use."""
+        return cls(RemoteSettings.load(file))
+
+    @property
+    def history(self) -> LinkHistory:
+        """The database of the links."""
+        return self._history
+
+    async def setup(self, link: str) -> LinkRow:
+        """Create the tables and the link's row, or renew its settings; how far it got stays.
+
+        Raises:
+            HistoryUnavailableError: the database did not answer.
+        """
+        settings = self.link(link)
+        schedule = settings.schedule
+        return await self.history.watermarks.add(
+            link=link,
+            publication=settings.publication,
+            epoch=fresh_epoch(),
+            consolidate="Y" if settings.consolidated else "N",
+            type_id=0,
+            address=settings.outbox,
+            frequency=schedule.frequency,
+            send_time=schedule.send_time,
+        )
+
+    def link(self, name: str) -> LinkSettings:
+        """Return the settings of a link.
+
+        Raises:
+            ConfigurationError: there is none of that name.
+        """
+        found = self.settings.links.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.settings.links))
+            raise ConfigurationError("link", f"there is no link {name!r}", f"use one of: {known}")
+        return found
+
+    def agent(self, name: str, *, applies: bool = True, batch: bool = False, sends: bool = True) -> Agent:
+        """Return the agent of a link, for a run of one's own; close it in the end.
+
+        Raises:
+            ConfigurationError: there is no such link, or this process runs it already.
+        """
+        settings = self.link(name)
+        if name in self._agents and self._agents[name].end.begun:
+            raise ConfigurationError(
+                f"link:{name}",
+                "it has a receiver already",
+                "let one trigger with concurrency=1 receive from it",
+            )
+        carrier = self.carrier(name)
+        end = End(
+            name,
+            settings,
+            self.history,
+            carrier,
+            load_hooks(settings.hooks),
+            self._clock,
+            partial(self._horizon, name),
+        )
+        agent = self._agents[name] = Agent(end, applies, batch, sends)
+        return agent
+
+    def carrier(self, name: str) -> Carrier:
+        """Return the carrier of a link, opened at its first use."""
+        found = self._carriers.get(name)
+        if found is None:
+            found = self._carriers[name] = self._open_carrier(name, self.link(name))
+        return found
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Publish the body of each message as a transaction, and return their identities."""
+        name = _named(destination)
+        publication = Publication(self.link(name).publication)
+        try:
+            row = await self.setup(name)
+            async with await self.history.transaction() as work:
+                offsets = [await _publish(work, publication, one) for one in messages]
+        except HistoryUnavailableError as error:
+            raise ProviderUnavailableError(destination, "publishing") from error
+        return [f"ID:{uuid_of(name, row.watermark.outgoing.epoch, offset)}" for offset in offsets]
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:  # noqa: ARG002
+        """Open the one receiver of a link, and its agent with it.
+
+        Raises:
+            ConfigurationError: there is no such link, or it has a receiver.
+        """
+        link = _named(destination)
+        agent = self.agent(link)
+        try:
+            await self.setup(link)
+        except HistoryUnavailableError as error:
+            raise ProviderUnavailableError(destination, "setting it up") from error
+        return LinkReceiver(agent)
+
+    def for_asyncio(self) -> Provider:
+        """Refuse.
+
+        Raises:
+            ConfigurationError: always.
+        """
+        raise ConfigurationError(
+            "provider", "links are run by a blocking consumer", "make the service a plain function"
+        )
+
+    async def close(self) -> None:
+        """Leave the links, and close carriers and database."""
+        for agent in self._agents.values():
+            await agent.close()
+        for carrier in self._carriers.values():
+            closing = carrier.close()
+            if closing is not None:
+                await closing
+        self._agents.clear()
+        self._carriers.clear()
+        await self.history.close()
+
+
+def fresh_epoch() -> Epoch:
+    """Return the epoch of a log that begins now."""
+    return new_epoch(utc_now(), secrets.token_hex(4))
+
+
+def _named(destination: str) -> str:
+    if not destination.startswith(LINK):
+        raise ConfigurationError(
+            "destination", f"{destination!r} is no link", f"write '{LINK}NAME', as in the settings file"
+        )
+    return destination.removeprefix(LINK)
+
+
+async def _publish(work: SqlTransaction, publication: Publication, message: Message) -> Offset:
+    body = message.body
+    if isinstance(body, bytes):
+        raise ConfigurationError(
+            "body", "a link carries JSON, and these are bytes", "send text or a JSON value"
+        )
+    return await publication.aappend(work.connection, body)

@@ -1,0 +1,193 @@
+"""A trigger's receiver on a link: each transaction is one message; waiting for the next runs the agent."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from history.bridge import settled
+from history.message import Message
+from history.sql_links import Handing
+from history.watermark import Incoming
+from triggers.providers.provider import (
+    AT_ONCE,
+    RECEIVE_WAIT,
+    Arrival,
+    ProviderUnavailableError,
+    Received,
+    Unreadable,
+)
+from triggers.providers.sqlremote.agent import Agent
+from triggers.providers.sqlremote.inbox import Apply
+from triggers.providers.sqlremote.log import operations_of
+from triggers.providers.sqlremote.parts import Transaction, checksum
+
+#: The longest pause before a transaction that was given back is handed out again.
+LONGEST_PAUSE: Final = timedelta(seconds=10)
+
+#: The first such pause.
+FIRST_PAUSE: Final = timedelta(milliseconds=50)
+
+#: What waits for so many seconds.
+Sleep = Callable[[float], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One transaction of an :class:`Apply`: what it is, and what is stored with it."""
+
+    transaction: Transaction
+    handing: Handing
+
+
+class LinkReceiver:
+    """Receives one link's transactions: the body is the list of operations, in their order.
+
+    As long as there are no more, it polls, reports and sends. What is given back is handed out again before
+    anything else, one transaction at a time, after a pause that grows. The delivery count is undefined: an
+    ordered link does not give up on its next transaction unless it is told to.
+
+    Guarantee: atomic, where the trigger's service shares the transaction of the link's database; else what
+    the trigger's own history promises.
+    """
+
+    def __init__(self, agent: Agent, *, sleep: Sleep = time.sleep) -> None:
+        self.agent = agent
+        self._sleep = sleep
+        self._pieces: list[Piece] = []
+        self._pause = FIRST_PAUSE
+        self._joined = False
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """The agent says itself that it lives, between transactions."""
+        return timedelta(minutes=1)
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return the next transactions; meanwhile run the link.
+
+        Raises:
+            ProviderUnavailableError: database or carrier are away, or another agent runs the link.
+        """
+        deadline = time.monotonic() + wait.total_seconds()
+        while True:
+            if self._pieces:  # who acknowledges lazily gets no more before that
+                await settled(self._sleep(max(0.0, deadline - time.monotonic())))
+                return []
+            found = await self.agent.step()
+            if found is not None:
+                return self._hand_out(found, limit)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            due = (self.agent.due - self.agent.end.clock()).total_seconds()
+            await settled(self._sleep(max(0.0, min(left, due))))
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Go on behind these; where their work was not stored with the watermark, store that now.
+
+        Raises:
+            ProviderUnavailableError: it could not be; they come again.
+        """
+        for one in received:
+            if not self._pieces or self._pieces[0] is not one.handle:
+                continue  # given back before, or acknowledged twice
+            try:
+                await self._done(self._pieces.pop(0))
+            except ProviderUnavailableError:
+                self._drop()
+                raise
+
+    async def _done(self, piece: Piece) -> None:
+        handing, end = piece.handing, self.agent.end
+        end.history.take_back(handing)
+        self._joined = self._joined or handing.stored
+        if not handing.stored:
+            await self.agent.store_alone(handing)
+        end.hooks.message_apply_end(end.link, handing.offset)
+        await self.agent.applied(Apply((piece.transaction,), handing.columns))
+        self._pause = FIRST_PAUSE
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Hand these out again later, and all that follows them."""
+        mine = [piece for piece in self._pieces if any(piece is one.handle for one in received)]
+        if not mine:
+            return
+        halted = next((piece.handing for piece in mine if piece.handing.halts), None)
+        self._drop()
+        self.agent.hold(max(delay, self._pause))
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        if halted is not None:
+            await self.agent.halt(
+                f"the transaction at {halted.offset} cannot be applied (the log says why); "
+                f"mend what it needs, then: doubtless sqlremote start {halted.link}"
+            )
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:  # noqa: ARG002
+        """Refuse: a link has no dead letters; what fails is parked.
+
+        Raises:
+            ProviderUnavailableError: always.
+        """
+        raise ProviderUnavailableError("a link", f"dead-lettering ({reason})")
+
+    async def keep_alive(self) -> None:
+        """Do nothing: see :attr:`keep_alive_interval`."""
+
+    async def close(self) -> None:
+        """Leave the link; what was not acknowledged is read again by the next agent."""
+        self._drop()
+        await self.agent.close()
+
+    def _drop(self) -> None:
+        """Forget what was handed out; it is read again."""
+        for piece in self._pieces:
+            self.agent.end.history.take_back(piece.handing)
+        self._pieces.clear()
+
+    def _hand_out(self, found: Apply, limit: int) -> Sequence[Received]:
+        self._pieces = list(self._cut(found))[: limit if self._joined else 1]
+        end = self.agent.end
+        for piece in self._pieces:
+            end.hooks.message_apply_begin(end.link, piece.handing.offset)
+            end.history.hand(piece.handing)
+        return [self._received(piece) for piece in self._pieces]
+
+    def _cut(self, found: Apply) -> Sequence[Piece]:
+        """Give each transaction of a group the columns that are stored with it."""
+        end = self.agent.end
+        before = end.subscriber.columns
+        pieces: list[Piece] = []
+        for transaction in found.transactions:
+            last = transaction is found.transactions[-1]
+            offset = transaction.offset
+            columns: Incoming = found.columns if last else replace(before, log_received=offset)
+            handing = Handing(
+                link=end.link,
+                agent=end.token,
+                previous=pieces[-1].handing.offset if pieces else before.log_received,
+                offset=offset,
+                columns=columns,
+                digest=checksum(transaction.data),
+                policy=end.settings.on_apply_error,
+            )
+            pieces.append(Piece(transaction, handing))
+        return pieces
+
+    def _received(self, piece: Piece) -> Received:
+        handing, link = piece.handing, self.agent.end.link
+        try:
+            operations = operations_of(piece.transaction)
+        except ValueError as error:
+            return Unreadable({b"transaction": piece.transaction.data}, str(error), piece)
+        message = Message.model_validate(
+            {
+                "body": operations,
+                "uuid": handing.uuid,
+                "message_id": f"ID:{handing.uuid}",
+                "destination": f"link:{link}",
+                "properties": {"link": link, "commit_offset": handing.offset},
+            }
+        )
+        return Arrival(message, piece)

@@ -1,0 +1,181 @@
+"""The settings of the links of one database, as they stand in a TOML file.
+
+    database = "postgresql://user@host/database"      # where the application's tables are, and sysremoteuser
+
+    [links.orders]
+    publication = "orders"                            # what the peer gets; by default the link's name
+    carrier = "file:///mnt/exchange"
+    inbox = "berlin"                                  # my address on the carrier, and the peer's
+    outbox = "munich"
+    send = "every 00:05:00"                           # or "at 22:00" (UTC); on every run when left out
+    poll = 60                                         # seconds from the end of a poll to the next
+    keys = ["orders.key"]                             # files with the keys that sign; the first one signs
+
+Durations are in seconds. Paths are relative to the file.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from history.errors import ConfigurationError
+from history.sql_links import ApplyErrorPolicy
+from triggers.providers.sqlremote.carriers.carrier import check_address
+from triggers.providers.sqlremote.inbox import SubscriberSettings
+from triggers.providers.sqlremote.packet import DEFAULT_MESSAGE_SIZE
+from triggers.providers.sqlremote.publisher import PublisherSettings
+from triggers.providers.sqlremote.schedule import Schedule
+from triggers.providers.sqlremote.sealing import Seal
+
+
+def _seconds(value: Any) -> Any:
+    return (
+        timedelta(seconds=value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    )
+
+
+#: A duration; in a file a number of seconds.
+Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
+
+
+class LinkSettings(BaseModel):
+    """One link, as one of its ends runs it.
+
+    ``on_apply_error`` says what becomes of a transaction that the service cannot apply: ``park`` keeps it
+    aside, whole, ``skip`` counts it and goes on, and ``halt`` stops the link in front of it. ``direction``
+    narrows a link to sending or receiving. ``keep_log`` is how long the log is kept although every peer has
+    confirmed it. ``hooks`` names an object with the methods of :class:`~.hooks.Hooks`.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    carrier: str
+    inbox: str
+    outbox: str
+    publication: str = ""
+    consolidated: bool = False
+    send: str | None = None
+    poll: Seconds = timedelta(minutes=1)
+    patience: int = 1
+    message_size: int = DEFAULT_MESSAGE_SIZE
+    group: int = 20
+    max_gap_age: Seconds = timedelta(hours=1)
+    max_gap_messages: int = 200
+    repeat_after: Seconds = timedelta(minutes=1)
+    resend_urgency: Seconds = timedelta(0)
+    probe_after: Seconds = timedelta(minutes=5)
+    compression: int = Field(default=6, ge=0, le=9)
+    keys: tuple[Path, ...] = ()
+    on_apply_error: ApplyErrorPolicy = "park"
+    direction: Literal["both", "send", "receive"] = "both"
+    keep_log: Seconds = timedelta(0)
+    hooks: str | None = None
+
+    @property
+    def publishing(self) -> PublisherSettings:
+        """The settings of the sending half."""
+        return PublisherSettings(
+            message_size=self.message_size,
+            resend_urgency=self.resend_urgency,
+            probe_after=self.probe_after,
+        )
+
+    @property
+    def receiving(self) -> SubscriberSettings:
+        """The settings of the receiving half."""
+        return SubscriberSettings(
+            message_size=self.message_size,
+            patience=self.patience,
+            poll_interval=self.poll,
+            max_gap_age=self.max_gap_age,
+            max_gap_messages=self.max_gap_messages,
+            repeat_after=self.repeat_after,
+            group=self.group,
+        )
+
+    @property
+    def schedule(self) -> Schedule:
+        """When the gate opens."""
+        return Schedule.parse(self.send)
+
+    def seal(self) -> Seal:
+        """Return the envelope, with the keys read from their files.
+
+        Raises:
+            ConfigurationError: a file cannot be read, or holds too short a key.
+        """
+        return Seal(
+            keys=[_read_key(file) for file in self.keys],
+            compression=self.compression,
+            message_size=self.message_size,
+        )
+
+    def check(self, link: str) -> Self:
+        """Return the settings, complete and checked.
+
+        Raises:
+            ConfigurationError: one of them cannot work.
+        """
+        for address in (self.inbox, self.outbox):
+            check_address(address)
+        if self.inbox == self.outbox:
+            raise ConfigurationError(
+                f"links.{link}", "inbox and outbox are the same", "give each end its own"
+            )
+        if not link or ":" in link:
+            raise ConfigurationError("links", f"{link!r} is no name of a link", "leave out the colon")
+        _ = self.publishing, self.receiving, self.schedule
+        return self if self.publication else self.model_copy(update={"publication": link})
+
+
+class RemoteSettings(BaseModel):
+    """The links of one database."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    database: str
+    links: Mapping[str, LinkSettings]
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """Read a file.
+
+        Raises:
+            ConfigurationError: it is not there, or says what cannot be.
+        """
+        try:
+            data = tomllib.loads(file.read_text("utf-8"))
+            settings = cls.model_validate(data)
+        except FileNotFoundError as error:
+            raise ConfigurationError("settings", f"there is no file {file}", "write one") from error
+        except (OSError, tomllib.TOMLDecodeError, UnicodeError) as error:
+            raise ConfigurationError("settings", f"{file} cannot be read: {error}", "mend it") from error
+        except ValidationError as error:
+            raise ConfigurationError("settings", f"{file}: {_problems(error)}", "mend it") from error
+        return settings.beside(file.parent)
+
+    def beside(self, folder: Path) -> Self:
+        """Return the settings, checked, with paths relative to a folder."""
+        links = {
+            name: link.check(name).model_copy(update={"keys": tuple(folder / key for key in link.keys)})
+            for name, link in self.links.items()
+        }
+        if not links:
+            raise ConfigurationError("links", "there is none", "write a [links.NAME]")
+        return self.model_copy(update={"links": links})
+
+
+def _read_key(file: Path) -> bytes:
+    try:
+        return file.read_bytes().strip()
+    except OSError as error:
+        raise ConfigurationError("keys", f"{file} cannot be read", "write the key there") from error
+
+
+def _problems(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:5])
