@@ -5,20 +5,27 @@ plan a batch again exactly as it was (:meth:`Log.plan`), and to read a part of i
 (:meth:`Log.read`). :mod:`triggers.spark.sources.reader` turns that into a Spark source.
 
 A place counts the entries up to it. That is what tells an entry that is gone from one that never was: between
-two places there must be as many entries as their counts differ by.
+two places there must be as many entries as their counts differ by. The kind of entry is the log's own: most
+hold messages (:class:`LogEntry`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from history.errors import DoubtlessError
 from history.message import Message
 
+E_co = TypeVar("E_co", covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a reader got: ``offset`` of the last entry read, and how many the log ever had up to it."""
+    """How far a reader got: ``offset`` of the last entry read, and how many the log ever had up to it.
+
+    A log that was not counted from its beginning counts from where the query began. The count is -1 where
+    nobody knows it: at the end of such a log.
+    """
 
     offset: str
     count: int
@@ -64,7 +71,7 @@ class EntriesLostError(DoubtlessError):
         )
 
 
-class Log(Protocol):
+class Log(Protocol[E_co]):
     """A log as one process sees it. Every method waits for a server that is away, up to its patience.
 
     Every method raises :class:`~history.errors.UnavailableError` when the server stays away, and
@@ -82,7 +89,8 @@ class Log(Protocol):
     def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
         """Return the places that part what stands after ``start`` into spans; the last is how far to read.
 
-        At most ``rows`` entries, and none after ``until``; nothing when there is no entry.
+        At most ``rows`` entries (more where the log keeps some together that are more), and none after
+        ``until``; nothing when there is no entry.
 
         Raises:
             EntriesLostError: between ``start`` and the last place an entry is known to be gone.
@@ -97,7 +105,7 @@ class Log(Protocol):
         """
         ...
 
-    def read(self, span: Span) -> Iterator[Sequence[LogEntry]]:
+    def read(self, span: Span) -> Iterator[Sequence[E_co]]:
         """Return the entries of a span in order, some at a time.
 
         Raises:

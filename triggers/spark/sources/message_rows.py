@@ -83,9 +83,14 @@ class MessageRows:
 
     body: BodyType
 
+    @property
+    def schema(self) -> StructType:
+        """The columns."""
+        return message_schema(self.body)
+
     def batches(self, pages: Iterable[Sequence[LogEntry]]) -> Iterator[RecordBatch]:
         """Return one batch for each page of entries."""
-        schema = message_schema(self.body)
+        schema = self.schema
         for page in pages:
             rows = [self._row(entry) for entry in page]
             try:

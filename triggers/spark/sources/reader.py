@@ -1,12 +1,13 @@
 """A log as a Spark source, in the Python Data Source API: the part that is the same for every log.
 
-A variant is a subclass of :class:`LogSource` with a name, its options and a :class:`~.log.Log`.
+A variant is a subclass of :class:`LogSource` with a name, its options and a :class:`~.log.Log`; what its
+entries become as rows is said by its :class:`Rows`, which are those of messages unless it has others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -14,7 +15,7 @@ from pyspark.sql.types import StructType
 from history.errors import MissingExtraError
 from triggers.spark.arrow_rows import RecordBatch
 from triggers.spark.sources.log import Log, Place, Span
-from triggers.spark.sources.message_rows import BodyType, MessageRows, message_schema
+from triggers.spark.sources.message_rows import BodyType, MessageRows
 from triggers.spark.sources.options import Options
 
 try:
@@ -35,7 +36,6 @@ Told = dict[str, Any]
 class Reading:
     """The options that every source of a log has; see docs/how-to/read-streams-in-spark.md."""
 
-    body: BodyType
     from_the_end: bool
     rows_of_a_batch: int | None
     rows_of_a_span: int
@@ -50,13 +50,25 @@ class Reading:
             ConfigurationError: a value cannot be used.
         """
         return cls(
-            body=cast("BodyType", options.choice("body", "binary", "string")),
             from_the_end=options.choice("startingOffsets", "earliest", "latest") == "latest",
             rows_of_a_batch=options.count("maxRowsPerBatch"),
             rows_of_a_span=options.count("maxRowsPerPartition") or 10_000,
             fail_on_loss=options.flag("failOnDataLoss", default=True),
             patience=options.seconds("patience", 60.0),
         )
+
+
+class Rows(Protocol):
+    """What the entries of a log become."""
+
+    @property
+    def schema(self) -> StructType:
+        """Return the columns."""
+        ...
+
+    def batches(self, pages: Iterable[Sequence[Any]]) -> Iterator[RecordBatch]:
+        """Return one Arrow batch for each page of entries."""
+        ...
 
 
 class LogSource(DataSource):
@@ -66,26 +78,40 @@ class LogSource(DataSource):
         ConfigurationError: an option is missing, unknown or cannot be used.
     """
 
-    def open_log(self, reading: Reading, options: Options) -> Log:
+    def open_log(self, reading: Reading, options: Options) -> Log[Any]:
         """Return a link to the log; nothing is connected before its first call."""
         raise NotImplementedError
 
-    def log(self) -> Log:
+    def open_rows(self, options: Options) -> Rows:
+        """Return what makes rows of entries; see :mod:`triggers.spark.sources.message_rows`."""
+        return MessageRows(cast("BodyType", options.choice("body", "binary", "string")))
+
+    def log(self) -> Log[Any]:
         """Return a link to the log, once all options are checked."""
-        options = Options(self.name(), cast("Mapping[str, str]", self.options))
+        options = self._told
         log = self.open_log(Reading.of(options), options)
+        self.open_rows(options)
         options.all_known()
         return log
 
     @property
+    def _told(self) -> Options:
+        return Options(self.name(), cast("Mapping[str, str]", self.options))
+
+    @property
     def reading(self) -> Reading:
         """The options that every source has."""
-        return Reading.of(Options(self.name(), cast("Mapping[str, str]", self.options)))
+        return Reading.of(self._told)
+
+    @property
+    def rows(self) -> Rows:
+        """What makes rows of entries."""
+        return self.open_rows(self._told)
 
     def schema(self) -> StructType:
-        """Return the columns; see :mod:`triggers.spark.sources.message_rows`."""
+        """Return the columns."""
         self.log()
-        return message_schema(self.reading.body)
+        return self.rows.schema
 
     def streamReader(self, schema: StructType) -> "LogStreamReader":  # noqa: ARG002, N802  (Spark's name)
         """Return what Spark plans and reads batches with."""
@@ -107,7 +133,7 @@ class SpanPartition(InputPartition):
 def _read(source: LogSource, partition: InputPartition) -> Iterator[RecordBatch]:
     log = source.log()
     try:
-        yield from MessageRows(source.reading.body).batches(log.read(cast("SpanPartition", partition).span))
+        yield from source.rows.batches(log.read(cast("SpanPartition", partition).span))
     finally:
         log.close()
 
@@ -122,7 +148,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._walked: tuple[Place, Sequence[Place]] | None = None
 
     @cached_property
-    def _log(self) -> Log:
+    def _log(self) -> Log[Any]:
         return self._source.log()
 
     def initialOffset(self) -> Told:  # noqa: N802  (Spark's name, as those below)
