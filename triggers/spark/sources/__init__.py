@@ -6,6 +6,7 @@ spark.dataSource.register(RedisStreamSource)
 spark.readStream.format("redis_streams").option("url", ...).option("destination", ...).load()
 """
 
+from triggers.spark.sources.publication import PublicationSource
 from triggers.spark.sources.redis_stream import RedisStreamSource
 
-__all__ = ["RedisStreamSource"]
+__all__ = ["PublicationSource", "RedisStreamSource"]
