@@ -8,5 +8,6 @@ spark.readStream.format("redis_streams").option("url", ...).option("destination"
 
 from triggers.spark.sources.publication import PublicationSource
 from triggers.spark.sources.redis_stream import RedisStreamSource
+from triggers.spark.sources.sqljms import SqlJmsSource
 
-__all__ = ["PublicationSource", "RedisStreamSource"]
+__all__ = ["PublicationSource", "RedisStreamSource", "SqlJmsSource"]

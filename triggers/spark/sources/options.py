@@ -78,7 +78,7 @@ class Options:
             raise ConfigurationError(
                 self.source,
                 f"has no option {unknown[0]}",
-                f"its options are {', '.join(sorted(self._asked))}",
+                f"its options are {', '.join(sorted(self._asked.values()))}",
             )
         return self
 
