@@ -1,0 +1,84 @@
+"""``publication``: the log of a SQL Remote publication as a source of a Spark stream.
+
+================  =======================================================================================
+``uuid``          ``publication:NAME:OFFSET:POSITION``: the identity of the operation
+``offset``        bigint, of the transaction's COMMIT: grows in the order of the commits
+``position``      int, within the transaction: grows, and may leave some out
+``origin``        the link whose work the transaction applied; null for the application's own
+``committed_at``  timestamp, when it was appended
+``operation``     the operation, as JSON
+================  =======================================================================================
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+from triggers.spark.arrow_rows import RecordBatch, record_batch
+from triggers.spark.sources.options import Options
+from triggers.spark.sources.publication_log import Operation, PublicationLog, PublicationLogSettings
+from triggers.spark.sources.reader import LogSource, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRows:
+    """Makes Arrow batches of operations."""
+
+    publication: str
+
+    @property
+    def schema(self) -> StructType:
+        """The columns."""
+        return StructType(
+            [
+                StructField("uuid", StringType()),
+                StructField("offset", LongType()),
+                StructField("position", IntegerType()),
+                StructField("origin", StringType()),
+                StructField("committed_at", TimestampType()),
+                StructField("operation", StringType()),
+            ]
+        )
+
+    def batches(self, pages: Iterable[Sequence[Operation]]) -> Iterator[RecordBatch]:
+        """Return one batch for each page of operations."""
+        schema, name = self.schema, self.publication
+        for page in pages:
+            rows = [(f"publication:{name}:{one.offset}:{one.position}", *one) for one in page]
+            yield record_batch(rows, schema)
+
+
+class PublicationSource(LogSource):
+    """Reads what the transactions of a publication appended, in the order of their commits.
+
+    Register it once for each session (``spark.dataSource.register(PublicationSource)``). Options: ``url`` and
+    ``publication``, which are needed, and those of every log, all in docs/how-to/read-streams-in-spark.md.
+
+    A transaction is never parted between batches. The source is no peer of the publication: no link notices
+    it, and the deletion of what all peers have confirmed does not wait for it.
+
+    Guarantee: in doubt, or what the sink adds to it (fenced, atomic). By itself: each operation stands in one
+    batch, and a batch that Spark runs again has the same ones; a part that was deleted unread is an error.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` is given."""
+        return "publication"
+
+    def open_rows(self, options: Options) -> OperationRows:
+        """Return what makes rows of operations."""
+        return OperationRows(options.needed("publication", "orders"))
+
+    def open_log(self, reading: Reading, options: Options) -> PublicationLog:
+        """Return a link to the log."""
+        settings = PublicationLogSettings(
+            url=options.needed("url", "postgresql://user@host/database"),
+            publication=options.needed("publication", "orders"),
+            from_the_end=reading.from_the_end,
+            rows_of_a_span=reading.rows_of_a_span,
+            fail_on_loss=reading.fail_on_loss,
+            patience=reading.patience,
+        )
+        return PublicationLog(settings)

@@ -1,0 +1,230 @@
+"""A queue or a subscription of SQL-JMS as a log: what is read is pinned, and taken out when it is done.
+
+A place ``3@5f1c`` stands behind lot 3 of the line of lots 5f1c, see :mod:`triggers.providers.sqljms.pinning`;
+``0`` is before all. A lot is a span, and its entries stay the same until the query is done with it. A query
+that begins takes the lots over that were pinned under its name: another one with this name finds out that its
+line has ended.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+from uuid import uuid4
+
+from history.bridge import drive
+from history.errors import DoubtlessError
+from history.sql_engine import AnyConnection, AnyRow, Work, open_engine
+from triggers.providers.sqljms import clients, pinning
+from triggers.providers.sqljms.codec import UndecodableError, decode, raw_fields
+from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.pinning import Lot, Pins
+from triggers.providers.sqljms.places import Destination
+from triggers.providers.sqljms.settings import SqlJmsSettings
+from triggers.spark.connections import patiently
+from triggers.spark.sources.log import EntriesLostError, LogEntry, Place, Span
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+#: The place before everything.
+ORIGIN = Place("0", 0)
+
+#: How many messages are read at once.
+PAGE = 200
+
+#: What the names of readers and their subscriptions begin with, so that they are nobody else's.
+READ_BY = "spark:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlJmsLogSettings:
+    """What a query is told of the place it reads; see the options of ``SqlJmsSource``."""
+
+    url: str
+    destination: Destination
+    subscription: str
+    rows_of_a_span: int = 10_000
+    fail_on_loss: bool = True
+    patience: float = 60.0
+
+
+@dataclass(slots=True)
+class SqlJmsLog:
+    """One process's link to a queue or a topic's subscription; connected at the first call."""
+
+    settings: SqlJmsLogSettings
+    _opened: SqlLink | None = field(default=None)
+    #: The line that this process pins to.
+    _line: str | None = field(default=None)
+    #: The place behind which nothing is pinned. To look costs as much as is pinned.
+    _last: str | None = field(default=None)
+
+    def begin(self) -> Place:
+        """See to it that what is sent from now on waits for the query; return where a new one begins."""
+        self._do("opening the source", partial(pinning.attach, pins=self._pins("")))
+        return ORIGIN
+
+    def end(self) -> Place:
+        """Return the server's time: what is due up to it, and committed, is there now."""
+        return Place(str(self._see("looking at the clock", pinning.now)), -1)
+
+    def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
+        """Return the lots that are pinned after ``start``, and pin what is due by now, or by ``until``."""
+        lot, line = self._attached(start)
+        places = [] if self._last == start.offset else self._left(start, lot, line, rows)
+        at = places[-1] if places else start
+        look = partial(pinning.is_anything, pins=self._pins(line))
+        if self._last != at.offset or not self._see("looking for messages", look):
+            return places
+        self._do("sweeping", clients.sweep)
+        now = self._see("looking at the clock", pinning.now)
+        due = now if until is None else min(now, int(until.offset))
+        while rows is None or at.count - start.count < rows:
+            left = self.settings.rows_of_a_span if rows is None else rows - (at.count - start.count)
+            lot = _parsed(at)[0] if places else lot
+            found = self._pin(line, lot, due, min(left, self.settings.rows_of_a_span))
+            if found is None:
+                self._lose_line()
+                return self.walk(start, until=until, rows=rows)
+            if not found.entries:
+                break
+            at = Place(f"{found.number}@{line}", at.count + found.entries)
+            places.append(at)
+            self._last = at.offset
+        return places
+
+    def _left(self, start: Place, lot: int, line: str, rows: int | None) -> list[Place]:
+        """Return the lots that were pinned and never planned: nobody else will read them."""
+        places, at = list[Place](), start
+        find = partial(pinning.lots, pins=self._pins(line), after=lot)
+        for number, entries in self._see("looking for lots", find):
+            if rows is not None and at.count - start.count >= rows:
+                return places
+            at = Place(f"{number}@{line}", at.count + entries)
+            places.append(at)
+        self._last = at.offset
+        return places
+
+    def _pin(self, line: str, lot: int, due: int, limit: int) -> Lot | None:
+        tried = False
+
+        async def pin(connection: AnyConnection) -> Lot | None:
+            nonlocal tried
+            again, tried = tried, True
+            told = {"after": lot, "until": due, "limit": limit}
+            return await pinning.pin(connection, self._pins(line), **told, again=again)
+
+        return self._do("pinning messages", pin)
+
+    def _attached(self, start: Place) -> tuple[int, str]:
+        """Return lot and line of a place, once the line is this query's."""
+        lot, line = _parsed(start)
+        if self._line is None and line:
+            self._line = line
+            self.hold(start)  # what Spark had no time to say
+        mine = self._line or self._take_over()
+        return (lot if line == mine else 0), mine
+
+    def _take_over(self) -> str:
+        line = uuid4().hex
+        self._do("taking a reader's name", partial(pinning.take_over, pins=self._pins(line)))
+        self._line, self._last = line, None
+        return line
+
+    def _lose_line(self) -> None:
+        self._lose(
+            f"what {self._pins('').name!r} had pinned was given back, or another query has this name now"
+        )
+        self._take_over()
+
+    def plan(self, start: Place, end: Place) -> Sequence[Place]:
+        """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
+        after, upto, line = _between(start, end)
+        find = partial(pinning.lots, pins=self._pins(line), after=after, upto=upto)
+        places, at = list[Place](), start
+        for number, entries in self._see("planning a batch again", find):
+            at = Place(f"{number}@{line}", at.count + entries)
+            places.append(at)
+        if at.count != end.count:
+            missing = end.count - at.count
+            self._lose(f"{missing} entries of the batch up to {end.offset} are not the query's any more")
+        return [*places[:-1], end]
+
+    def read(self, span: Span) -> Iterator[Sequence[LogEntry]]:
+        """Read a span, some messages at a time."""
+        after, upto, line = _between(span.start, span.end)
+        pins = self._pins(line)
+        ids = self._see("reading a lot", partial(pinning.numbers, pins=pins, after=after, upto=upto))
+        rows = 0
+        for first in range(0, len(ids), PAGE):
+            page = partial(pinning.messages, kind=pins.kind, ids=ids[first : first + PAGE])
+            found = self._see("reading messages", page)
+            rows += len(found)
+            yield [_entry(row) for row in found]
+        if rows != span.rows:
+            missing = span.rows - rows
+            self._lose(
+                f"{missing} of {span.rows} entries up to {span.end.offset} are not the query's any more"
+            )
+
+    def hold(self, place: Place) -> None:
+        """Take out everything up to ``place``: it is processed."""
+        lot, line = _parsed(place)
+        pins = self._pins(line)
+        for number, _ in self._see("looking at lots", partial(pinning.lots, pins=pins, after=0, upto=lot)):
+            self._do("taking a lot out", partial(pinning.take_out, pins=pins, lot=number))
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._opened is not None:
+            drive(self._opened.close())
+            self._opened = None
+
+    def _pins(self, line: str) -> Pins:
+        return Pins(self.settings.destination, READ_BY + self.settings.subscription, line)
+
+    def _do(self, doing: str, work: Work[T]) -> T:
+        """Do one step in a transaction, again while the server is away: each is as good when done twice."""
+        return patiently(timedelta(seconds=self.settings.patience), self._link.run, doing, work, atomic=True)
+
+    def _see(self, doing: str, work: Work[T]) -> T:
+        """Ask for something, again while the server is away."""
+        return patiently(timedelta(seconds=self.settings.patience), self._link.run, doing, work)
+
+    @property
+    def _link(self) -> SqlLink:
+        if self._opened is None:
+            _, url = SqlJmsSettings.from_url(self.settings.url)
+            try:
+                self._opened = SqlLink(open_engine(url, asyncio=False), owned=True)
+            except DoubtlessError as error:
+                raise as_providers(error) from error.__cause__
+        return self._opened
+
+    def _lose(self, problem: str) -> None:
+        lost = EntriesLostError(self.settings.destination.name, problem)
+        if self.settings.fail_on_loss:
+            raise lost
+        _log.error("%s", lost)
+
+
+def _parsed(place: Place) -> tuple[int, str]:
+    lot, _, line = place.offset.partition("@")
+    return int(lot), line
+
+
+def _between(start: Place, end: Place) -> tuple[int, int, str]:
+    """Return after which lot, up to which one, and of which line; another line's lots do not count."""
+    (after, before), (upto, line) = _parsed(start), _parsed(end)
+    return (after if before == line else 0), upto, line
+
+
+def _entry(row: AnyRow) -> LogEntry:
+    try:
+        return LogEntry(str(row.msg_id), decode(row))
+    except UndecodableError as error:
+        return LogEntry(str(row.msg_id), None, str(error), raw_fields(row))
