@@ -44,6 +44,15 @@ class TestRedisStreams(CarrierContract):
         drive(carrier.close())
 
 
+class TestSqlJms(CarrierContract):
+    @pytest.fixture
+    def carrier(self, link_databases: list[str]) -> Iterator[Carrier]:
+        carrier = open_carrier(f"sqljms+{link_databases[0]}", name="agent", largest=100_000)
+        assert isinstance(carrier, ProviderCarrier)
+        yield carrier
+        drive(carrier.close())
+
+
 def test_a_half_written_file_is_not_listed(tmp_path: Path) -> None:
     carrier = DirectoryCarrier(tmp_path)
     carrier.put("there", b"one")

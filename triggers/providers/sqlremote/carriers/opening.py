@@ -8,7 +8,10 @@ from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 
 #: What :func:`open_carrier` understands.
-CARRIER_URLS = "file:///folder, sqlite:///file.db, postgresql://user@host/database, or a provider's URL"
+CARRIER_URLS = (
+    "file:///folder, sqlite:///file.db, postgresql://user@host/database, sqljms+sqlite:///file.db, "
+    "sqljms+postgresql://user@host/database, or another provider's URL"
+)
 
 
 def open_carrier(url: str, *, name: str, largest: int) -> Carrier:
@@ -35,4 +38,5 @@ def open_carrier(url: str, *, name: str, largest: int) -> Carrier:
                 ProviderCarrier,
             )
 
-            return ProviderCarrier(open_provider(url), name=name)
+            # Without that word, the URL of a database is a table of its own.
+            return ProviderCarrier(open_provider(url.removeprefix("sqljms+")), name=name)
