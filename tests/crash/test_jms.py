@@ -1,9 +1,8 @@
 """Consumers on ActiveMQ are killed at every step and at random, and so is the broker; effects are counted.
 
-``DOUBTLESS_JMS_MESSAGES`` is how many the Java producer sends (5,000 for the acceptance run, with 10 kills).
+With ``DOUBTLESS_FULL=1`` the Java producer sends 5,000 messages, and there are 10 kills.
 """
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,13 +17,14 @@ from tests.crash.deaths import DEATHS, Death
 from tests.crash.fleet import Fleet
 from tests.crash.jms_service import CONCURRENCY, NAME, effects_of
 from tests.fixtures.activemq import ACTIVEMQ, JavaPeer
+from tests.fixtures.scale import sized
 from tests.integration.consuming import parked_in
 from tests.integration.jms_looking import depth
 from triggers.testing.activemq_server import ActiveMqServer
 
 pytestmark = [ACTIVEMQ, pytest.mark.crash, pytest.mark.timeout(600)]
 
-MESSAGES = int(os.environ.get("DOUBTLESS_JMS_MESSAGES", "300"))
+MESSAGES = sized(300, full=5000)
 
 #: A tenth is sent twice; there is a kill for each 500 messages, and at least two.
 COPIES, KILLS = MESSAGES // 10, max(2, MESSAGES // 500)

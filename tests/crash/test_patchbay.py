@@ -1,9 +1,8 @@
 """A Patch Bay is killed before any of its writes: nothing is lost, and nothing happens twice.
 
-``DOUBTLESS_PATCHBAY_POINTS`` says how many points are tried, evenly spread; 0 means every one.
+Five points are tried, evenly spread; with ``DOUBTLESS_FULL=1`` every one.
 """
 
-import os
 import secrets
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from psycopg import sql
 from sqlalchemy import Row, create_engine, text
 
 from history.message import Message
+from tests.fixtures.scale import sized
 from triggers.patchbay import PatchBay, read_patchbay
 
 pytestmark = pytest.mark.crash
@@ -135,7 +135,7 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 def test_killed_before_any_of_its_writes_it_loses_nothing_and_repeats_nothing(
     make_bench: Callable[[int], Bench],
 ) -> None:
-    wanted = int(os.environ.get("DOUBTLESS_PATCHBAY_POINTS", "5"))
+    wanted = sized(5, full=0)
     step = 1 if wanted == 0 else MOST_WRITES // wanted
     benches = {point: make_bench(point) for point in range(1 + step // 2, MOST_WRITES, step)}
     for bench in benches.values():

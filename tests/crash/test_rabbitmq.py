@@ -1,10 +1,9 @@
 """Consumers on RabbitMQ are killed at every step and at random, and so is the broker; effects are counted.
 
 Everything runs over both wires: AMQP 0-9-1 to RabbitMQ 3.10, and AMQP 1.0 to RabbitMQ 4.
-``DOUBTLESS_RABBITMQ_MESSAGES`` is how many are sent (5,000 for the acceptance run, with 10 kills).
+With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -25,6 +24,7 @@ from tests.crash.deaths import DEATHS, Death
 from tests.crash.fleet import Fleet
 from tests.crash.jms_service import CONCURRENCY, NAME, effects_of
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
+from tests.fixtures.scale import sized
 from tests.integration.consuming import eventually, parked_in
 from tests.integration.rabbitmq_looking import depth, subscribe
 from triggers.providers.opening import open_provider
@@ -32,7 +32,7 @@ from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("rabbitmq")]
 
-MESSAGES = int(os.environ.get("DOUBTLESS_RABBITMQ_MESSAGES", "300"))
+MESSAGES = sized(300, full=5000)
 
 #: There is a kill for each 500 messages, and at least two.
 KILLS = max(2, MESSAGES // 500)

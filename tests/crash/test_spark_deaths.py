@@ -1,6 +1,6 @@
 """Drivers and executors of Spark that are killed; effects are counted.
 
-``DOUBTLESS_SPARK_ROWS`` says how many rows the executors claim while one of them is killed.
+With ``DOUBTLESS_FULL=1`` the executors claim 200,000 rows while one of them is killed.
 """
 
 import json
@@ -18,6 +18,7 @@ from history import open_history
 from history.bridge import drive
 from tests.crash.spark_victim import LANES, UUIDS
 from tests.fixtures.redis import connected
+from tests.fixtures.scale import sized
 from tests.fixtures.spark import SPARK, need_spark
 from tests.fixtures.spark_cluster import SparkCluster
 from tests.integration.streaming import FileStream, orders
@@ -100,7 +101,7 @@ def test_a_driver_that_dies_leaves_what_on_replay_says(tmp_path: Path, redis_url
 def test_an_executor_that_dies_while_it_claims_loses_no_row_and_doubles_none(
     spark_cluster: SparkCluster, tmp_path: Path, redis_url: str
 ) -> None:
-    rows = int(os.environ.get("DOUBTLESS_SPARK_ROWS", "20000"))
+    rows = sized(20_000, full=200_000)
 
     process = _start("tests.crash.spark_cluster", spark_cluster.url, str(tmp_path), redis_url, str(rows))
     _end(process)

@@ -1,20 +1,20 @@
 """Processes with an atomic trigger on SQL-JMS, killed at random: exactly one effect each, and no row is left.
 
-``DOUBTLESS_SOAK_MESSAGES`` and ``DOUBTLESS_SOAK_KILLS`` scale it; 52631 and 20 make 50,000 effects.
+``DOUBTLESS_FULL=1`` makes it 50,000 effects and 20 kills.
 """
 
-import os
 import random
 from pathlib import Path
 
 import pytest
 
 from benchmarks.soak import Fate, Soak
+from tests.fixtures.scale import sized
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]
 
-MESSAGES = int(os.environ.get("DOUBTLESS_SOAK_MESSAGES", "400"))
-KILLS = int(os.environ.get("DOUBTLESS_SOAK_KILLS", "3"))
+MESSAGES = sized(400, full=52_631)
+KILLS = sized(3, full=20)
 
 
 def test_atomic_triggers_on_messages_in_the_same_database_execute_everything_once(

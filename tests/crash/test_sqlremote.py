@@ -1,9 +1,8 @@
 """Both ends of a two-way link are killed again and again, and lose, double and reorder nothing.
 
-``DOUBTLESS_LINK_TRANSACTIONS`` and ``DOUBTLESS_LINK_KILLS`` scale it: 10000 and 20 are the acceptance run.
+``DOUBTLESS_FULL=1`` makes it 10,000 transactions each way, and 20 kills of each end.
 """
 
-import os
 import random
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from sqlalchemy import text
 
 from history.bridge import drive
 from tests.crash.link_site import create_tables, open_engine
+from tests.fixtures.scale import sized
 from triggers.providers.sqlremote.links import Links
 
-TRANSACTIONS = int(os.environ.get("DOUBTLESS_LINK_TRANSACTIONS", "120"))
-KILLS = int(os.environ.get("DOUBTLESS_LINK_KILLS", "2"))
+TRANSACTIONS = sized(120, full=10_000)
+KILLS = sized(2, full=20)
 
 #: How long everything may take after the last kill, in seconds.
 PATIENCE = 60 + TRANSACTIONS * 0.2

@@ -1,15 +1,15 @@
 """Many rows with a fifth of duplicates: within a batch, across batches, restarts and queries.
 
-``DOUBTLESS_SPARK_ROWS`` says how many rows there are.
+With ``DOUBTLESS_FULL=1`` there are a million.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.fixtures.scale import sized
 from tests.fixtures.spark import SPARK
 from tests.integration.streaming import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
@@ -21,7 +21,7 @@ pytestmark = [SPARK, pytest.mark.timeout(1800)]
 
 
 def test_a_million_rows_take_effect_once(spark: SparkSession, tmp_path: Path, redis_url: str) -> None:
-    rows = int(os.environ.get("DOUBTLESS_SPARK_ROWS", "4000"))
+    rows = sized(4000, full=1_000_000)
     size = rows // (2 * BATCHES)
     first, second = (FileStream(spark, tmp_path / name) for name in ("first", "second"))
     batches = _batches(size)

@@ -1,10 +1,9 @@
 """Random histories of a link in both directions: whatever happens on the way, what is applied is a prefix.
 
-``DOUBTLESS_SIMULATIONS`` sets the number of histories. A failure is shrunk to the shortest script that
+``DOUBTLESS_FULL=1`` makes it 20,000 histories. A failure is shrunk to the shortest script that
 Hypothesis finds, and can be run again by handing that script to :func:`live_through`.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +16,7 @@ from hypothesis import strategies as some
 
 from history import watermark
 from history.watermark import Offset, Outgoing
+from tests.fixtures.scale import sized
 from tests.unit.sqlremote.site import Site, pair
 from triggers.providers.sqlremote import publisher, subscriber, verdicts
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
@@ -27,7 +27,7 @@ from triggers.providers.sqlremote.parts import Transaction
 from triggers.providers.sqlremote.publisher import Publisher, PublisherSettings
 from triggers.providers.sqlremote.verdicts import Verdict
 
-HISTORIES = int(os.environ.get("DOUBTLESS_SIMULATIONS", "300"))
+HISTORIES = sized(300, full=20_000)
 
 #: Bytes of a transaction: some fit into a message many times, some need several messages.
 SIZES = (0, 30, 150, 400, 900)
