@@ -238,6 +238,30 @@ def test_a_process_forked_after_the_first_use_is_told_why_it_cannot(activemq: Ac
     assert said.stdout.startswith("provider: this process was forked from one whose Java virtual machine ran")
 
 
+DEEP = """
+import sys
+from history.bridge import drive
+from history.message import Message
+from triggers.providers.opening import open_provider
+drive(open_provider(sys.argv[1]).ping())
+body = 1
+for _ in range(300):
+    body = [body]
+try:
+    Message(body=body)
+except ValueError:
+    print("refused", flush=True)
+"""
+
+
+def test_a_body_that_is_nested_too_deeply_does_not_end_a_process_with_a_java_machine(
+    activemq: ActiveMqServer,
+) -> None:
+    said = ended(DEEP, activemq.url)
+
+    assert said.stdout == "refused\n"
+
+
 def test_what_nobody_should_send_is_parked_with_an_event_and_loses_nothing(
     activemq: ActiveMqServer, queue: str, java_peer: JavaPeer, tmp_path: Path
 ) -> None:

@@ -42,6 +42,10 @@ _classpath: set[str] = set()
 #: Any exception that Java throws.
 JavaError: type[Exception] = _java.JException
 
+#: Java guards the stack of a process's first thread at this depth, by default at 1 MB, and ends the process
+#: when anything comes there, as a parser with a deeply nested body does.
+STACK = "-Xss8m"
+
 
 def ensure_started(classpath: Sequence[str], options: Sequence[str]) -> None:
     """Start the JVM, or add to the class path of the one that runs; ``options`` are for starting it.
@@ -72,7 +76,7 @@ def ensure_started(classpath: Sequence[str], options: Sequence[str]) -> None:
 def _start(jars: list[str], options: Sequence[str]) -> None:
     try:
         # Signals stay Python's: at a SIGTERM of its own Java would end itself in the middle of a drain.
-        _java.startJVM("-Xrs", *options, classpath=jars, convertStrings=False, interrupt=False)
+        _java.startJVM("-Xrs", STACK, *options, classpath=jars, convertStrings=False, interrupt=False)
     except (_java.JVMNotFoundException, OSError, RuntimeError) as error:
         raise ConfigurationError(
             "provider",
