@@ -10,9 +10,10 @@ import pytest
 
 from tests.acceptance.command_line import CommandLine
 from tests.acceptance.pages import ROOT
-from tests.fixtures.spark import SPARK, need_spark
+from tests.fixtures.scale import ONLY_IN_FULL
+from tests.fixtures.spark import SPARK_PROCESSES, need_spark
 
-pytestmark = [SPARK, pytest.mark.timeout(300)]
+pytestmark = [SPARK_PROCESSES, pytest.mark.timeout(300)]
 
 
 def test_the_pipeline_and_the_counter_book_each_order_once(redis_url: str, tmp_path: Path) -> None:
@@ -36,6 +37,7 @@ def test_the_pipeline_and_the_counter_book_each_order_once(redis_url: str, tmp_p
     ]
 
 
+@ONLY_IN_FULL  # `make demo` does the same
 def test_the_demo_ends_with_a_pipeline_that_books_only_what_is_new(doubtless: CommandLine) -> None:
     need_spark()
 

@@ -19,11 +19,11 @@ from history.bridge import drive
 from tests.crash.spark_victim import LANES, UUIDS
 from tests.fixtures.redis import connected
 from tests.fixtures.scale import sized
-from tests.fixtures.spark import SPARK, need_spark
+from tests.fixtures.spark import SPARK_PROCESSES, need_spark
 from tests.fixtures.spark_cluster import SparkCluster
 from tests.integration.streaming import FileStream, orders
 
-pytestmark = [SPARK, pytest.mark.crash, pytest.mark.timeout(400)]
+pytestmark = [SPARK_PROCESSES, pytest.mark.crash, pytest.mark.timeout(400)]
 
 #: How often each of the first and the second half of the rows takes effect, by lane; the rest is parked.
 EFFECTS = {

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.fixtures.scale import sized
-from tests.fixtures.spark import SPARK
+from tests.fixtures.scale import ONLY_IN_FULL, sized
+from tests.fixtures.spark import SPARK_PROCESSES
 from tests.fixtures.spark_cluster import SparkCluster, submit_options
 from tests.integration.spark_driver import Told
 from tests.integration.streamed import Send, orders
 
-pytestmark = [SPARK, pytest.mark.crash, pytest.mark.timeout(600)]
+pytestmark = [SPARK_PROCESSES, ONLY_IN_FULL, pytest.mark.crash, pytest.mark.timeout(600)]
 
 ROWS, ROWS_OF_A_BATCH = 200, 50
 
