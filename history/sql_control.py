@@ -28,8 +28,9 @@ from history.sql_control_statements import (
 )
 from history.sql_dialects import Dialect
 from history.sql_engine import AnyConnection, AnyRow, Work, execute, execute_each, fetch, in_memory
+from history.sql_making import make_tables, table_exists
 from history.store import instant, milliseconds
-from history.tables import PreparedLine, control_exists, create_control
+from history.tables import CONTROL_TABLES, STATISTICS, PreparedLine
 
 T = TypeVar("T")
 
@@ -84,8 +85,8 @@ class SqlControl:
     async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
         told = f"{doing} the consumers"
         if not self._ready:
-            if not await self._line.run(told, control_exists):
-                await self._line.run(told, create_control, atomic=True)
+            if not await self._line.run(told, partial(table_exists, table=STATISTICS)):
+                await self._line.run(told, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
             self._ready = True
         return await self._line.run(told, work, atomic=atomic)
 

@@ -12,7 +12,7 @@ from history.joining import Added, Addition, Hold, Part, Period, PeriodState, Te
 from history.message import Message
 from history.sql_claims import entry_of, look_up
 from history.sql_dialects import Dialect, wanted
-from history.sql_engine import AnyConnection, AnyRow, Line, Work, execute, execute_each, fetch
+from history.sql_engine import AnyConnection, AnyRow, Line, execute, execute_each, fetch
 from history.sql_join_statements import (
     COMPLETE,
     FAIL,
@@ -30,9 +30,10 @@ from history.sql_join_statements import (
     WAITING,
     WHO,
 )
+from history.sql_making import AddedTables, make_tables, table_exists
 from history.sql_statements import DRAW_FENCES, SETTLE
 from history.store import instant, milliseconds
-from history.tables import create_joins, joins_exist
+from history.tables import JOIN_TABLES, JOINS
 
 T = TypeVar("T")
 
@@ -58,14 +59,13 @@ class SqlJoining:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._ready = False
-
-    async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
-        """Do one step; before the first one, see to the tables, which older versions did not make."""
-        if not self._ready and not await self._line.run("looking for the joins", joins_exist):
-            await self._line.run("creating the joins", create_joins, atomic=True)
-        self._ready = True
-        return await self._line.run(doing, work, atomic=atomic)
+        self._run = AddedTables(
+            line,
+            look=partial(table_exists, table=JOINS),
+            make=partial(make_tables, tables=JOIN_TABLES),
+            looking="looking for the joins",
+            creating="creating the joins",
+        ).run
 
     async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.joining.Joining`."""

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from history.progress import KEPT_BATCHES, BatchRecord
 from history.sql_dialects import Statement, statement
-from history.sql_engine import AnyConnection, AnyRow, Line, Work, execute, fetch
-from history.tables import create_progress, progress_exists
+from history.sql_engine import AnyConnection, AnyRow, Line, execute, fetch
+from history.sql_making import AddedTables, make_tables, table_exists
+from history.tables import PROGRESS
 
 T = TypeVar("T")
 
@@ -63,7 +64,13 @@ class SqlProgress:
 
     def __init__(self, line: Line) -> None:
         self._line = line
-        self._ready = False
+        self._run = AddedTables(
+            line,
+            look=partial(table_exists, table=PROGRESS),
+            make=partial(make_tables, tables=[PROGRESS]),
+            looking="looking for the batches",
+            creating="creating the batches",
+        ).run
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
         """Return the record of a batch."""
@@ -107,13 +114,6 @@ class SqlProgress:
         return [
             BatchRecord.model_validate_json(row.document) for row in await self._run("reading batches", read)
         ]
-
-    async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
-        """Do one step; before the first one, see to the table, which older versions did not make."""
-        if not self._ready and not await self._line.run("looking for the batches", progress_exists):
-            await self._line.run("creating the batches", create_progress, atomic=True)
-        self._ready = True
-        return await self._line.run(doing, work, atomic=atomic)
 
 
 _EPOCH = datetime.fromtimestamp(0, UTC)

@@ -5,7 +5,7 @@ the same link by mistake, only one can move it. The token lapses, unless its age
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from history.errors import ConfigurationError, DoubtlessError
 from history.sql_dialects import Statement
 from history.sql_engine import AnyConnection, AnyRow, Work, execute, fetch
+from history.sql_making import AddedTables
 from history.sql_watermark_statements import (
     ADD,
     INCOMING,
@@ -142,15 +143,20 @@ class SqlWatermarks:
     """
 
     line: PreparedLine
-    _ready: bool = False
+    _tables: AddedTables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tables = AddedTables(
+            self.line,
+            look=links_exist,
+            make=create_links,
+            looking="looking for the links",
+            creating="creating the tables of links",
+        )
 
     async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
         """Do one step, over tables that are there."""
-        if not self._ready:
-            if not await self.line.run("looking for the links", links_exist):
-                await self.line.run("creating the tables of links", create_links, atomic=True)
-            self._ready = True
-        return await self.line.run(doing, work, atomic=atomic)
+        return await self._tables.run(doing, work, atomic=atomic)
 
     async def add(self, *, link: str, publication: str, epoch: Epoch, **settings: object) -> LinkRow:
         """Add a link that begins at the beginning of the log; settings of one that is there are renewed."""

@@ -39,12 +39,13 @@ from sqlalchemy import (
     schema,
     text,
 )
-from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable
+from sqlalchemy.schema import CreateSequence
 
 from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql_dialects import Dialect, statement
 from history.sql_engine import AnyConnection, JoinedLine, Line, OwnLine, Work, execute, fetch
+from history.sql_making import ONE_CREATOR, make_table, table_exists
 
 T = TypeVar("T")
 
@@ -217,36 +218,6 @@ META = Table(
 
 FENCES = schema.Sequence("doubtless_fences")
 
-# Whether somebody has created the tables.
-EXISTS = statement(
-    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_meta'",
-    postgresql="SELECT CAST(to_regclass('doubtless_meta') IS NOT NULL AS INTEGER)",
-)
-
-# Whether somebody has created the tables of orders, states and statistics.
-CONTROL_EXISTS = statement(
-    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_statistics'",
-    postgresql="SELECT CAST(to_regclass('doubtless_statistics') IS NOT NULL AS INTEGER)",
-)
-
-# Whether somebody has created the tables of joins.
-JOINS_EXIST = statement(
-    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_joins'",
-    postgresql="SELECT CAST(to_regclass('doubtless_joins') IS NOT NULL AS INTEGER)",
-)
-
-# Whether somebody has created the table of batches.
-PROGRESS_EXISTS = statement(
-    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_progress'",
-    postgresql="SELECT CAST(to_regclass('doubtless_progress') IS NOT NULL AS INTEGER)",
-)
-
-# One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.
-ONE_CREATOR = statement(
-    sqlite="SELECT 1",
-    postgresql="SELECT pg_advisory_xact_lock(7237132191928182131)",
-)
-
 # Room on each page for the second version of a row, so that completing it touches no index.
 LEAVE_ROOM = statement(sqlite="SELECT 1", postgresql="ALTER TABLE doubtless_history SET (fillfactor = 70)")
 
@@ -322,8 +293,7 @@ class PreparedLine:
 
 
 async def _exist(connection: AnyConnection) -> bool:
-    ((there,),) = await fetch(connection, EXISTS)
-    if not there:
+    if not await table_exists(connection, META):
         return False
     ((version,),) = await fetch(connection, READ_SCHEMA)
     if version > SCHEMA:
@@ -348,48 +318,6 @@ async def _create(connection: AnyConnection) -> None:
     if connection.dialect.name == Dialect.POSTGRESQL:
         await settled(connection.execute(CreateSequence(FENCES, if_not_exists=True)))
     for table in METADATA.sorted_tables:
-        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-        for index in table.indexes:
-            await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+        await make_table(connection, table)
     await execute(connection, LEAVE_ROOM)
     await execute(connection, MARK_SCHEMA, schema=SCHEMA)
-
-
-async def control_exists(connection: AnyConnection) -> bool:
-    """Whether the tables of orders, states and statistics are there; an older version made none."""
-    ((there,),) = await fetch(connection, CONTROL_EXISTS)
-    return bool(there)
-
-
-async def create_control(connection: AnyConnection) -> None:
-    """Add them. The version stays: older code does not touch them."""
-    await fetch(connection, ONE_CREATOR)
-    for table in CONTROL_TABLES:
-        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-
-
-async def joins_exist(connection: AnyConnection) -> bool:
-    """Whether the tables of joins are there; an older version made none."""
-    ((there,),) = await fetch(connection, JOINS_EXIST)
-    return bool(there)
-
-
-async def create_joins(connection: AnyConnection) -> None:
-    """Add them. The version stays: older code does not touch them."""
-    await fetch(connection, ONE_CREATOR)
-    for table in JOIN_TABLES:
-        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-        for index in table.indexes:
-            await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
-
-
-async def progress_exists(connection: AnyConnection) -> bool:
-    """Whether the table of batches is there; an older version made none."""
-    ((there,),) = await fetch(connection, PROGRESS_EXISTS)
-    return bool(there)
-
-
-async def create_progress(connection: AnyConnection) -> None:
-    """Add it. The version stays: older code does not touch it."""
-    await fetch(connection, ONE_CREATOR)
-    await settled(connection.execute(CreateTable(PROGRESS, if_not_exists=True)))

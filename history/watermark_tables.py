@@ -17,13 +17,12 @@ Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.
 """
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text
-from sqlalchemy.schema import CreateIndex, CreateTable
 
-from history.bridge import settled
 from history.errors import ConfigurationError
 from history.sql_dialects import statement
 from history.sql_engine import AnyConnection, execute, fetch
-from history.tables import NAME, NUMBER, ONE_CREATOR
+from history.sql_making import make_tables, table_exists
+from history.tables import NAME, NUMBER
 
 #: The version of the tables that this code reads and writes.
 LINK_SCHEMA = 1
@@ -95,12 +94,6 @@ LINK_MAIL = Table(
     Index("doubtless_link_mail_inbox", "address", "number"),
 )
 
-# Whether somebody has created the tables.
-LINKS_EXIST = statement(
-    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'doubtless_link_end'",
-    postgresql="SELECT CAST(to_regclass('doubtless_link_end') IS NOT NULL AS INTEGER)",
-)
-
 # Begin the log, once.
 BEGIN_LOG = statement(
     "INSERT INTO doubtless_link_end (id, last_offset, operations, deleted_to, schema_version) "
@@ -117,8 +110,7 @@ async def links_exist(connection: AnyConnection) -> bool:
     Raises:
         ConfigurationError: a newer version wrote them.
     """
-    ((there,),) = await fetch(connection, LINKS_EXIST)
-    if not there:
+    if not await table_exists(connection, LINK_END):
         return False
     for (version,) in await fetch(connection, READ_LINK_SCHEMA):
         if version > LINK_SCHEMA:
@@ -132,9 +124,5 @@ async def links_exist(connection: AnyConnection) -> bool:
 
 async def create_links(connection: AnyConnection) -> None:
     """Add them; those that are there stay as they are."""
-    await fetch(connection, ONE_CREATOR)
-    for table in LINKS.sorted_tables:
-        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-        for index in table.indexes:
-            await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+    await make_tables(connection, LINKS.sorted_tables)
     await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)

@@ -65,11 +65,6 @@ class ParkingLot:
                 await store.close()
 
 
-def open_local_parking(file: Path | None = None) -> Parking:
-    """Open the parking lot in this machine's file, by default in the user's state directory."""
-    return _open_local(file).parking
-
-
 def _open_local(file: Path | None) -> HistoryStore:
     path = file or local_parking_file()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """What must hold for a whole wiring, once all its files are merged."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
@@ -114,8 +114,3 @@ def _check_limbo(file: PatchBayFile) -> None:
 
 def _waits(place: InputDestination) -> bool:
     return place.redelivery is not None and place.redelivery.on_failure == "delay"
-
-
-def known_urls(file: PatchBayFile) -> Mapping[str, str]:
-    """Return the URL of each provider by its name."""
-    return {name: entry.url for name, entry in file.providers.items()}

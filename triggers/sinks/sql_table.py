@@ -36,8 +36,8 @@ from history.sql_engine import (
     refuse_other_drivers,
     split_circuit,
 )
+from history.sql_making import ONE_CREATOR
 from history.sql_probe import circuit_for
-from history.tables import ONE_CREATOR
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import has_loop, settle_here, unavailable
 

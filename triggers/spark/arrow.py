@@ -1,4 +1,4 @@
-"""The edge to pyarrow, which has no types: batches of a DataFrame in the executors' Python workers."""
+"""The edge to pyarrow, which has no types: batches of a DataFrame, and Python rows as such batches."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute as pc  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas import functions
+from pyspark.sql.pandas import functions, types
 from pyspark.sql.types import ByteType, StructType
 
 #: A ``pyarrow.RecordBatch``, and one column of it.
@@ -19,6 +19,10 @@ Numbers = np.ndarray[Any, Any]
 
 _arrow: Any = pa
 _compute: Any = pc
+
+
+#: What is raised for a value that its column cannot hold: a lone surrogate, a number beyond 64 bits.
+UNSTORABLE: tuple[type[Exception], ...] = (_arrow.ArrowException, UnicodeEncodeError, OverflowError)
 
 
 def byte_column(
@@ -108,3 +112,15 @@ def firsts(keys: Array, before: str | None) -> Numbers:
     if size and before is not None:
         differ[0] = keys[0].as_py() != before
     return differ
+
+
+def record_batch(rows: Sequence[Sequence[Any]], schema: StructType) -> RecordBatch:
+    """Return rows as one batch whose types are exactly those that Spark wants for ``schema``.
+
+    Raises:
+        one of UNSTORABLE: a value is too much for its column.
+    """
+    wanted = cast("Any", types).to_arrow_schema(schema, timezone="UTC")
+    columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(wanted)
+    arrays = [_arrow.array(column, kind) for column, kind in zip(columns, wanted.types, strict=True)]
+    return _arrow.RecordBatch.from_arrays(arrays, schema=wanted)

@@ -27,7 +27,7 @@ from triggers.failures import FatalError, is_transient
 from triggers.judge import Judge
 from triggers.run import Run
 from triggers.settings import Settings
-from triggers.spark.arrow_rows import RecordBatch, record_batch
+from triggers.spark.arrow import RecordBatch, record_batch
 from triggers.spark.claiming import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows import message_of

@@ -24,7 +24,8 @@ from sqlalchemy.schema import CreateSequence
 from history.bridge import settled
 from history.sql_dialects import Dialect, statement
 from history.sql_engine import AnyConnection, execute
-from triggers.providers.sqljms.tables import FLAG, METADATA, NAME, NUMBER, create, create_tables, exists
+from history.sql_making import table_exists
+from triggers.providers.sqljms.tables import FLAG, METADATA, NAME, NUMBER, create, create_tables
 
 
 def _id() -> Column[int]:
@@ -138,7 +139,7 @@ MARK_LIMBO_IDS = statement(
 
 async def limbo_exists(connection: AnyConnection) -> bool:
     """Whether the tables are there."""
-    return await exists(connection, LIMBO_STATE)
+    return await table_exists(connection, LIMBO_STATE)
 
 
 async def create_limbo(connection: AnyConnection) -> None:

@@ -36,12 +36,12 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.sql_dialects import Dialect, statement
 from history.sql_engine import AnyConnection, execute, fetch
+from history.sql_making import make_table, table_exists
 
 #: The version of the tables that this code reads and writes.
 SCHEMA = 1
@@ -228,12 +228,6 @@ TABLES = (
     SCHEMA_TABLE,
 )
 
-# Whether a table is there.
-EXISTS = statement(
-    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
-    postgresql="SELECT CAST(to_regclass(CAST(:name AS TEXT)) IS NOT NULL AS INTEGER)",
-)
-
 # One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "dms" in ASCII.
 ONE_CREATOR = statement(sqlite="SELECT 1", postgresql="SELECT pg_advisory_xact_lock(6581619)")
 
@@ -259,22 +253,14 @@ MARK_IDS = statement(
 )
 
 
-async def exists(connection: AnyConnection, table: Table) -> bool:
-    """Whether a table is there."""
-    ((there,),) = await fetch(connection, EXISTS, name=table.name)
-    return bool(there)
-
-
 async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> None:
     """Make those that are missing, with their indexes; inside a transaction, and one creator at a time."""
     await fetch(connection, ONE_CREATOR)
     for table in tables:
         # What is there is left alone: even looking for its indexes would lock it, against those who use it.
-        if await exists(connection, table):
+        if await table_exists(connection, table):
             continue
-        await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-        for index in sorted(table.indexes, key=lambda one: str(one.name)):
-            await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+        await make_table(connection, table)
         if table in BUSY and connection.dialect.name == Dialect.POSTGRESQL:
             await settled(connection.execute(text(CLEAN_OFTEN.format(table=table.name))))
 
@@ -293,7 +279,7 @@ async def identity_of(connection: AnyConnection) -> int | None:
     Raises:
         ConfigurationError: a newer version wrote them.
     """
-    if not await exists(connection, SCHEMA_TABLE):
+    if not await table_exists(connection, SCHEMA_TABLE):
         return None
     found = {name: int(value) for name, value in await fetch(connection, READ_SCHEMA)}
     if found.get("version", SCHEMA) > SCHEMA:

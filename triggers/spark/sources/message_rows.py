@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 
 from history.message import Message, PropertyValue
 from history.parking import raw_fields
-from triggers.spark.arrow_rows import UNSTORABLE, RecordBatch, record_batch
+from triggers.spark.arrow import UNSTORABLE, RecordBatch, record_batch
 from triggers.spark.sources.log import LogEntry
 
 #: How the column ``body`` is typed.

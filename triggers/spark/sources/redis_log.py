@@ -1,21 +1,19 @@
 """A Redis stream as a log: offsets are entry ids, counts are Redis's own ``entries-added`` (Redis 7.0)."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
-
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from history.bridge import drive
-from history.errors import ConfigurationError, UnavailableError
+from history.errors import ConfigurationError
 from triggers.providers.redis_link import PATIENCE, RedisLink
 from triggers.providers.stream_codec import UndecodableError, decode
 from triggers.providers.stream_keys import StreamKeys
 from triggers.providers.stream_settings import StreamSettings
+from triggers.spark.connections import patiently
 from triggers.spark.sources.log import EntriesLostError, LogEntry, Place, Span
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -30,9 +28,6 @@ UNCOUNTED = -1
 
 #: What the name of a query's subscription begins with, so that it is nobody else's.
 HELD_BY = "spark:"
-
-#: The longest pause between two attempts to reach the server, in seconds.
-LONGEST_PAUSE = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,26 +186,18 @@ class RedisLog:
 
     def _run(self, script: str, *arguments: str | int) -> Any:
         keys = StreamKeys(self.settings.stream, "", "").scripted
-        return self._patiently(lambda link: drive(link.run(script, keys, arguments)))
+        return patiently(self._patience, self._link.run, script, keys, arguments)
 
     def _page_after(self, after: str, last: str) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
         words = ("XRANGE", self.settings.stream, f"({after}", last, "COUNT", PAGE)
-        page: Sequence[tuple[bytes, Mapping[bytes, bytes]]] = self._patiently(
-            lambda link: drive(link.call("reading", *words))
+        page: Sequence[tuple[bytes, Mapping[bytes, bytes]]] = patiently(
+            self._patience, self._link.call, "reading", *words
         )
         return page
 
-    def _patiently(self, call: Callable[[RedisLink], T]) -> T:
-        """Ask the server, again while it is away: nothing that is asked changes by being asked twice."""
-        for attempt in Retrying(
-            retry=retry_if_exception_type(UnavailableError),
-            wait=wait_random_exponential(0.1, LONGEST_PAUSE),
-            stop=stop_after_delay(self.settings.patience),
-            reraise=True,
-        ):
-            with attempt:
-                return call(self._link)
-        raise AssertionError("an attempt returns or raises")
+    @property
+    def _patience(self) -> timedelta:
+        return timedelta(seconds=self.settings.patience)
 
     @property
     def _link(self) -> RedisLink:
