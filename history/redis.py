@@ -26,7 +26,7 @@ from history.redis_errors import NotPermittedError
 from history.redis_joining import RedisJoining
 from history.redis_parking import RedisParking
 from history.redis_progress import RedisProgress
-from history.redis_replies import CODES, in_one_round, read_claim, read_entry, rounds
+from history.redis_replies import CODES, in_one_round, read_batch_claims, read_claims, read_entry, rounds
 from history.redis_scripts import Scripts
 from history.store import (
     CLAIM_BATCH,
@@ -147,8 +147,8 @@ class RedisHistory(SingleVerbs):
             return True  # a hosted Redis that does not tell
         return bool(found.get("save"))
 
-    async def _prepare(self, trigger: str) -> Scripts:
-        """Return the trigger's scripts; before the first claim, check the server and note the name."""
+    async def _prepare(self, trigger: str) -> None:
+        """Before the first claim, check the server and note the trigger's name."""
         if not self._checked:
             for warning in await self.check():
                 _log.warning("%s", warning)
@@ -156,7 +156,6 @@ class RedisHistory(SingleVerbs):
         client = self._redis.client
         await self._redis.call("naming the trigger", lambda: client.sadd(TRIGGERS_KEY, trigger))
         self._prepared[trigger] = Scripts(self._redis, trigger)
-        return self._prepared[trigger]
 
     async def claim(
         self,
@@ -170,25 +169,39 @@ class RedisHistory(SingleVerbs):
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
         if not uuids:
             return []
-        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
-        name = "claim_batch" if isinstance(owner, BatchOwner) else "claim"
+        if trigger not in self._prepared:
+            await self._prepare(trigger)
         terms = _terms(owner, lease, time_to_live)
         digests = [digest(uuid) for uuid in uuids]
+        ask = self._claim_in_batch if isinstance(owner, BatchOwner) else self._claim_each
         if in_one_round(digests):
-            return self._read_claims(trigger, await scripts.run(name, [terms, *digests]), owner)
+            return await ask(trigger, terms, digests, owner)
         claims: dict[int, Claim] = {}
         for first, places in rounds(digests):
-            reply = await scripts.run(name, [terms, *[digests[place] for place in places]])
             # Only the first place of a uuid may meet its own claim and succeed.
-            answers = self._read_claims(trigger, reply, owner if first else None)
+            answers = await ask(
+                trigger, terms, [digests[place] for place in places], owner if first else None
+            )
             claims.update(zip(places, answers, strict=True))
         return [claims[place] for place in range(len(digests))]
 
-    def _read_claims(self, trigger: str, reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
-        now, epoch = reply[0], reply[1]
+    async def _claim_each(
+        self, trigger: str, terms: bytes, digests: Sequence[bytes], owner: Owner | None
+    ) -> Sequence[Claim]:
+        reply = await self._scripts(trigger).run("claim", [terms, *digests])
+        self._check_epoch(trigger, reply[1])
+        return read_claims(reply, owner)
+
+    async def _claim_in_batch(
+        self, trigger: str, terms: bytes, digests: Sequence[bytes], owner: Owner | None
+    ) -> Sequence[Claim]:
+        reply = await self._scripts(trigger).run("claim_batch", [terms, b"".join(digests)])
+        self._check_epoch(trigger, reply[1])
+        return read_batch_claims(reply, owner)
+
+    def _check_epoch(self, trigger: str, epoch: int) -> None:
         if epoch != self._epochs.get(trigger):
             self._note_epoch(trigger, epoch)
-        return [read_claim(shown, now, owner) for shown in reply[2:]]
 
     def _note_epoch(self, trigger: str, epoch: int) -> None:
         """Remember which data set this is; another one than before has forgotten everything."""

@@ -1,8 +1,12 @@
 -- Claim for a batch: as claim.lua, but the entries hold the batch's number, and its ledger record their state.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; digest ...
--- Reply  now, epoch, then one per digest: the batch's fence, where it was absent and is claimed now, else the entry
+-- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; the digests, up to 255 of them, in one text
+-- Reply  now, epoch, the batch's fence, a text of one byte per digest, and entries: 0 it was absent and is claimed
+--        now, n the nth of the entries stands there
+--
+-- Most rows of a batch are new, and little else is in flight. So a row is written where it is absent from the slice
+-- it belongs to, in one command; the runs in flight are asked about once, and what a batch shows is computed once.
 
 --include head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -11,25 +15,97 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include entries
 
 --include open_batch
-local reply, absent = {now, epoch}, {}
+local digests, asked_for, claimed = ARGV[2], #ARGV[2] / 16, 0
+local shows, answers, entries, places = {}, {}, {}, {}
+local prefix, value
+local sub, take, call = string.sub, struct.unpack, redis.call  -- what stands in a local is found faster
 
-for i = 2, #ARGV do
-  local digest = ARGV[i]
-  --include look
-  reply[i + 1] = shown or false
-  if not shown then absent[#absent + 1] = i end
+-- Shows what a slice holds; nil when it has expired. Only a batch's shows the same wherever it stands.
+local function show(value, begins, length, step)
+  local shown = shows[value]
+  if shown == nil then
+    --include show
+    if struct.unpack('>I2', value) < BATCH then return shown end
+    shows[value] = shown or false
+  end
+  return shown or nil
 end
 
-if #absent > 0 then
+-- Opens the slice that the batch claims in.
+local function prepare()
   -- Under the number of a completed batch a new claim would be COMPLETED before its service ran.
   if batch.state ~= 'S' then batch = open_batch() end
   open_slice(batch.started, batch.expires - batch.started)
-  for _, i in ipairs(absent) do
-    insert(ARGV[i], batch.started, 'B', batch.fence)
-    reply[i + 1] = batch.fence
-  end
-  split()
-  redis.call('HINCRBY', ledger, field('c', batch.fence), #absent)
+  prefix = KEYS[1] .. ':' .. name .. ':'
+  value = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
 end
-save()
-return reply
+
+-- Lists the slices but the open one.
+local function list_others()
+  local others, place, other = {}, SLICES, nil
+  while place < #meta do
+    other = {struct.unpack(SLICE, meta, place)}
+    place = other[9]
+    if other[1] ~= name and other[2] + 3 * other[3] > now then others[#others + 1] = other end
+  end
+  return #others > 0 and others
+end
+
+-- Reads the runs in flight that are asked about; false when there are none at all.
+local function read_in_flight()
+  if redis.call('HLEN', KEYS[1]) <= 1 then return false end
+  local asked = {}
+  for i = 1, asked_for do asked[i] = string.sub(digests, 16 * i - 15, 16 * i) end
+  return redis.call('HMGET', KEYS[1], unpack(asked))
+end
+
+if batch.state == 'S' then prepare() end
+local others, in_flight = list_others(), read_in_flight()
+
+local function look_in_others(digest, hash)
+  for _, other in ipairs(others) do
+    local bucket = hash % (other[6] * 2)
+    if bucket >= other[5] then bucket = hash % other[6] end
+    local found = redis.call('HGET', KEYS[1] .. ':' .. other[1] .. ':' .. bucket, digest)
+    local shown = found and show(found, other[2], other[3], other[4])
+    if shown then return shown end
+  end
+end
+
+local function look_in_flight(record)
+  if record and struct.unpack('>I8', record, 25) > now then return 'S-' .. record end
+end
+
+for i = 1, asked_for do
+  local digest = sub(digests, 16 * i - 15, 16 * i)
+  local hash = take('>I4', digest)
+  local shown = others and look_in_others(digest, hash) or in_flight and look_in_flight(in_flight[i])
+  if not shown then
+    if not prefix then prepare() end
+    local bucket = hash % (power * 2)
+    if bucket >= buckets then bucket = hash % power end
+    local key = prefix .. bucket
+    if call('HSETNX', key, digest, value) == 1 then
+      if hash >= SAMPLED then count = count + SAMPLE end
+    else
+      shown = show(call('HGET', key, digest), begins, length, step)
+      if not shown then insert(digest, batch.started, 'B', batch.fence) end
+    end
+  end
+  if not shown then
+    claimed, answers[i] = claimed + 1, '\0'
+  else
+    if not places[shown] then
+      entries[#entries + 1] = shown
+      places[shown] = string.char(#entries)
+    end
+    answers[i] = places[shown]
+  end
+end
+
+if claimed > 0 then
+  split()
+  redis.call('HINCRBY', ledger, field('c', batch.fence), claimed)
+end
+if prefix then save() end
+return {now, epoch, batch.fence, table.concat(answers), unpack(entries)}

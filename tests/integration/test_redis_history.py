@@ -227,6 +227,27 @@ def test_what_a_released_batch_left_is_not_counted(history: RedisHistory) -> Non
     assert drive(history.stats(TRIGGER)).completed == 2
 
 
+def test_a_batch_meets_what_lives_for_another_time(history: RedisHistory) -> None:
+    complete(history, ["completed"], time_to_live=timedelta(days=2))
+    other = BatchOwner("query-1/7")
+    drive(history.claim(TRIGGER, ["held"], other, time_to_live=timedelta(days=3)))
+
+    claims = drive(history.claim(TRIGGER, ["completed", "held", "new"], BatchOwner("query-1/8")))
+
+    met = [None if claim.found is None else claim.found.state for claim in claims]
+    assert met == [State.COMPLETED, State.STARTED, None]
+
+
+def test_what_batches_claim_stays_in_small_buckets(history: RedisHistory, client: Any) -> None:
+    for batch in range(5):
+        held = [f"held{batch}-{n}" for n in range(2000)]
+        drive(history.claim(TRIGGER, held, BatchOwner(f"query-1/{batch}")))
+
+    buckets = list(client.scan_iter(f"doubtless:{{{TRIGGER}}}:history:*:*"))
+    assert sum(client.hlen(bucket) - 1 for bucket in buckets) == 10_000
+    assert max(client.hlen(bucket) for bucket in buckets) < 200
+
+
 def test_no_bucket_lives_for_ever(history: RedisHistory, client: Any) -> None:
     uuids = [f"u{n}" for n in range(2000)]
     complete(history, uuids)

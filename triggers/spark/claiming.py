@@ -175,10 +175,10 @@ class Claiming:
         claims = patiently(
             self.patience, store.claim, self.trigger, asked, self.run.owner, time_to_live=self.time_to_live
         )
+        kinds[list(places)] = 0
         adopted: list[tuple[int, int]] = []
         for place, claim in zip(places, claims, strict=True):
             if claim.found is None:
-                kinds[place] = 0
                 continue
             kinds[place], adopts = self._kind(claim)
             if adopts:
