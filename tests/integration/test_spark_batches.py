@@ -1,16 +1,20 @@
 """Micro-batches and the document history: what is new, what is a duplicate, what is kept aside."""
 
+import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import pytest
+from pyspark import java_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from history import open_history
 from history.bridge import drive
 from history.parking import Parked, ParkedKind
 from tests.fixtures.spark import SPARK
+from tests.fixtures.waiting import eventually
 from tests.integration.streaming import FileStream, orders
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 
@@ -75,6 +79,51 @@ def test_a_row_is_handed_over_once_within_a_batch_across_batches_and_restarts(
     assert sink.uuids == ["a", "b", "c", "d", "e"]
     assert [_counts(one) for one in load.reports] == [(5, 3, 2, 0, 0), (2, 1, 1, 0, 0)]
     assert [_counts(one) for one in again.reports] == [(3, 1, 2, 0, 0)]
+
+
+class Metrics:
+    """A listener of Spark's, that gathers what is observed of one trigger."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: list[dict[str, int]] = []
+
+    def onSuccess(self, _function: str, execution: Any, _nanoseconds: int) -> None:  # noqa: N802  (Spark calls it so)
+        metrics = execution.observedMetrics()
+        if metrics.contains(self.name):
+            self.seen.append(json.loads(metrics.apply(self.name).json()))
+
+    def onFailure(self, _function: str, _execution: Any, _error: Any) -> None:  # noqa: N802  (Spark calls it so)
+        """Nothing fails here."""
+
+    class Java:
+        implements: ClassVar = ["org.apache.spark.sql.util.QueryExecutionListener"]
+
+
+@pytest.fixture
+def metrics(spark: SparkSession) -> Iterator[Metrics]:
+    listener: Any = Metrics("doubtless:load")
+    listeners = cast("Any", spark)._jsparkSession.listenerManager()  # noqa: SLF001  (PySpark has no other way)
+    gateway = cast("Any", spark.sparkContext)._gateway  # noqa: SLF001
+    cast("Any", java_gateway).ensure_callback_server_started(gateway)
+    listeners.register(listener)
+    yield listener
+    listeners.unregister(listener)
+
+
+def test_the_counts_of_a_batch_are_observed_metrics(
+    stream: FileStream, sink: Sink, metrics: Metrics, redis_url: str
+) -> None:
+    stream.add(orders(["a", "b", "a"]))
+    stream.add([*orders(["b", "c"]), *orders(["over"], JMSXDeliveryCount=4)])
+
+    stream.run(_load(sink, redis_url, max_delivery_count=3))
+
+    eventually(lambda: len(metrics.seen) == 2)
+    assert metrics.seen == [
+        {"rows": 3, "new": 2, "duplicate": 1, "aside": 0},
+        {"rows": 3, "new": 1, "duplicate": 1, "aside": 1},
+    ]
 
 
 def test_counts_identities_and_broken_rows_are_judged_as_messages_are(

@@ -44,7 +44,7 @@ class Batch:
         verdicts = with_verdicts(self.batch, self.settings, run).persist()
         aside: DataFrame | None = None
         try:
-            told = Tally.of_verdicts(verdicts)
+            told = Tally.of_verdicts(verdicts, self.settings.name)
             self.reach(BatchStep.CLAIMED)
             new = verdicts.filter(F.col(VERDICT) == int(Verdict.NEW)).drop(KEY, COUNT, VERDICT)
             if told.aside:

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.progress import BatchRecord
 from triggers.detection import Status
 from triggers.spark.aside import RUNS, STATUS
 from triggers.spark.claiming import AGAIN, VERDICT, Verdict
 from triggers.spark.report import BatchReport
+
+#: What the name of the observed metrics of a trigger begins with.
+OBSERVED = "doubtless:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +30,10 @@ class Tally:
     failed: bool = False
 
     @classmethod
-    def of_verdicts(cls, verdicts: DataFrame) -> "Tally":
-        """Count the verdicts, which computes and persists them."""
-        counts = {int(row[0]): int(row[1]) for row in verdicts.groupBy(VERDICT).count().collect()}
+    def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
+        """Count the verdicts, which computes and persists them; Spark's listeners are told, too."""
+        observed = verdicts.observe(f"{OBSERVED}{trigger}", *_metrics())
+        counts = {int(row[0]): int(row[1]) for row in observed.groupBy(VERDICT).count().collect()}
         new = counts.pop(Verdict.NEW, 0)
         aside = sum(count for verdict, count in counts.items() if verdict % AGAIN >= Verdict.ASIDE)
         return cls(new=new, duplicate=sum(counts.values()) - aside, aside=aside)
@@ -82,3 +87,14 @@ class Tally:
             attempt=record.attempt,
             notes=tuple(notes),
         )
+
+
+def _metrics() -> Sequence[Column]:
+    """Return what is observed of a batch: its rows by what the claims made of them."""
+    new, aside = F.col(VERDICT) == int(Verdict.NEW), F.col(VERDICT) % AGAIN >= int(Verdict.ASIDE)
+    return (
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(new).alias("new"),
+        F.count_if(~new & ~aside).alias("duplicate"),
+        F.count_if(aside).alias("aside"),
+    )
