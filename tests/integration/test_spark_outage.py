@@ -129,7 +129,7 @@ def test_a_query_that_lost_patience_before_the_function_loses_nothing(
     with strike.on(load), pytest.raises(StreamingQueryException, match="history"):
         stream.run(load)
 
-    stream.run(load)
+    stream.run(make())
 
     assert _effects(stream) == _EVERY
 
@@ -141,7 +141,7 @@ def test_a_query_that_lost_patience_after_the_function_parks_what_may_be_done(
     with Strike(private_redis, BatchStep.RUN).on(load), pytest.raises(StreamingQueryException):
         stream.run(load)
 
-    stream.run(load)
+    stream.run(make())
 
     assert _effects(stream) == _EVERY
     store = open_history(private_redis.url)
