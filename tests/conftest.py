@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.register_assert_rewrite("history.contract", "triggers.providers.contract")
+pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.books")
 
 pytest_plugins = [
     "tests.fixtures.redis",

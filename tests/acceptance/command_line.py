@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -79,11 +78,3 @@ def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
     assert "Traceback" not in err
     assert "ResourceWarning" not in err
     return Answer(process.returncode, out, err)
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something that a process does; how long it takes does not matter."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.01)

@@ -11,7 +11,8 @@ import pytest
 from history.bridge import drive
 from history.control import Counts, Report, TriggerState, Verb
 from history.store import HistoryStore
-from tests.acceptance.command_line import CommandLine, until
+from tests.acceptance.command_line import PATIENCE, CommandLine
+from tests.fixtures.waiting import eventually
 from tests.integration.consuming import is_drained, parked_in, send, with_store
 from tests.integration.serving import Steering, is_running
 
@@ -77,13 +78,13 @@ class TestRunningConsumers:
             steering.serve(*words, "--name", "one"),
             steering.serve(*words, "--name", "two"),
         ):
-            until(lambda: operator.sees(one="RUNNING", two="RUNNING"))
+            eventually(lambda: operator.sees(one="RUNNING", two="RUNNING"), PATIENCE)
             answers = operator.tell("suspend", "block*", "--reason", "maintenance")
             send(redis_url, NAME, "a", "b")
             status = operator("status", "-t", NAME)
             begun = steering.noted("begun")
             resumed = operator.tell("resume", NAME)
-            until(lambda: is_drained(redis_url, NAME))
+            eventually(lambda: is_drained(redis_url, NAME), PATIENCE)
 
         assert [(one["consumer"], one["obeyed"]) for one in answers] == [("one", True), ("two", True)]
         assert begun == []
@@ -99,22 +100,22 @@ class TestRunningConsumers:
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:
         with steering.serve(*words, "--name", "one") as first:
-            until(lambda: operator.sees(one="RUNNING"))
+            eventually(lambda: operator.sees(one="RUNNING"), PATIENCE)
             operator.tell("suspend", NAME)
             send(redis_url, NAME, "a")
             first.send(signal.SIGTERM)
-            until(lambda: not is_running(first.pid))
+            eventually(lambda: not is_running(first.pid), PATIENCE)
         with steering.serve(*words, "--name", "two") as second:
-            until(lambda: steering.noted("done", "a"))
+            eventually(lambda: steering.noted("done", "a"), PATIENCE)
             operator.tell("disable", NAME)
             send(redis_url, NAME, "b")
             second.send(signal.SIGTERM)
-            until(lambda: not is_running(second.pid))
+            eventually(lambda: not is_running(second.pid), PATIENCE)
         with steering.serve(*words, "--name", "three"):
-            until(lambda: operator.sees(three="DISABLED"))
+            eventually(lambda: operator.sees(three="DISABLED"), PATIENCE)
             begun = steering.noted("begun", "b")
             operator.tell("enable", NAME)
-            until(lambda: steering.noted("done", "b"))
+            eventually(lambda: steering.noted("done", "b"), PATIENCE)
 
         assert begun == []
 
@@ -123,12 +124,12 @@ class TestRunningConsumers:
     ) -> None:
         send(redis_url, NAME, "a", body="wait")
         with steering.serve(*words, "--name", "one") as served:
-            until(lambda: steering.noted("begun", "a"))
+            eventually(lambda: steering.noted("begun", "a"), PATIENCE)
             os.kill(served.pid, signal.SIGKILL)
             served.wait()
 
         assert [row["consumer"] for row in operator("status")] == ["one"]
-        until(operator.sees)
+        eventually(operator.sees, PATIENCE)
         assert [row["state"] for row in operator("status")] == ["NOT RUNNING"]
 
     def test_statistics_of_several_processes_add_up_and_outlive_them(
@@ -138,7 +139,7 @@ class TestRunningConsumers:
         send(redis_url, NAME, *uuids, *uuids[:5])
 
         with steering.serve(*words, "--processes", "3", "--until-idle", "1") as served:
-            until(lambda: not is_running(served.pid))
+            eventually(lambda: not is_running(served.pid), PATIENCE)
             assert served.wait() == 0
 
         (row,) = operator("statistics")

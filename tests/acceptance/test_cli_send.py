@@ -10,8 +10,9 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from tests.acceptance.command_line import CommandLine, finish, until
+from tests.acceptance.command_line import PATIENCE, CommandLine, finish
 from tests.fixtures.redis import connected
+from tests.fixtures.waiting import eventually
 from triggers.cli.send import SEND_BATCH
 from triggers.providers.provider import AT_ONCE, Arrival
 from triggers.providers.redis_streams import RedisStreams
@@ -166,7 +167,7 @@ def endless(doubtless: CommandLine) -> Callable[[RedisServer], "subprocess.Popen
         process = doubtless.start("send", "orders", "orders.jsonl", "--provider", server.url)
         with connected(server.url) as client:
             # The second batch goes out when the first is answered: from then on the command knows of it.
-            until(lambda: client.xlen("orders") > SEND_BATCH)
+            eventually(lambda: client.xlen("orders") > SEND_BATCH, PATIENCE)
         return process
 
     return start

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from sqlalchemy import text
 from history.bridge import drive
 from tests.crash.link_site import create_tables, open_engine
 from tests.fixtures.scale import sized
+from tests.fixtures.waiting import eventually
 from triggers.providers.sqlremote.links import Links
 
 TRANSACTIONS = sized(120, full=10_000)
@@ -69,7 +70,7 @@ def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str,
             for place, (name, file) in enumerate(sites.items()):
                 # While work flows: at about the same share of it as of the kills.
                 due = (2 * number + place + dice.random()) / (2 * KILLS) * TRANSACTIONS * 0.9
-                wait_for(lambda due=due, file=file: applied(file) >= 2 * due)  # type: ignore[misc]
+                eventually(lambda due=due, file=file: applied(file) >= 2 * due, PATIENCE)  # type: ignore[misc]
                 killed += running[name].poll() is None
                 running[name].kill()
                 running[name].wait()
@@ -94,13 +95,6 @@ def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str,
 def applied(file: Path) -> int:
     """Return how many operations an end has applied so far."""
     return rows(file, "SELECT COUNT(*), 0 FROM theirs")[0][0]
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def rows(file: Path, query: str) -> list[tuple[int, int]]:

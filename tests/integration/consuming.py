@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,23 +16,13 @@ from history.message import Message
 from history.opening import open_history
 from history.parking import Parked
 from history.store import HistoryStore
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
 from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import AnyTrigger, Consumer
 from triggers.gate import Gate
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
-
-#: How long something may take to come true, in seconds; only a failing test waits so long.
-PATIENCE = 10.0
-
-
-def eventually(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until ``condition`` is true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 class Running:

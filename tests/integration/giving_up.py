@@ -1,16 +1,12 @@
 """A trigger whose messages are all given up, and sinks that hear of it."""
 
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from history import MemoryHistory
 from triggers import FatalError, Message, Outcome, Trigger, on_retrieval_failure, trigger
 from triggers.sinks import Sink
-
-#: How long anything may take, in seconds.
-PATIENCE = 30.0
 
 
 def doomed(name: str = "doomed", destination: str = "orders") -> Trigger[..., None]:
@@ -48,11 +44,3 @@ def assert_it_changed_nothing(outcome: Outcome) -> None:
     """Check that the message was given up as if there were no sink."""
     assert (outcome.acknowledge, outcome.parked) == (True, True)
     assert outcome.event is not None
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something; how long it takes does not matter."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.01)

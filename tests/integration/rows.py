@@ -17,7 +17,7 @@ from history.opening import open_history
 from history.parking import Parked, ParkedKind
 from history.store import HistoryStore
 from resolvers.resolution import Resolution
-from tests.integration.consuming import eventually
+from tests.fixtures.waiting import eventually
 from triggers.binding import Delivery
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
 from triggers.outcome import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.integration.consuming import PATIENCE, eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers.testing.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]

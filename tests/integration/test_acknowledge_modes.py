@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from history.message import Message
-from tests.integration.consuming import PATIENCE, Lane, client_of, eventually, is_drained, send
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.consuming import Lane, client_of, is_drained, send
 
 
 def pending(url: str, stream: str) -> int:

@@ -30,7 +30,8 @@ from history.store import HistoryStore
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
-from tests.integration.consuming import Lane, eventually, send
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, send
 from triggers.testing.redis_server import free_port
 
 TRIGGER = "book-order"

@@ -10,16 +10,8 @@ from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
 from history.parking import ParkedKind
-from tests.integration.consuming import (
-    Lane,
-    client_of,
-    entry_in,
-    eventually,
-    is_drained,
-    parked_in,
-    send,
-    with_store,
-)
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in, send, with_store
 from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer

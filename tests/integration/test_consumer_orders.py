@@ -17,7 +17,8 @@ from history.opening import open_history
 from history.store import HistoryStore
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
-from tests.integration.consuming import Lane, client_of, eventually, is_drained, send, with_store
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, client_of, is_drained, send, with_store
 from triggers import Message
 from triggers.providers.memory import MemoryProvider
 

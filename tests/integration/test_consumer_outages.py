@@ -10,15 +10,8 @@ import pytest
 from history.parking import ParkedKind
 from history.redis import RedisHistory
 from tests.fixtures.network import NetworkBefore
-from tests.integration.consuming import (
-    Lane,
-    client_of,
-    entry_in,
-    eventually,
-    is_drained,
-    parked_in,
-    send,
-)
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in, send
 from triggers import Message
 from triggers.testing.redis_server import RedisServer
 

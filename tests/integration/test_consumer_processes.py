@@ -6,7 +6,8 @@ import signal
 import pytest
 
 from history.entry import EntryOutcome, State
-from tests.integration.consuming import entry_in, eventually, is_drained, parked_in, send
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import entry_in, is_drained, parked_in, send
 from tests.integration.serving import Steering, is_running
 
 #: A silent consumer counts as dead soon.

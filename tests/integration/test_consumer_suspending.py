@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.integration.consuming import Lane, eventually, is_drained, parked_in, send
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, is_drained, parked_in, send
 from triggers import Message, TransientError
 
 #: A silent consumer counts as dead soon.

@@ -19,7 +19,8 @@ from history.parking import ParkedKind
 from tests.fixtures.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.certificates import make_certificate, showing
 from tests.fixtures.network import NetworkBefore
-from tests.integration.consuming import Lane, Running, eventually, parked_in
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, Running, parked_in
 from tests.integration.jms_looking import depth
 from tests.integration.test_jms import bodies, nothing_comes, opened, take
 from triggers import Producer, RetrievalFailureEvent, TransientError, on_retrieval_failure, trigger

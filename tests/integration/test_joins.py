@@ -18,16 +18,8 @@ from history.message import Message, Uuid
 from history.opening import open_history
 from history.parking import ParkedKind
 from history.tables import JOIN_TABLES
-from tests.integration.consuming import (
-    Lane,
-    Running,
-    client_of,
-    entry_in,
-    eventually,
-    is_drained,
-    parked_in,
-    with_store,
-)
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, Running, client_of, entry_in, is_drained, parked_in, with_store
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import AnyTrigger
 from triggers.joining import pipeline, sweeper

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.opening import open_history
 from history.store import HistoryStore
+from tests.fixtures.waiting import eventually
 from triggers import Delivery, Message, Outcome, Status, trigger
 from triggers.failures import LeaseLostError
 from triggers.trigger import Trigger
@@ -51,14 +52,6 @@ def entry_of(store: HistoryStore) -> Entry | None:
     return drive(store.lookup("book", ["u-1"]))[0]
 
 
-def eventually(holds: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := holds()):
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.01)
-    return found
-
-
 def compute_for(seconds: float) -> int:
     """Keep the interpreter busy, as a service does that never waits."""
     until, number = time.monotonic() + seconds, 0
@@ -69,7 +62,7 @@ def compute_for(seconds: float) -> int:
 
 def take_over(store: HistoryStore) -> None:
     """Do what another consumer does once it takes the run for dead."""
-    entry = eventually(lambda: entry_of(store))
+    entry = eventually(lambda: entry_of(store), PATIENCE)
     assert drive(store.take_over("book", "u-1", "somebody else", LEASE, entry.fence)) is not None
 
 
@@ -80,7 +73,7 @@ def test_a_busy_service_keeps_its_lease(history_url: str, store: HistoryStore) -
 
     alive: list[bool] = []
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        eventually(lambda: entry_of(store))
+        eventually(lambda: entry_of(store), PATIENCE)
         while not outcomes:
             entry = entry_of(store)
             if entry is not None and entry.state is State.STARTED:
@@ -157,7 +150,7 @@ def test_a_late_completion_is_refused_with_both_owners_named(history_url: str, s
         may_end.wait(PATIENCE)
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        first = eventually(lambda: entry_of(store)).owner
+        first = eventually(lambda: entry_of(store), PATIENCE).owner
         take_over(store)
         may_end.set()
 
@@ -181,7 +174,7 @@ def test_a_failure_after_the_lease_was_lost_is_the_new_owners_business(
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
         take_over(store)
-        eventually(lambda: "has the entry now" in caplog.text)
+        eventually(lambda: "has the entry now" in caplog.text, PATIENCE)
         may_end.set()
 
     (outcome,) = outcomes

@@ -16,16 +16,8 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from tests.integration.consuming import (
-    Lane,
-    Running,
-    client_of,
-    entry_in,
-    eventually,
-    is_drained,
-    parked_in,
-    with_store,
-)
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, Running, client_of, entry_in, is_drained, parked_in, with_store
 from triggers import FatalError, Message, TransientError, trigger
 from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import Consumer

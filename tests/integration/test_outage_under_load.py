@@ -22,7 +22,8 @@ from history.bridge import drive
 from history.errors import UnavailableError
 from history.message import Message
 from tests.fixtures.scale import sized
-from tests.integration.consuming import eventually, is_drained, parked_in
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import is_drained, parked_in
 from tests.integration.loaded_consumer import CONCURRENCY, DESTINATIONS, effects_of, parking_file
 from triggers.providers.opening import open_provider
 from triggers.testing.postgres_server import PostgresServer

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from tests.integration.consuming import eventually
+from tests.fixtures.waiting import eventually
 from tests.unit.producing import Line, StillShell, arrived, firsts
 from triggers import (
     ClientQueue,

@@ -15,7 +15,8 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.network import NetworkBefore
-from tests.integration.consuming import Lane, client_of, eventually, is_drained
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, client_of, is_drained
 from triggers import (
     DeliveryFailureEvent,
     Producer,

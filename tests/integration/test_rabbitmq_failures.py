@@ -24,7 +24,8 @@ from tests.fixtures.certificates import Certificate, make_certificate, showing
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
-from tests.integration.consuming import Lane, eventually, parked_in
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, parked_in
 from tests.integration.rabbitmq_looking import depth, raw, subscribe
 from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
 from triggers.producer import Producer

@@ -22,7 +22,8 @@ from history.sql import SqlHistory
 from history.store import HistoryStore
 from tests.fixtures.http_server import HttpServer
 from tests.fixtures.redis import connected
-from tests.integration.consuming import Lane, eventually, send
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, send
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.testing.redis_server import RedisServer

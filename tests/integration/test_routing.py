@@ -9,14 +9,8 @@ from sqlalchemy import Connection, create_engine, text
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.message import Message
-from tests.integration.consuming import (
-    Lane,
-    client_of,
-    entry_in,
-    eventually,
-    is_drained,
-    parked_in,
-)
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in
 from triggers import trigger
 from triggers.consumer import AnyTrigger
 from triggers.providers.opening import open_provider

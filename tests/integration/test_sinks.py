@@ -10,7 +10,8 @@ import pytest
 
 from tests.fixtures.ports import closed_port
 from tests.fixtures.redis import connected
-from tests.integration.giving_up import assert_it_changed_nothing, async_doomed, doomed, hearing, until
+from tests.fixtures.waiting import eventually
+from tests.integration.giving_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from triggers import ConfigurationError, Message, Retry
 from triggers.sinks import (
     DeadLetterSink,
@@ -104,10 +105,11 @@ def test_a_stream_sink_goes_on_when_its_server_is_back(
         fail.handle(Message(body="b", uuid="lost"))
         private_redis.start()
         # It fails at once until somebody has seen that the server is back.
-        until(
+        eventually(
             lambda: (
                 fail.handle(Message(body="b", uuid=str(next(numbers)))) and client.xlen("doubtless:events")
-            )
+            ),
+            30,
         )
 
     assert "failed: the Redis stream doubtless:events is unavailable while publishing an event" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tests.fixtures.needed import missing
-from tests.fixtures.scale import sized
+from tests.fixtures.scale import ONLY_IN_FULL
 from tests.fixtures.spark import SPARK, need_spark
 from tests.integration.streamed import Send, orders
 
@@ -20,7 +20,7 @@ pytestmark = [
     SPARK,
     pytest.mark.timeout(300),
     # The server gives the Python worker of foreachBatch ten seconds, which a busy machine does not have.
-    pytest.mark.skipif(not sized(0, full=1), reason="set DOUBTLESS_FULL=1 on an idle machine"),
+    ONLY_IN_FULL,
 ]
 
 #: The one port on which ``remote("local")`` finds the server that it starts.

@@ -20,7 +20,7 @@ from history.opening import open_history
 from history.parking import ParkedKind
 from tests.fixtures.scale import ONLY_IN_FULL, sized
 from tests.fixtures.spark import SPARK
-from tests.integration.consuming import eventually
+from tests.fixtures.waiting import eventually
 from tests.integration.streaming import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
 from triggers.spark.steps import BatchStep

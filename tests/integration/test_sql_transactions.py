@@ -1,7 +1,6 @@
 """A SQL history inside somebody's transaction, and claims that meet one that is still open."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -15,6 +14,7 @@ from history.bridge import drive
 from history.entry import EntryOutcome, State, digest
 from history.sql import SqlHistory
 from history.store import BatchOwner
+from tests.fixtures.waiting import eventually
 
 TRIGGER = "book-order"
 
@@ -46,13 +46,11 @@ def somebody_waits(postgres_url: str) -> Iterator[Callable[[], None]]:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
 
         def wait() -> None:
-            deadline = time.monotonic() + PATIENCE
             sql = (
                 "SELECT COUNT(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) "
                 "WHERE NOT l.granted AND a.query LIKE '%doubtless_history%'"
             )
-            while connection.execute(sql).fetchone() == (0,):
-                assert time.monotonic() < deadline, "nobody waits"
+            eventually(lambda: connection.execute(sql).fetchone() != (0,), PATIENCE)
 
         yield wait
 

@@ -21,7 +21,7 @@ from history.entry import EntryOutcome, State
 from history.parking import ParkedKind
 from tests.fixtures.histories import FragileHistory, wait_for_circuits
 from tests.fixtures.network import Network
-from tests.integration.consuming import eventually
+from tests.fixtures.waiting import eventually
 from tests.integration.rows import NAME, UUID, Bench, Effects, order
 from triggers.detection import Status
 from triggers.events import Cause

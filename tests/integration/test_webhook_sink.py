@@ -10,8 +10,9 @@ import pytest
 
 from tests.fixtures.http_server import HANG, HANG_UP
 from tests.fixtures.ports import closed_port
+from tests.fixtures.waiting import eventually
 from tests.fixtures.webhook_server import WebhookServer
-from tests.integration.giving_up import assert_it_changed_nothing, doomed, hearing, until
+from tests.integration.giving_up import assert_it_changed_nothing, doomed, hearing
 from tests.unit.given_up import event
 from triggers import ConfigurationError, Message, Retry, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
@@ -155,7 +156,7 @@ class TestTryingAgain:
         subscription = on_retrieval_failure("doomed", synchronous=False)(sink)
 
         doomed().handle(Message(body="b", uuid="given-up"))
-        until(lambda: f"trying again in {retry_after or 2000}.0 s" in caplog.text)
+        eventually(lambda: f"trying again in {retry_after or 2000}.0 s" in caplog.text, 30)
         subscription.cancel()
         sink.close()
 

@@ -6,8 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
@@ -23,6 +22,7 @@ from history.circuit import (
     pause_after,
 )
 from history.errors import ConfigurationError, HistoryUnavailableError
+from tests.fixtures.waiting import eventually
 
 REFUSED = ConnectionError("connection refused\n\tIs the server running?")
 
@@ -60,13 +60,6 @@ def circuit(server: Server) -> Iterator[Circuit]:
 
 def probing() -> int:
     return sum(thread.name == THREAD_NAME for thread in threading.enumerate())
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.001)
 
 
 def test_a_closed_circuit_refuses_nothing(circuit: Circuit) -> None:

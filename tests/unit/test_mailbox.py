@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -16,6 +15,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from tests.fixtures.waiting import eventually
 from tests.unit.given_up import event
 from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
 from triggers.events.mailbox import flush_events
@@ -72,13 +72,6 @@ def gate() -> Iterator[Gate]:
 def tell(*triggers: str) -> None:
     for trigger in triggers:
         drive(publish(event(trigger), blocking=True))
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SOON.total_seconds()
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.001)
 
 
 class TestTelling:
@@ -192,7 +185,7 @@ class TestFullQueue:
 
         publisher = threading.Thread(target=tell, args=["c", "d"])
         publisher.start()
-        until(lambda: "the queue of Gate is full" in caplog.text)
+        eventually(lambda: "the queue of Gate is full" in caplog.text, SOON.total_seconds())
         waiting = publisher.is_alive()
         gate.open.set()
         publisher.join()
@@ -210,7 +203,7 @@ class TestFullQueue:
         await publish(event("b"), blocking=False)
 
         publishing = asyncio.create_task(publish(event("c"), blocking=False))
-        await asyncio.to_thread(until, lambda: "is full" in caplog.text)
+        await asyncio.to_thread(eventually, lambda: "is full" in caplog.text, SOON.total_seconds())
         gate.open.set()
         await publishing
 

@@ -1,6 +1,5 @@
 """Which process receives for an ordered trigger: the right, its lease, and what is refused."""
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -11,6 +10,7 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
+from tests.fixtures.waiting import eventually
 from tests.unit.in_memory import Clock
 from triggers import Message, trigger
 from triggers.leases import LeaseKeeper
@@ -102,7 +102,7 @@ def test_a_lost_right_is_noticed_at_its_renewal(server: Server) -> None:
 
     drive(server.store.take_over(NAME, ACTIVE_CONSUMER, "thief", LEASE, entry.fence))
 
-    wait_until(lambda: not first.active)
+    eventually(lambda: not first.active)
     drive(first.release())
     assert not drive(first.acquire())
 
@@ -144,7 +144,7 @@ def test_the_right_is_kept_while_it_is_renewed(server: Server) -> None:
 
     for _ in range(3):
         server.passes(seconds=60)
-        wait_until(server.is_held)
+        eventually(server.is_held)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,3 @@ def take_many(messages: list[Message]) -> None: ...
 
 async def unavailable(*_: Any, **__: Any) -> bool:
     raise HistoryUnavailableError("renewing")
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)

@@ -1,8 +1,8 @@
 """What the commands of ``doubtless sqljms`` share: options, what they open, what they print of a change."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import typer
@@ -16,6 +16,8 @@ from triggers.patchbay.checking import is_sql
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin import Admin
     from triggers.providers.sqljms.limbo import Limbo
+
+_Opened = TypeVar("_Opened", "Admin", "Limbo")
 
 _URLS = "sqlite:///file.db or postgresql://user@host/database"
 
@@ -33,32 +35,36 @@ FORCE_OPTION: Any = typer.Option(False, "--force", help="Also what a living cons
 LIMIT_OPTION: Any = typer.Option(50, min=1, help="At most so many.")
 
 
-@contextmanager
-def opened_admin(provider: str | None) -> Generator["Admin"]:
+def opened_admin(provider: str | None) -> AbstractContextManager["Admin"]:
     """Open the queues and topics of the database that a command was given; raises as :func:`checked_url`."""
-    with named("--provider", _URLS):
-        url = checked_url(provider)
+
+    def from_url(url: str) -> "Admin":
         from triggers.providers.sqljms.admin import Admin  # noqa: PLC0415  (loads a driver)
 
-        admin = Admin.from_url(url)
-    try:
-        yield admin
-    finally:
-        drive(admin.close())
+        return Admin.from_url(url)
+
+    return _opened(provider, from_url)
+
+
+def opened_limbo(provider: str | None) -> AbstractContextManager["Limbo"]:
+    """Open the limbo of the database that a command was given; raises as :func:`checked_url`."""
+
+    def from_url(url: str) -> "Limbo":
+        from triggers.providers.sqljms.limbo import Limbo  # noqa: PLC0415  (loads a driver)
+
+        return Limbo.from_url(url)
+
+    return _opened(provider, from_url)
 
 
 @contextmanager
-def opened_limbo(provider: str | None) -> Generator["Limbo"]:
-    """Open the limbo of the database that a command was given; raises as :func:`checked_url`."""
+def _opened(provider: str | None, from_url: Callable[[str], _Opened]) -> Generator[_Opened]:
     with named("--provider", _URLS):
-        url = checked_url(provider)
-        from triggers.providers.sqljms.limbo import Limbo  # noqa: PLC0415  (loads a driver)
-
-        limbo = Limbo.from_url(url)
+        opened = from_url(checked_url(provider))
     try:
-        yield limbo
+        yield opened
     finally:
-        drive(limbo.close())
+        drive(opened.close())
 
 
 def checked_url(provider: str | None) -> str:

@@ -1,4 +1,4 @@
-"""One process of the JMS crash tests: ``python -m tests.crash.jms_service FOLDER PROVIDER HISTORY``."""
+"""One process that books orders: ``python -m tests.crash.booking_service FOLDER PROVIDER HISTORY``."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ WORK = 0.003
 
 
 class Order(BaseModel):
-    """What the Java producer sends."""
+    """What a producer sends."""
 
     id: int
 
