@@ -81,6 +81,25 @@ def test_a_row_is_handed_over_once_within_a_batch_across_batches_and_restarts(
     assert [_counts(one) for one in again.reports] == [(3, 1, 2, 0, 0)]
 
 
+@pytest.mark.parametrize(("asked", "tasks"), [(None, 2), (3, 3)])
+def test_a_batch_is_a_task_for_each_core_unless_it_is_told(
+    stream: FileStream, redis_url: str, asked: int | None, tasks: int
+) -> None:
+    seen: list[int] = []
+    load = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, partitions=asked)(
+        lambda new, _: seen.append(new.rdd.getNumPartitions())
+    )
+    stream.add(orders(["a", "b"]))
+    before = stream.spark.conf.get("spark.sql.shuffle.partitions")
+    stream.spark.conf.set("spark.sql.shuffle.partitions", "200")
+    try:
+        stream.run(load)
+    finally:
+        stream.spark.conf.set("spark.sql.shuffle.partitions", before or "2")
+
+    assert seen == [tasks]
+
+
 class Metrics:
     """A listener of Spark's, that gathers what is observed of one trigger."""
 

@@ -1,5 +1,7 @@
 """The edge to pyarrow, which has no types: batches of a DataFrame, and Python rows as such batches."""
 
+import gc
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -25,12 +27,29 @@ _compute: Any = pc
 UNSTORABLE: tuple[type[Exception], ...] = (_arrow.ArrowException, UnicodeEncodeError, OverflowError)
 
 
+# The process that has settled in; a worker is forked from one that has not.
+_settled_in: list[int] = []
+
+
+def settle_in() -> None:
+    """Before the first rows in a Python worker, let its garbage collector forget what was loaded by then.
+
+    Spark's workers collect garbage after every task. To go through all that was loaded took 50 ms,
+    longer than the claims of a small batch.
+    """
+    if os.getpid() not in _settled_in:
+        _settled_in[:] = [os.getpid()]
+        gc.collect()
+        gc.freeze()
+
+
 def byte_column(
     verdicts: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]],
 ) -> Callable[..., Column]:
     """Return a function of two columns that makes a column of bytes, a partition at a time."""
 
     def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        settle_in()
         for one in verdicts(cast("Any", given)):
             yield _arrow.array(one, _arrow.int8())
 
@@ -50,6 +69,7 @@ def mapped(
     """Return what a function makes of each partition."""
 
     def batches(given: Iterator[Any]) -> Iterator[Any]:
+        settle_in()
         return work(given)
 
     return cast("DataFrame", cast("Any", frame).mapInArrow(batches, schema))

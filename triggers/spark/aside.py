@@ -27,7 +27,7 @@ from triggers.failures import TransientError
 from triggers.judge import Judge
 from triggers.run import Run
 from triggers.spark.arrow import RecordBatch, mapped, rows_of, widened
-from triggers.spark.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict
+from triggers.spark.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
 from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
 from triggers.spark.owners import BatchRun
 from triggers.spark.rows import message_of
@@ -65,7 +65,7 @@ def looked_at_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun)
     ):
         if resolver is not None and resolver.shape is Shape.DATAFRAME:
             aside = _answered(aside, resolver, verdict, settings.name)
-    together = aside.repartition(KEY).sortWithinPartitions(KEY, VERDICT)
+    together = aside.repartition(task_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
     looking = Looking(settings=settings.shipped, run=run)
     schema = StructType([*together.schema.fields, *_ADDED])
     return mapped(together, looking.at, schema)

@@ -103,7 +103,7 @@ def atomic_sink(  # noqa: PLR0913  (one keyword per setting)
         patience: how long a task waits for a database that is away, and for rows that somebody else who is
             alive processes.
         rows_per_transaction: the most rows of one transaction, and of one call of ``write``.
-        partitions: how many tasks write; spark.sql.shuffle.partitions by default.
+        partitions: how many tasks write; one for each core by default.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

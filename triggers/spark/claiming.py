@@ -15,6 +15,7 @@ from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.types import MapType, VariantType
@@ -62,15 +63,27 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     most = settings.trigger.policy.max_delivery_count
     counts = (count == UNDEFINED_COUNT) | ((count >= 1) & (count <= most))
     keyed = batch.withColumns({KEY: F.when(counts, identity(columns)), COUNT: count})
-    parted = (
-        keyed.repartition(KEY)
-        if settings.partitions is None
-        else keyed.repartition(settings.partitions, F.col(KEY))
-    )
+    parted = keyed.repartition(task_count(batch, settings), F.col(KEY))
     order = [F.xxhash64(KEY), F.col(KEY), F.col(COUNT)]
     if columns.message_id is not None:
         order.append(F.col(f"`{columns.message_id}`"))
     return parted.sortWithinPartitions(*order, F.xxhash64(*_comparable(batch)))
+
+
+def task_count(batch: DataFrame, settings: BatchSettings) -> int:
+    """Return how many tasks share a batch: one for each core, unless the settings tell.
+
+    Spark would take ``spark.sql.shuffle.partitions``, which is 200, and which nothing adapts to the size of a
+    batch in a streaming query; a small batch would be ten seconds of starting tasks.
+    """
+    if settings.partitions is not None:
+        return settings.partitions
+    spark = batch.sparkSession
+    most = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    try:
+        return min(most, spark.sparkContext.defaultParallelism)
+    except PySparkException:  # Spark Connect does not tell
+        return most
 
 
 def identity(columns: Columns) -> Column:

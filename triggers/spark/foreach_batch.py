@@ -110,7 +110,7 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
         parking: the URL of the history where rows are kept aside; that of ``history`` by default.
         parked_to: also given what was kept aside, as a DataFrame with ``doubtless_status`` and
             ``doubtless_reason``, and the batch id; again at each run of the batch.
-        partitions: how many tasks claim; spark.sql.shuffle.partitions by default.
+        partitions: how many tasks claim; one for each core by default.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.bridge import drive
@@ -39,11 +40,13 @@ from triggers.spark.report import BatchReport
 from triggers.spark.rows import message_of
 from triggers.spark.settings import BatchSettings, Columns
 from triggers.spark.shipping import AnyTrigger, packed, unpacked
+from triggers.spark.tally import counted
 
 _log = logging.getLogger(__name__)
 
 #: What became of a row, besides the three verdicts.
 REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
+_STATUSES = (*Status, REJECTED, UNMATCHED, UNDECIDED)
 
 
 class RowService:
@@ -102,12 +105,8 @@ class RowService:
         """Run the services; return how many rows became what, and why some are to be given back."""
         running = _Running(self._shipped or b"", self.settings)
         statuses = mapped(prepared(batch, self.settings), running.run, "status string, reason string")
-        counts: dict[str, int] = {}
-        why: str | None = None
-        for row in statuses.groupBy("status", "reason").count().collect():
-            counts[row["status"]] = counts.get(row["status"], 0) + int(row["count"])
-            why = row["reason"] or why
-        return counts, why
+        counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
+        return {status: counts[status] for status in _STATUSES}, counts["reason"]
 
 
 @dataclass(frozen=True, slots=True)

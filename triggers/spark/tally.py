@@ -1,14 +1,15 @@
 """How many rows of a micro-batch are what."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.progress import BatchRecord
 from triggers.detection import Status
-from triggers.spark.aside import RUNS, STATUS
+from triggers.spark.aside import REJECTED, RUNS, STATUS
 from triggers.spark.claiming import AGAIN, VERDICT, Verdict
 from triggers.spark.report import BatchReport
 
@@ -32,29 +33,21 @@ class Tally:
     @classmethod
     def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
         """Count the verdicts, which computes and persists them; Spark's listeners are told, too."""
-        observed = verdicts.observe(f"{OBSERVED}{trigger}", *_metrics())
-        counts = {int(row[0]): int(row[1]) for row in observed.groupBy(VERDICT).count().collect()}
-        new = counts.pop(Verdict.NEW, 0)
-        aside = sum(count for verdict, count in counts.items() if verdict % AGAIN >= Verdict.ASIDE)
-        return cls(new=new, duplicate=sum(counts.values()) - aside, aside=aside)
+        metrics = _metrics()
+        # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.
+        (counts,) = verdicts.observe(f"{OBSERVED}{trigger}", *metrics).agg(*metrics).collect()
+        return cls(new=counts["new"], duplicate=counts["duplicate"], aside=counts["aside"])
 
     def with_aside(self, aside: DataFrame) -> "Tally":
         """Count what became of the rows that were put aside, which computes it."""
-        counts: dict[str, int] = {}
-        runs = new_aside = 0
-        for row in aside.groupBy(STATUS, RUNS).count().collect():
-            status, count = str(row[STATUS]), int(row["count"])
-            counts[status] = counts.get(status, 0) + count
-            runs += count if row[RUNS] else 0
-            new_aside += count if status == Status.NEW else 0
+        counts = counted(aside, STATUS, [*Status, REJECTED], F.count_if(RUNS).alias("runs"))
         return Tally(
             new=self.new,
-            duplicate=self.duplicate + counts.get(Status.DUPLICATE, 0),
-            in_doubt=counts.get(Status.IN_DOUBT, 0),
-            rejected=sum(counts.values())
-            - sum(counts.get(one, 0) for one in (Status.NEW, Status.DUPLICATE, Status.IN_DOUBT)),
-            runs_aside=runs,
-            new_aside=new_aside,
+            duplicate=self.duplicate + counts[Status.DUPLICATE],
+            in_doubt=counts[Status.IN_DOUBT],
+            rejected=counts[REJECTED],
+            runs_aside=counts["runs"],
+            new_aside=counts[Status.NEW],
         )
 
     @property
@@ -87,6 +80,13 @@ class Tally:
             attempt=record.attempt,
             notes=tuple(notes),
         )
+
+
+def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -> Mapping[str, Any]:
+    """Count the rows by the word in a column, and what else is asked, in one task."""
+    counts = [F.count_if(F.col(column) == word).alias(word) for word in words]
+    (found,) = rows.agg(*counts, *more).collect()
+    return cast("Mapping[str, Any]", found.asDict())
 
 
 def _metrics() -> Sequence[Column]:
