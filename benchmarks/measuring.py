@@ -35,20 +35,21 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How many rounds, of how many messages; progress is shown while they run."""
+    """How many rounds, of how many messages, after how many that do not count; progress is shown."""
 
     count: int
     messages: int
     progress: Progress
+    warm_up: int = WARM_UP
 
     def run(self, what: str, make: Callable[[int], Sequence[T]], passes: Mapping[str, Pass[T]]) -> Times:
         """Let competitors take turns on what ``make`` makes for each of them anew, in changing order."""
         times: dict[str, list[float]] = {name: [] for name in passes}
-        for number in self.progress.track(range(self.count + WARM_UP), description=what):
+        for number in self.progress.track(range(self.count + self.warm_up), description=what):
             names = list(passes) if number % 2 else list(passes)[::-1]
             for name in names:
                 seconds = _time(passes[name], make(self.messages))
-                if number >= WARM_UP:
+                if number >= self.warm_up:
                     times[name].append(seconds / self.messages)
         return Times(times)
 

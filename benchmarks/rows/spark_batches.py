@@ -1,4 +1,9 @@
-"""``foreach_batch`` on a Redis history beside ``dropDuplicatesWithinWatermark`` on RocksDB state."""
+"""``foreach_batch`` on a Redis history beside ``dropDuplicatesWithinWatermark`` on RocksDB state.
+
+Spark keeps a state for each shuffle partition and commits each of them with every micro-batch, so how many
+there are decides how fast it is, and they stay as many as they were when the query first ran. It is measured
+with as many as there are cores, the fewest that make sense, with eight for each core, and with Spark's 200.
+"""
 
 import os
 import shutil
@@ -11,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.bench import Bench
-from benchmarks.measuring import Pass, Rounds
+from benchmarks.measuring import WARM_UP, Pass, Rounds
 from benchmarks.result import SPEED, Budget, Result
 from triggers.spark import foreach_batch
 
@@ -20,15 +25,18 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 #: Micro-batches of one stream; a fifth of the rows of each are duplicates, half of them of the batch before.
 _BATCHES = 4
 
-#: Rounds that are measured: each starts two queries, which takes long.
-_ROUNDS = 3
+#: The threads of the session, which are its cores.
+_CORES = 2
+
+#: By shuffle partitions, the rounds that are measured and those before them: each starts two queries, which
+#: takes long, and after the first few the JVM is warm.
+_ROUNDS = {_CORES: (3, WARM_UP), 8 * _CORES: (2, 0), 200: (1, 0)}
 
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
@@ -44,13 +52,17 @@ def measure(bench: Bench) -> Iterable[Result]:
     with TemporaryDirectory(prefix="doubtless-bench-spark-", ignore_cleanup_errors=True) as folder:
         spark = _session(Path(folder))
         try:
-            yield _compare(bench, spark, Path(folder), rows)
+            for partitions, (count, warm_up) in _ROUNDS.items():
+                spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+                rounds = Rounds(count=count, messages=rows, progress=bench.progress, warm_up=warm_up)
+                yield _compare(bench, spark, Path(folder), rounds, partitions)
         finally:
             spark.stop()
 
 
-def _compare(bench: Bench, spark: SparkSession, folder: Path, rows: int) -> Result:
-    what = f"foreach_batch, {_BATCHES} micro-batches of {rows // _BATCHES:,} rows"
+def _compare(bench: Bench, spark: SparkSession, folder: Path, rounds: Rounds, partitions: int) -> Result:
+    size = rounds.messages // _BATCHES
+    what = f"foreach_batch, {_BATCHES} micro-batches of {size:,} rows, {partitions} shuffle partitions"
 
     def make(count: int) -> Sequence[Path]:
         source = folder / f"stream-{next(bench.numbers)}"
@@ -68,7 +80,6 @@ def _compare(bench: Bench, spark: SparkSession, folder: Path, rows: int) -> Resu
         _run(writer, folder, next(bench.numbers))
 
     passes: dict[str, Pass[Path]] = {"doubtless": ours, "rocksdb": rocksdb}
-    rounds = Rounds(count=_ROUNDS, messages=rows, progress=bench.progress)
     times = rounds.run(what, make, passes)
     return Result(
         what=what,
@@ -83,7 +94,7 @@ def _compare(bench: Bench, spark: SparkSession, folder: Path, rows: int) -> Resu
 
 def _session(folder: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master("local[2]").appName("doubtless-bench")
+    builder = SparkSession.Builder().master(f"local[{_CORES}]").appName("doubtless-bench")
     for name, value in {**_SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
