@@ -1,6 +1,6 @@
 """The document history in Redis: the production default.
 
-Each verb is one Lua script and one round trip per 200 uuids; ``lua/common.lua`` describes the keys. Runs in
+Each verb is one Lua script and one round trip per 200 uuids; ``lua/head.lua`` describes the keys. Runs in
 flight stand in one small hash; completed entries are packed into buckets of about 64, which cost about 30
 bytes an entry and expire by themselves.
 """

@@ -10,7 +10,7 @@ from typing import Any
 from history.entry import Claim, Entry, EntryOutcome, Fence, State
 from history.store import CLAIM_BATCH, BatchOwner, Owner
 
-#: State, kind, fence, started, lease, expires: how common.lua shows an entry. The owner follows.
+#: State, kind, fence, started, lease, expires: how head.lua shows an entry. The owner follows.
 _SHOWN = struct.Struct(">ccQQQQ")
 
 #: How the scripts name what became of an entry.
@@ -53,7 +53,7 @@ def _owner_of(entry: Entry) -> Owner | None:
 
 
 def read_entry(shown: bytes, now: int) -> Entry:
-    """Read an entry as common.lua shows it: state, "B" or "-", a record of 32 bytes, owner."""
+    """Read an entry as head.lua shows it: state, "B" or "-", a record of 32 bytes, owner."""
     code, kind, fence, begun, lease, expires = _SHOWN.unpack_from(shown)
     return Entry(
         state=State.STARTED if code == b"S" else State.COMPLETED,
