@@ -17,6 +17,9 @@ KILLS = max(2, MESSAGES // 500)
 
 PROCESSES = 2
 
+#: What was in flight at a kill, and copies that met their original in flight: In Doubt without a lease.
+MOST_IN_DOUBT = (KILLS + PROCESSES) * CONCURRENCY
+
 #: The uuids of what is sent, in order.
 ORDERS = [f"order-{number}" for number in range(MESSAGES)]
 

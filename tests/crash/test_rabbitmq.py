@@ -19,8 +19,8 @@ from history.bridge import drive
 from history.errors import UnavailableError
 from history.message import Message
 from tests.crash.aftermath import Left, run_matrix
-from tests.crash.booking_service import CONCURRENCY, NAME
-from tests.crash.books import KILLS, MESSAGES, ORDERS, Books, fleet_of, kill_now_and_then
+from tests.crash.booking_service import NAME
+from tests.crash.books import KILLS, MESSAGES, MOST_IN_DOUBT, ORDERS, Books, fleet_of, kill_now_and_then
 from tests.crash.deaths import DEATHS, Death
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.waiting import eventually
@@ -148,7 +148,7 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
         eventually(books.drained)
         fleet.drain()
 
-    told = books.check(most_in_doubt=KILLS * CONCURRENCY)
+    told = books.check(MOST_IN_DOUBT)
     seconds = time.monotonic() - started
     print(f"{broker.scheme}: {kills} kills in {seconds:.0f} s: {producer.sent} sent, {told}")  # noqa: T201  (for whoever asks)
     assert kills == KILLS
