@@ -1,6 +1,11 @@
 """The fixtures of all tests; each file of ``fixtures/`` is one kind of part."""
 
+import signal
+
 import pytest
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.books")
 
