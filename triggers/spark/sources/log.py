@@ -9,14 +9,18 @@ two places there must be as many entries as their counts differ by. The kind of 
 hold messages (:class:`LogEntry`).
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 from history.errors import DoubtlessError
 from history.message import Message
 
 E_co = TypeVar("E_co", covariant=True)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,32 @@ class EntriesLostError(DoubtlessError):
         super().__init__(
             f"{log}: {problem}; to go on with what is left, set the option failOnDataLoss to false"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What a query is told of any log it reads; ``patience`` is in seconds."""
+
+    url: str
+    rows_of_a_span: int = 10_000
+    fail_on_loss: bool = True
+    patience: float = 60.0
+
+    @property
+    def waits(self) -> timedelta:
+        """How long a server that is away is waited for."""
+        return timedelta(seconds=self.patience)
+
+    def lose(self, log: str, problem: str) -> None:
+        """Say that entries of a log are lost.
+
+        Raises:
+            EntriesLostError: the query is to fail then.
+        """
+        lost = EntriesLostError(log, problem)
+        if self.fail_on_loss:
+            raise lost
+        _log.error("%s", lost)
 
 
 class Log(Protocol[E_co]):

@@ -11,10 +11,9 @@ for all publications of a database: it may accuse, of a place that another publi
 and never absolves.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,9 +24,7 @@ from history.sql_links import LinkHistory
 from history.store import instant
 from triggers.providers.sqlremote.log import FEWEST, MOST, PAGE_BYTES
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import EntriesLostError, Place, Span
-
-_log = logging.getLogger(__name__)
+from triggers.spark.sources.log import LogSettings, Place, Span
 
 # The last offset given out and the first that the publication has; none is between them that is not there.
 ENDS = statement(
@@ -100,15 +97,11 @@ class _Stand(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublicationLogSettings:
+class PublicationLogSettings(LogSettings):
     """What a query is told of the publication it reads; see the options of ``PublicationSource``."""
 
-    url: str
     publication: str
     from_the_end: bool = False
-    rows_of_a_span: int = 10_000
-    fail_on_loss: bool = True
-    patience: float = 60.0
 
 
 @dataclass(slots=True)
@@ -230,7 +223,7 @@ class PublicationLog:
         """Ask, and again while the server is away: nothing that is asked changes anything."""
         told: dict[str, Any] = {"publication": self.settings.publication, **values}
         work = partial(fetch, statement=text, **told)
-        return patiently(timedelta(seconds=self.settings.patience), self._history.watermarks.run, doing, work)
+        return patiently(self.settings.waits, self._history.watermarks.run, doing, work)
 
     @property
     def _history(self) -> LinkHistory:
@@ -239,10 +232,7 @@ class PublicationLog:
         return self._opened
 
     def _lose(self, problem: str) -> None:
-        lost = EntriesLostError(f"publication {self.settings.publication}", problem)
-        if self.settings.fail_on_loss:
-            raise lost
-        _log.error("%s", lost)
+        self.settings.lose(f"publication {self.settings.publication}", problem)
 
 
 def _after(start: Place, upto: int) -> dict[str, Any]:

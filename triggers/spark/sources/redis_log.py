@@ -1,9 +1,7 @@
 """A Redis stream as a log: offsets are entry ids, counts are Redis's own ``entries-added`` (Redis 7.0)."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from history.bridge import drive
@@ -13,9 +11,7 @@ from triggers.providers.stream_codec import UndecodableError, decode
 from triggers.providers.stream_keys import StreamKeys
 from triggers.providers.stream_settings import StreamSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import EntriesLostError, LogEntry, Place, Span
-
-_log = logging.getLogger(__name__)
+from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span
 
 #: How many entries Redis steps over, or sends, at once: a millisecond or two of its time.
 PAGE = 1000
@@ -31,16 +27,12 @@ HELD_BY = "spark:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisLogSettings:
+class RedisLogSettings(LogSettings):
     """What a query is told of the stream it reads; see the options of ``RedisStreamSource``."""
 
-    url: str
     stream: str
     from_the_end: bool = False
-    rows_of_a_span: int = 10_000
-    fail_on_loss: bool = True
     subscription: str | None = None
-    patience: float = 60.0
 
 
 class _Step(NamedTuple):
@@ -186,18 +178,14 @@ class RedisLog:
 
     def _run(self, script: str, *arguments: str | int) -> Any:
         keys = StreamKeys(self.settings.stream, "", "").scripted
-        return patiently(self._patience, self._link.run, script, keys, arguments)
+        return patiently(self.settings.waits, self._link.run, script, keys, arguments)
 
     def _page_after(self, after: str, last: str) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
         words = ("XRANGE", self.settings.stream, f"({after}", last, "COUNT", PAGE)
         page: Sequence[tuple[bytes, Mapping[bytes, bytes]]] = patiently(
-            self._patience, self._link.call, "reading", *words
+            self.settings.waits, self._link.call, "reading", *words
         )
         return page
-
-    @property
-    def _patience(self) -> timedelta:
-        return timedelta(seconds=self.settings.patience)
 
     @property
     def _link(self) -> RedisLink:
@@ -208,10 +196,7 @@ class RedisLog:
         return self._opened
 
     def _lose(self, problem: str) -> None:
-        lost = EntriesLostError(f"stream {self.settings.stream}", problem)
-        if self.settings.fail_on_loss:
-            raise lost
-        _log.error("%s", lost)
+        self.settings.lose(f"stream {self.settings.stream}", problem)
 
 
 def _is_after(offset: str, other: str) -> bool:

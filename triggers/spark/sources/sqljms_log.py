@@ -6,10 +6,8 @@ that begins takes the lots over that were pinned under its name: another one wit
 line has ended.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 from uuid import uuid4
@@ -24,11 +22,9 @@ from triggers.providers.sqljms.pinning import Lot, Pins
 from triggers.providers.sqljms.places import Destination
 from triggers.providers.sqljms.settings import SqlJmsSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import EntriesLostError, LogEntry, Place, Span
+from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 #: The place before everything.
 ORIGIN = Place("0", 0)
@@ -41,15 +37,11 @@ READ_BY = "spark:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqlJmsLogSettings:
+class SqlJmsLogSettings(LogSettings):
     """What a query is told of the place it reads; see the options of ``SqlJmsSource``."""
 
-    url: str
     destination: Destination
     subscription: str
-    rows_of_a_span: int = 10_000
-    fail_on_loss: bool = True
-    patience: float = 60.0
 
 
 @dataclass(slots=True)
@@ -189,11 +181,11 @@ class SqlJmsLog:
 
     def _do(self, doing: str, work: Work[T]) -> T:
         """Do one step in a transaction, again while the server is away: each is as good when done twice."""
-        return patiently(timedelta(seconds=self.settings.patience), self._link.run, doing, work, atomic=True)
+        return patiently(self.settings.waits, self._link.run, doing, work, atomic=True)
 
     def _see(self, doing: str, work: Work[T]) -> T:
         """Ask for something, again while the server is away."""
-        return patiently(timedelta(seconds=self.settings.patience), self._link.run, doing, work)
+        return patiently(self.settings.waits, self._link.run, doing, work)
 
     @property
     def _link(self) -> SqlLink:
@@ -206,10 +198,7 @@ class SqlJmsLog:
         return self._opened
 
     def _lose(self, problem: str) -> None:
-        lost = EntriesLostError(self.settings.destination.name, problem)
-        if self.settings.fail_on_loss:
-            raise lost
-        _log.error("%s", lost)
+        self.settings.lose(self.settings.destination.name, problem)
 
 
 def _parsed(place: Place) -> tuple[int, str]:
