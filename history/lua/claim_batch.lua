@@ -17,7 +17,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include open_batch
 local digests, asked_for, claimed = ARGV[2], #ARGV[2] / 16, 0
 local shows, answers, entries, places = {}, {}, {}, {}
-local prefix, value
+local prefix, held  -- of the buckets it claims in, and what an entry of it is there
 local sub, take, call = string.sub, struct.unpack, redis.call  -- what stands in a local is found faster
 
 -- Shows what a slice holds; nil when it has expired. Only a batch's shows the same wherever it stands.
@@ -37,7 +37,7 @@ local function prepare()
   if batch.state ~= 'S' then batch = open_batch() end
   open_slice(batch.started, batch.expires - batch.started)
   prefix = KEYS[1] .. ':' .. name .. ':'
-  value = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
+  held = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
 end
 
 -- Lists the slices but the open one.
@@ -64,10 +64,10 @@ local others, in_flight = list_others(), read_in_flight()
 
 local function look_in_others(digest, hash)
   for _, other in ipairs(others) do
-    local bucket = hash % (other[6] * 2)
-    if bucket >= other[5] then bucket = hash % other[6] end
-    local found = redis.call('HGET', KEYS[1] .. ':' .. other[1] .. ':' .. bucket, digest)
-    local shown = found and show(found, other[2], other[3], other[4])
+    local name, begins, length, step, buckets, power = unpack(other)
+    --include bucket
+    local found = redis.call('HGET', KEYS[1] .. ':' .. name .. ':' .. bucket, digest)
+    local shown = found and show(found, begins, length, step)
     if shown then return shown end
   end
 end
@@ -82,10 +82,9 @@ for i = 1, asked_for do
   local shown = others and look_in_others(digest, hash) or in_flight and look_in_flight(in_flight[i])
   if not shown then
     if not prefix then prepare() end
-    local bucket = hash % (power * 2)
-    if bucket >= buckets then bucket = hash % power end
+    --include bucket
     local key = prefix .. bucket
-    if call('HSETNX', key, digest, value) == 1 then
+    if call('HSETNX', key, digest, held) == 1 then
       if hash >= SAMPLED then count = count + SAMPLE end
     else
       shown = show(call('HGET', key, digest), begins, length, step)

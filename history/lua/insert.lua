@@ -1,7 +1,6 @@
 -- Writes an entry, that is `digest`, `started`, `asked` and `fence`, to its bucket in the open slice.
 local hash = struct.unpack('>I4', digest)
-local bucket = hash % (power * 2)
-if bucket >= buckets then bucket = hash % power end
+--include bucket
 local head
 if asked == 'B' then
   head = BATCH + math.floor(fence / FENCES) % UNITS

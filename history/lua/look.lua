@@ -6,8 +6,7 @@ while at < #meta do
   local begins, length, step, buckets, power, _, after
   name, begins, length, step, buckets, power, _, _, after = struct.unpack(SLICE, meta, at)
   if begins + 3 * length > now then
-    local bucket = hash % (power * 2)
-    if bucket >= buckets then bucket = hash % power end
+    --include bucket
     key = KEYS[1] .. ':' .. name .. ':' .. bucket
     local value = redis.call('HGET', key, digest)
     if value then
