@@ -9,6 +9,7 @@ import logging
 import struct
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Self
 
@@ -26,7 +27,7 @@ from history.redis_errors import NotPermittedError
 from history.redis_joining import RedisJoining
 from history.redis_parking import RedisParking
 from history.redis_progress import RedisProgress
-from history.redis_replies import CODES, in_one_round, read_batch_claims, read_claims, read_entry, rounds
+from history.redis_replies import BATCH_CLAIMS, CLAIMS, CODES, in_one_round, read_entry, rounds
 from history.redis_scripts import Scripts
 from history.store import (
     CLAIM_BATCH,
@@ -173,31 +174,24 @@ class RedisHistory(SingleVerbs):
             await self._prepare(trigger)
         terms = _terms(owner, lease, time_to_live)
         digests = [digest(uuid) for uuid in uuids]
-        ask = self._claim_in_batch if isinstance(owner, BatchOwner) else self._claim_each
+        form = BATCH_CLAIMS if isinstance(owner, BatchOwner) else CLAIMS
+        scripts = self._scripts(trigger)
         if in_one_round(digests):
-            return await ask(trigger, terms, digests, owner)
+            reply = await scripts.run(form.script, form.words(terms, digests))
+            self._check_epoch(trigger, reply[1])
+            return form.read(reply, owner)
         claims: dict[int, Claim] = {}
-        for first, places in rounds(digests):
-            # Only the first place of a uuid may meet its own claim and succeed.
-            answers = await ask(
-                trigger, terms, [digests[place] for place in places], owner if first else None
-            )
-            claims.update(zip(places, answers, strict=True))
+        cut = list(rounds(digests))
+        calls = (form.words(terms, [digests[place] for place in places]) for _, places in cut)
+        trips = iter(cut)
+        async with aclosing(scripts.run_each(form.script, calls)) as replies:
+            async for reply in replies:
+                self._check_epoch(trigger, reply[1])
+                first, places = next(trips)
+                # Only the first place of a uuid may meet its own claim and succeed.
+                answers = form.read(reply, owner if first else None)
+                claims.update(zip(places, answers, strict=True))
         return [claims[place] for place in range(len(digests))]
-
-    async def _claim_each(
-        self, trigger: str, terms: bytes, digests: Sequence[bytes], owner: Owner | None
-    ) -> Sequence[Claim]:
-        reply = await self._scripts(trigger).run("claim", [terms, *digests])
-        self._check_epoch(trigger, reply[1])
-        return read_claims(reply, owner)
-
-    async def _claim_in_batch(
-        self, trigger: str, terms: bytes, digests: Sequence[bytes], owner: Owner | None
-    ) -> Sequence[Claim]:
-        reply = await self._scripts(trigger).run("claim_batch", [terms, b"".join(digests)])
-        self._check_epoch(trigger, reply[1])
-        return read_batch_claims(reply, owner)
 
     def _check_epoch(self, trigger: str, epoch: int) -> None:
         if epoch != self._epochs.get(trigger):

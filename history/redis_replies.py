@@ -2,7 +2,8 @@
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -46,6 +47,15 @@ def read_batch_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Cla
     claims = [read_claim(one, reply[0], owner) for one in shown]
     places: bytes = reply[3]
     return [claims[place] for place in places]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimForm:
+    """A script that claims: what it is asked with, after the terms, and how its answer is read."""
+
+    script: str
+    words: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
+    read: Callable[[Sequence[Any], Owner | None], Sequence[Claim]]
 
 
 def _owner_of(entry: Entry) -> Owner | None:
@@ -102,3 +112,8 @@ def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
     for number, wave in enumerate(waves):
         for start in range(0, len(wave), CLAIM_BATCH):
             yield number == 0, wave[start : start + CLAIM_BATCH]
+
+
+#: Claims of messages, and of micro-batches.
+CLAIMS = ClaimForm("claim", lambda terms, digests: [terms, *digests], read_claims)
+BATCH_CLAIMS = ClaimForm("claim_batch", lambda terms, digests: [terms, b"".join(digests)], read_batch_claims)

@@ -1,11 +1,14 @@
 """The scripts of ``history/lua`` on the keys of one trigger."""
 
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 from redis.exceptions import NoScriptError, RedisError
@@ -24,6 +27,10 @@ class Script:
     text: str
     sha: str
     call: bytes
+
+    def packed(self, words: Sequence[bytes]) -> bytes:
+        """Return the call with its words as the server reads it."""
+        return b"*%d\r\n%b%b" % (4 + len(words), self.call, packed(words))
 
 
 class Scripts:
@@ -48,13 +55,37 @@ class Scripts:
         try:
             if wires is None:
                 return await self._execute("EVALSHA", script.sha, words)
-            return await wires.ask(b"*%d\r\n%b%b" % (4 + len(words), script.call, packed(words)))
+            return await wires.ask(script.packed(words))
         except NoScriptError:
             return await self._client.call(name, lambda: self._execute("EVAL", script.text, words))
         except RedisError as error:
             return await self._client.call_again(
                 name, lambda: self._execute("EVAL", script.text, words), error
             )
+
+    async def run_each(self, name: str, calls: Iterable[Sequence[bytes]]) -> AsyncGenerator[Any]:
+        """Run a script many times and yield the answers in order; the next calls travel before an answer.
+
+        Raises:
+            as :meth:`run`, in the place of the answer to the call that failed.
+        """
+        wires, left, sent = self._client.wires, iter(calls), deque[Sequence[bytes]]()
+        script = self._scripts.get(name) or self._bind(name)
+
+        def commands() -> Iterator[bytes]:
+            for words in left:
+                sent.append(words)
+                yield script.packed(words)
+
+        if wires is not None and not self._client.circuit.is_open:
+            with suppress(RedisError):
+                async with aclosing(wires.ask_each(commands())) as answers:
+                    async for answer in answers:
+                        sent.popleft()
+                        yield answer
+        # Something went wrong, of which run() knows what to make; what was sent may be sent again.
+        for words in chain(sent, left):
+            yield await self.run(name, words)
 
     async def _execute(self, verb: str, script: str, words: Sequence[bytes]) -> Any:
         """Let redis-py pack the command, and find the node of a cluster that it is for."""

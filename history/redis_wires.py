@@ -6,10 +6,15 @@ answer. Here a command is packed from parts that are packed already, and connect
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import redis
+
+from history.bridge import settled
+
+#: How many commands of a long call are on their way at a time.
+UNDER_WAY = 3
 
 
 def packed(words: Iterable[bytes]) -> bytes:
@@ -54,6 +59,32 @@ class Wires:
             raise
         self._idle.append(wire)
         return answer
+
+    async def ask_each(self, commands: Iterable[bytes]) -> AsyncGenerator[Any]:
+        """Send packed commands and yield their answers, in order; the next ones are sent before an answer.
+
+        So the server has something to do while an answer travels and is read.
+
+        Raises:
+            redis.RedisError: what the server or the connection has to say. The rest is not answered then, and
+                the connection is closed.
+        """
+        wire, under_way, done = self._take(), 0, False
+        try:
+            for command in commands:
+                await settled(wire.send_packed_command((command,)))
+                under_way += 1
+                if under_way == UNDER_WAY:
+                    yield await settled(wire.read_response())
+                    under_way -= 1
+            for _ in range(under_way):
+                yield await settled(wire.read_response())
+            done = True
+        finally:
+            if done:
+                self._idle.append(wire)
+            else:
+                await self.close(wire)
 
     def _take(self) -> Any:
         if self._process != os.getpid():

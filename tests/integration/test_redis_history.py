@@ -159,13 +159,16 @@ def test_a_server_killed_and_started_again_remembers(
     drive(history.close())
 
 
-def test_scripts_are_sent_again_where_redis_forgot_them(history: RedisHistory, client: Any) -> None:
-    complete(history, ["u1"])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_scripts_are_sent_again_where_redis_forgot_them(
+    history: RedisHistory, client: Any, size: int
+) -> None:
+    complete(history, ["u0"])
     client.script_flush()
 
-    complete(history, ["u2"])
+    complete(history, [f"u{n}" for n in range(1, 1 + size)])
 
-    assert state(history, "u1") is state(history, "u2") is EntryOutcome.OK
+    assert {state(history, f"u{n}") for n in range(1 + size)} == {EntryOutcome.OK}
 
 
 def test_an_entry_costs_less_than_32_bytes(history: RedisHistory, client: Any) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from typing import Any, NoReturn
 
 import pytest
@@ -17,9 +18,12 @@ from redis.retry import Retry
 
 from history.bridge import drive
 from history.contract.common import state_of
-from history.entry import EntryOutcome, State
+from history.entry import EntryOutcome, State, digest
 from history.errors import HistoryUnavailableError
 from history.redis import RedisHistory
+from history.redis_client import RedisClient
+from history.redis_wires import packed
+from history.store import BatchOwner, Owner
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
@@ -64,6 +68,21 @@ def test_a_batch_whose_reply_was_lost_is_ones_own(history: RedisHistory, network
 
     assert lost.is_set()
     assert [claim.found is None for claim in claims] == [True] * 150 + [False]
+
+
+@pytest.mark.parametrize("owner", ["worker-1", BatchOwner("query/7/run")], ids=["message", "batch"])
+@pytest.mark.parametrize("lost_at", [0, 500, 999])
+def test_a_long_call_that_loses_a_reply_is_ones_own(
+    history: RedisHistory, network: Network, owner: Owner, lost_at: int
+) -> None:
+    uuids = [f"u{n}" for n in range(1000)]
+    drive(history.claim(TRIGGER, uuids[::10], "worker-2"))
+    lost = network.lose_reply_to(digest(f"u{lost_at}"))
+
+    claims = drive(history.claim(TRIGGER, uuids, owner))
+
+    assert lost.is_set()
+    assert [claim.found is None for claim in claims] == [n % 10 != 0 for n in range(1000)]
 
 
 def test_a_settlement_whose_reply_was_lost_is_settled(history: RedisHistory, network: Network) -> None:
@@ -146,7 +165,10 @@ class Interrupted(BaseException):
     """Raised by a signal, as KeyboardInterrupt is."""
 
 
-def test_an_interrupted_call_leaves_no_answer_behind(history: RedisHistory, network: Network) -> None:
+@pytest.mark.parametrize("size", [1, 1000])
+def test_an_interrupted_call_leaves_no_answer_behind(
+    history: RedisHistory, network: Network, size: int
+) -> None:
     (known,) = drive(history.claim(TRIGGER, ["known"], "worker-1"))
 
     def interrupt(*_: object) -> NoReturn:
@@ -158,7 +180,7 @@ def test_an_interrupted_call_leaves_no_answer_behind(history: RedisHistory, netw
     timer.start()
     try:
         with pytest.raises(Interrupted):
-            drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+            drive(history.claim(TRIGGER, [f"u{n}" for n in range(size)], "worker-1"))
     finally:
         timer.join()
         signal.signal(signal.SIGUSR1, before)
@@ -168,11 +190,12 @@ def test_an_interrupted_call_leaves_no_answer_behind(history: RedisHistory, netw
     assert again.fence == known.fence
 
 
-async def test_a_cancelled_call_leaves_no_answer_behind(network: Network, redis_url: str) -> None:
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_a_cancelled_call_leaves_no_answer_behind(network: Network, redis_url: str, size: int) -> None:
     history = RedisHistory.from_url(network.url(redis_url)).for_asyncio()
     (known,) = await history.claim(TRIGGER, ["known"], "worker-1")
     network.swallow()
-    call = asyncio.ensure_future(history.lookup(TRIGGER, ["u1"] * 3))
+    call = asyncio.ensure_future(history.claim(TRIGGER, [f"u{n}" for n in range(size)], "worker-1"))
     await asyncio.sleep(0.1)
 
     call.cancel()
@@ -182,6 +205,25 @@ async def test_a_cancelled_call_leaves_no_answer_behind(network: Network, redis_
     (again,) = await history.claim(TRIGGER, ["known"], "worker-2")
     assert again.fence == known.fence
     await history.close()
+
+
+def test_a_long_call_that_is_given_up_leaves_no_answer_behind(redis_url: str) -> None:
+    client = RedisClient.from_url(redis_url)
+    wires = client.wires
+    assert wires is not None
+
+    async def first_answer() -> Any:
+        echoes = (command(b"ECHO", b"%d" % n) for n in range(10))
+        async with aclosing(wires.ask_each(echoes)) as answers:
+            return await anext(answers)
+
+    assert drive(first_answer()) == b"0"
+    assert drive(wires.ask(command(b"ECHO", b"another"))) == b"another"
+    drive(client.close())
+
+
+def command(*words: bytes) -> bytes:
+    return b"*%d\r\n%b" % (len(words), packed(words))
 
 
 def test_a_pool_of_one_connection_is_enough_for_many_threads(redis_url: str) -> None:
@@ -214,6 +256,9 @@ FORKED = """
 import os, sys
 from history.bridge import drive
 from history.redis import RedisHistory
+from history.redis_client import RedisClient
+from history.redis_wires import packed
+from history.store import BatchOwner, Owner
 
 history = RedisHistory.from_url(sys.argv[1])
 drive(history.claim("fork", ["warm"], "parent"))
