@@ -167,6 +167,23 @@ def test_counts_identities_and_broken_rows_are_judged_as_messages_are(
     assert kinds == [ParkedKind.REJECTED, ParkedKind.REJECTED, ParkedKind.UNREADABLE]
 
 
+def test_columns_of_any_name_and_kind_are_handed_over(
+    spark: SparkSession, sink: Sink, redis_url: str
+) -> None:
+    row = """
+        SELECT 'a' AS `order``s id`, '7' AS `how.often`, map('k', 1) AS one, array(map('k', 2)) AS some,
+               named_struct('inner', map('k', 3)) AS held, parse_json('{"k": 4}') AS any
+    """
+    settings: dict[str, Any] = {"uuid": "order`s id", "delivery_count": "how.often", "query": "backfill"}
+    load = foreach_batch("orders", name="load", history=redis_url, **settings)(sink)
+    batch = spark.sql(row)
+
+    load(batch.union(batch), 0)
+
+    assert _counts(load.reports[-1]) == (2, 1, 1, 0, 0)
+    assert str(sink.rows) == str(batch.collect())
+
+
 def sink_identity(sink: Sink) -> str | None:
     (row,) = [one for one in sink.rows if one.JMSMessageID == "ID:1" or one.uuid == "ID:1"]
     return None if row.uuid is None else str(row.uuid)

@@ -15,9 +15,11 @@ from triggers.events import RetrievalFailureEvent, publish
 from triggers.failures import is_transient
 from triggers.spark.aside import EVENT, PARKED, REASON, RUNS, STATUS, looked_at_again
 from triggers.spark.claiming import COUNT, KEY, VERDICT, Verdict, with_verdicts
+from triggers.spark.columns import quoted
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.ledger import Ledger, run_of
 from triggers.spark.owners import BatchRun
+from triggers.spark.plainly import plainly
 from triggers.spark.rejecting import reject
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings
@@ -41,18 +43,19 @@ class Batch:
         """Judge, run, complete; return the report."""
         started = time.perf_counter()
         run = run_of(self.record)
-        verdicts = with_verdicts(self.batch, self.settings, run).persist()
+        verdicts = with_verdicts(self.batch, self.settings, run)
         aside: DataFrame | None = None
         try:
-            told = Tally.of_verdicts(verdicts, self.settings.name)
+            with plainly(self.batch.sparkSession):
+                told = Tally.of_verdicts(verdicts.persist(), self.settings.name)
             self.reach(BatchStep.CLAIMED)
-            new = verdicts.filter(F.col(VERDICT) == int(Verdict.NEW)).drop(KEY, COUNT, VERDICT)
+            new = verdicts.filter(f"{VERDICT} = {Verdict.NEW:d}").drop(KEY, COUNT, VERDICT)
             if told.aside:
                 aside = looked_at_again(verdicts, self.settings, run).persist()
                 told = told.with_aside(aside)
                 self._tell(aside)
                 if told.runs_aside:
-                    new = new.unionByName(aside.filter(RUNS).select(*[f"`{name}`" for name in new.columns]))
+                    new = new.unionByName(aside.filter(RUNS).select(*map(quoted, new.columns)))
                 self.reach(BatchStep.KEPT_ASIDE)
             if told.runs:
                 told = self._run(new, run, told)
@@ -71,8 +74,8 @@ class Batch:
             event = RetrievalFailureEvent.model_validate_json(row[0])
             patiently(self.settings.patience, publish, event, blocking=True)
         if self.settings.parked_to is not None:
-            shown = [f"`{name}`" for name in self.batch.columns]
-            self.settings.parked_to(aside.filter(PARKED).select(*shown, STATUS, REASON), self.record.batch)
+            shown = [*map(quoted, self.batch.columns), STATUS, REASON]
+            self.settings.parked_to(aside.filter(PARKED).select(*shown), self.record.batch)
 
     def _run(self, new: DataFrame, run: BatchRun, told: "Tally") -> "Tally":
         """Run the user's function and complete the batch, or do what its failure asks for."""

@@ -16,24 +16,21 @@ from functools import cached_property
 
 import numpy as np
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-from pyspark.sql.types import MapType, VariantType
 
 from history.entry import Claim, State
 from history.message import UNDEFINED_COUNT
 from triggers.detection import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
 from triggers.run import found_in
 from triggers.spark.arrow import Array, Numbers, byte_column, firsts, last_of, numbers, texts_at, valid
+from triggers.spark.columns import delivery_count, hashable, identity, quoted
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.owners import BatchRun
-from triggers.spark.settings import BatchSettings, Columns
+from triggers.spark.settings import BatchSettings
 
 #: What is added to the user's columns while a batch is judged.
 KEY, COUNT, VERDICT = "__doubtless_key", "__doubtless_count", "__doubtless_verdict"
-
-#: Stands for a delivery count that is none.
-NO_COUNT = 0
 
 #: How often entries that keep changing hands are claimed again.
 ROUNDS = 5
@@ -58,16 +55,15 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
 
     The key is the identity of a row that the history is asked about, and null for any other.
     """
-    columns = settings.columns
-    count = delivery_count(columns)
+    columns, count = settings.columns, delivery_count(settings.columns)
     most = settings.trigger.policy.max_delivery_count
-    counts = (count == UNDEFINED_COUNT) | ((count >= 1) & (count <= most))
-    keyed = batch.withColumns({KEY: F.when(counts, identity(columns)), COUNT: count})
-    parted = keyed.repartition(task_count(batch, settings), F.col(KEY))
-    order = [F.xxhash64(KEY), F.col(KEY), F.col(COUNT)]
-    if columns.message_id is not None:
-        order.append(F.col(f"`{columns.message_id}`"))
-    return parted.sortWithinPartitions(*order, F.xxhash64(*_comparable(batch)))
+    counts = f"{count} = {UNDEFINED_COUNT} OR {count} BETWEEN 1 AND {most}"
+    key = f"CASE WHEN {counts} THEN {identity(columns)} END"
+    keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
+    parted = keyed.repartition(task_count(batch, settings), KEY)
+    message_id = [] if columns.message_id is None else [quoted(columns.message_id)]
+    whole = F.expr(f"xxhash64({', '.join(hashable(batch.schema))})")
+    return parted.sortWithinPartitions(F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, whole)
 
 
 def task_count(batch: DataFrame, settings: BatchSettings) -> int:
@@ -84,27 +80,6 @@ def task_count(batch: DataFrame, settings: BatchSettings) -> int:
         return min(most, spark.sparkContext.defaultParallelism)
     except PySparkException:  # Spark Connect does not tell
         return most
-
-
-def identity(columns: Columns) -> Column:
-    """Return the identity of a row, as text: its uuid, else its message id; null for an empty one."""
-    parts = [F.col(f"`{name}`").cast("string") for name in (columns.uuid, columns.message_id) if name]
-    return F.coalesce(*(F.when(part != "", part) for part in parts))
-
-
-def delivery_count(columns: Columns) -> Column:
-    """Return the delivery count: -1 where there is none, 0 where it is no number."""
-    if columns.delivery_count is None:
-        return F.lit(UNDEFINED_COUNT).cast("bigint")
-    column = F.col(f"`{columns.delivery_count}`")
-    absent = F.when(column.isNull(), F.lit(UNDEFINED_COUNT)).otherwise(F.lit(NO_COUNT))
-    return F.coalesce(column.try_cast("bigint"), absent.cast("bigint"))
-
-
-def _comparable(batch: DataFrame) -> Sequence[Column]:
-    """Return the columns that can be hashed."""
-    fields = batch.schema.fields
-    return [F.col(f"`{one.name}`") for one in fields if not isinstance(one.dataType, MapType | VariantType)]
 
 
 def with_verdicts(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:

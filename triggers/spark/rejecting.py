@@ -12,7 +12,8 @@ from triggers.events import RetrievalFailureEvent, publish
 from triggers.failures import FatalError
 from triggers.run import Run
 from triggers.spark.arrow import RecordBatch, mapped, rows_of, text_batch
-from triggers.spark.claiming import KEY, identity
+from triggers.spark.claiming import KEY
+from triggers.spark.columns import identity
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.owners import BatchRun
 from triggers.spark.rows import message_of
@@ -21,7 +22,7 @@ from triggers.spark.settings import BatchSettings
 
 def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception) -> None:
     """Publish an event for each row, and park it, as the second table says of a fatal failure."""
-    keyed = new.withColumn(KEY, identity(settings.columns))
+    keyed = new.selectExpr("*", f"{identity(settings.columns)} AS {KEY}")
     failure = Failure(f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000])
     parked = mapped(keyed, Rejecting(settings.shipped, run, failure).reject, "event string")
     for row in parked.toLocalIterator():

@@ -91,10 +91,6 @@ def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -
 
 def _metrics() -> Sequence[Column]:
     """Return what is observed of a batch: its rows by what the claims made of them."""
-    new, aside = F.col(VERDICT) == int(Verdict.NEW), F.col(VERDICT) % AGAIN >= int(Verdict.ASIDE)
-    return (
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(new).alias("new"),
-        F.count_if(~new & ~aside).alias("duplicate"),
-        F.count_if(aside).alias("aside"),
-    )
+    new, aside = f"{VERDICT} = {Verdict.NEW:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
+    counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
+    return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]
