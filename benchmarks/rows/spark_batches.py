@@ -1,14 +1,18 @@
 """``foreach_batch`` on a Redis history beside ``dropDuplicatesWithinWatermark`` on RocksDB state.
 
 Spark keeps a state for each shuffle partition and commits each of them with every micro-batch, so how many
-there are decides how fast it is, and they stay as many as they were when the query first ran. It is measured
-with as many as there are cores, the fewest that make sense, with eight for each core, and with Spark's 200.
+there are decides how fast it is, and they stay as many as they were when the query first ran. And it looks
+through all of its state in every micro-batch, so how much is remembered decides as well. It is measured from
+an empty state with Spark's 200 partitions, with eight for each core and with as many as there are cores, the
+fewest that make sense; and with the fewest again, where millions of rows are remembered.
 """
 
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,11 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.bench import Bench
-from benchmarks.measuring import WARM_UP, Pass, Rounds
+from benchmarks.measuring import WARM_UP, Rounds, Times
 from benchmarks.result import SPEED, Budget, Result
 from triggers.spark import foreach_batch
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_COMPETITORS = ("doubtless", "rocksdb")
 
 #: Micro-batches of one stream; a fifth of the rows of each are duplicates, half of them of the batch before.
 _BATCHES = 4
@@ -31,6 +37,10 @@ _CORES = 2
 #: By shuffle partitions, the rounds that are measured and those before them: each starts two queries, which
 #: takes long, and after the first few the JVM is warm.
 _ROUNDS = {_CORES: (3, WARM_UP), 8 * _CORES: (2, 0), 200: (1, 0)}
+
+#: Of a query that remembers much, the micro-batches after the past that do not count, and those that do; and
+#: how many times the effort's "many" entries it remembers.
+_LATER, _COUNTED, _TIMES = 1, 12, 3
 
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -50,37 +60,76 @@ def measure(bench: Bench) -> Iterable[Result]:
         return
     rows = bench.effort.messages * 1250  # 250,000 in a run of usual length
     with TemporaryDirectory(prefix="doubtless-bench-spark-", ignore_cleanup_errors=True) as folder:
-        spark = _session(Path(folder))
+        queries = _Queries(bench, _session(Path(folder)), Path(folder))
         try:
             for partitions, (count, warm_up) in _ROUNDS.items():
-                spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
                 rounds = Rounds(count=count, messages=rows, progress=bench.progress, warm_up=warm_up)
-                yield _compare(bench, spark, Path(folder), rounds, partitions)
+                yield queries.compare(rounds, partitions)
+            yield queries.compare_remembering(_TIMES * bench.effort.entries, rows // _BATCHES)
         finally:
-            spark.stop()
+            queries.spark.stop()
 
 
-def _compare(bench: Bench, spark: SparkSession, folder: Path, rounds: Rounds, partitions: int) -> Result:
-    size = rounds.messages // _BATCHES
-    what = f"foreach_batch, {_BATCHES} micro-batches of {size:,} rows, {partitions} shuffle partitions"
+@dataclass(frozen=True, slots=True)
+class _Queries:
+    """Queries of one session, and where their streams and checkpoints are."""
 
-    def make(count: int) -> Sequence[Path]:
-        source = folder / f"stream-{next(bench.numbers)}"
-        for batch in range(_BATCHES):
-            _write(spark, source / f"{batch}", batch, count // _BATCHES)
-        return [source]
+    bench: Bench
+    spark: SparkSession
+    folder: Path
 
-    def ours(material: Sequence[Path]) -> None:
-        made = foreach_batch("queue", name="spark", uuid="uuid", history=bench.server.url)(_throw_away)
-        _run(made.write_stream(_read(spark, material[0])), folder, next(bench.numbers))
+    def compare(self, rounds: Rounds, partitions: int) -> Result:
+        """Compare streams that begin with nothing."""
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        size = rounds.messages // _BATCHES
+        what = f"foreach_batch, {_BATCHES} micro-batches of {size:,} rows, {partitions} shuffle partitions"
 
-    def rocksdb(material: Sequence[Path]) -> None:
-        stream = _read(spark, material[0]).withWatermark("sent", "7 days")
-        writer = stream.dropDuplicatesWithinWatermark(["uuid"]).writeStream.foreachBatch(_throw_away)
-        _run(writer, folder, next(bench.numbers))
+        def make(count: int) -> Sequence[Path]:
+            return [self._stream(_BATCHES, count // _BATCHES)]
 
-    passes: dict[str, Pass[Path]] = {"doubtless": ours, "rocksdb": rocksdb}
-    times = rounds.run(what, make, passes)
+        passes = {name: partial(self._pass, name) for name in _COMPETITORS}
+        return _result(what, rounds.run(what, make, passes))
+
+    def compare_remembering(self, past: int, size: int) -> Result:
+        """Compare the micro-batches of streams that begin with very many rows at once."""
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(_CORES))
+        what = f"foreach_batch, {past:,} rows remembered, {size:,} a batch, {_CORES} shuffle partitions"
+        times: dict[str, Sequence[float]] = {}
+        for name in self.bench.progress.track(_COMPETITORS, description=what):
+            seconds = self._run(name, self._stream(_LATER + _COUNTED, size, past))
+            times[name] = [one / size for one in seconds[-_COUNTED:]]
+        return _result(what, Times(times))
+
+    def _stream(self, batches: int, size: int, past: int = 0) -> Path:
+        """Write a stream of so many micro-batches, after one with the past."""
+        source = self.folder / f"stream-{next(self.bench.numbers)}"
+        if past:
+            _write(self.spark, source / "past", -1, past)
+        for batch in range(batches):
+            _write(self.spark, source / f"{batch}", batch, size)
+        return source
+
+    def _pass(self, name: str, material: Sequence[Path]) -> None:
+        self._run(name, material[0])
+
+    def _run(self, name: str, source: Path) -> Sequence[float]:
+        """Run a query over all of a stream; return how long each micro-batch took, in seconds."""
+        checkpoint = str(self.folder / f"c{next(self.bench.numbers)}")
+        writer = self._writer(name, _read(self.spark, source)).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        told = [one for one in query.recentProgress if one["numInputRows"]]
+        return [one["durationMs"]["triggerExecution"] / 1000 for one in told]
+
+    def _writer(self, name: str, stream: DataFrame) -> DataStreamWriter:
+        if name == "rocksdb":
+            seen = stream.withWatermark("sent", "7 days").dropDuplicatesWithinWatermark(["uuid"])
+            return seen.writeStream.foreachBatch(_throw_away)
+        ours = foreach_batch("queue", name="spark", uuid="uuid", history=self.bench.server.url)
+        return ours(_throw_away).write_stream(stream)
+
+
+def _result(what: str, times: Times) -> Result:
     return Result(
         what=what,
         beside="dropDuplicatesWithinWatermark, RocksDB",
@@ -119,8 +168,3 @@ def _read(spark: SparkSession, source: Path) -> DataFrame:
 
 def _throw_away(new: DataFrame, _: int) -> None:
     new.write.format("noop").mode("overwrite").save()
-
-
-def _run(writer: DataStreamWriter, folder: Path, number: int) -> None:
-    ready = writer.trigger(availableNow=True).option("checkpointLocation", str(folder / f"c{number}"))
-    ready.start().awaitTermination()
