@@ -27,10 +27,9 @@ from history.redis_errors import NotPermittedError
 from history.redis_joining import RedisJoining
 from history.redis_parking import RedisParking
 from history.redis_progress import RedisProgress
-from history.redis_replies import BATCH_CLAIMS, CLAIMS, CODES, in_one_round, read_entry, rounds
+from history.redis_replies import BATCH_CLAIMS, CLAIMS, CODES, in_one_round, pieces, read_entry, rounds
 from history.redis_scripts import Scripts
 from history.store import (
-    CLAIM_BATCH,
     WHOLE,
     BatchOwner,
     HistoryStats,
@@ -237,12 +236,14 @@ class RedisHistory(SingleVerbs):
     ) -> Sequence[bool]:
         """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
         terms = _terms(owner, None, time_to_live)
-        done: list[bool] = []
-        for start in range(0, len(expected), CLAIM_BATCH):
-            piece = expected[start : start + CLAIM_BATCH]
-            words = [_FENCE.pack(fence) for _, fence in piece] + [digest(uuid) for uuid, _ in piece]
-            done += [fence >= 0 for fence in await self._scripts(trigger).run("adopt", [terms, *words])]
-        return done
+
+        def words(piece: Sequence[tuple[str, int]]) -> list[bytes]:
+            fences, digests = [_FENCE.pack(fence) for _, fence in piece], [digest(uuid) for uuid, _ in piece]
+            return [terms, *fences, *digests]
+
+        calls = map(words, pieces(expected))
+        async with aclosing(self._scripts(trigger).run_each("adopt", calls)) as replies:
+            return [fence >= 0 async for reply in replies for fence in reply]
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
@@ -282,12 +283,13 @@ class RedisHistory(SingleVerbs):
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""
-        digests = [digest(uuid) for uuid in uuids]
-        found: list[Entry | None] = []
-        for start in range(0, len(digests), CLAIM_BATCH):
-            reply = await self._scripts(trigger).run("lookup", digests[start : start + CLAIM_BATCH])
-            found += [read_entry(shown, reply[0]) if shown else None for shown in reply[1:]]
-        return found
+        calls = ([digest(uuid) for uuid in piece] for piece in pieces(uuids))
+        async with aclosing(self._scripts(trigger).run_each("lookup", calls)) as replies:
+            return [
+                read_entry(shown, reply[0]) if shown else None
+                async for reply in replies
+                for shown in reply[1:]
+            ]
 
     async def scan(
         self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from history.entry import Claim, Entry, EntryOutcome, Fence, State
 from history.store import CLAIM_BATCH, BatchOwner, Owner
+
+T = TypeVar("T")
 
 #: State, kind, fence, started, lease, expires: how head.lua shows an entry. The owner follows.
 _SHOWN = struct.Struct(">ccQQQQ")
@@ -90,6 +92,12 @@ def near(digests: Sequence[bytes]) -> Sequence[int]:
     return [place for some in together for place in some]
 
 
+def pieces(asked: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut what is asked into as much as one round trip takes."""
+    for start in range(0, len(asked), CLAIM_BATCH):
+        yield asked[start : start + CLAIM_BATCH]
+
+
 def in_one_round(digests: Sequence[bytes]) -> bool:
     """Whether one round trip can take them all: the scripts expect no digest twice, and at least one."""
     return 0 < len(digests) <= CLAIM_BATCH and len(set(digests)) == len(digests)
@@ -98,9 +106,8 @@ def in_one_round(digests: Sequence[bytes]) -> bool:
 def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
     """Split places into round trips in which no digest stands twice; tell whether they are first places."""
     if len(set(digests)) == len(digests):
-        places = near(digests)
-        for start in range(0, len(places), CLAIM_BATCH):
-            yield True, places[start : start + CLAIM_BATCH]
+        for piece in pieces(near(digests)):
+            yield True, piece
         return
     waves: list[list[int]] = []
     seen: Counter[bytes] = Counter()
@@ -110,8 +117,8 @@ def rounds(digests: Sequence[bytes]) -> Iterator[tuple[bool, Sequence[int]]]:
         waves[seen[one]].append(place)
         seen[one] += 1
     for number, wave in enumerate(waves):
-        for start in range(0, len(wave), CLAIM_BATCH):
-            yield number == 0, wave[start : start + CLAIM_BATCH]
+        for piece in pieces(wave):
+            yield number == 0, piece
 
 
 #: Claims of messages, and of micro-batches.
