@@ -100,6 +100,18 @@ def test_a_batch_is_a_task_for_each_core_unless_it_is_told(
     assert seen == [tasks]
 
 
+def test_the_function_meets_the_settings_of_its_own_session(spark: SparkSession, redis_url: str) -> None:
+    seen: list[dict[str, str | None]] = []
+    own = {"spark.sql.adaptive.enabled": "true", "spark.sql.inMemoryColumnarStorage.compressed": "true"}
+    load = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="backfill")(
+        lambda new, _: seen.append({name: new.sparkSession.conf.get(name) for name in own})
+    )
+
+    load(spark.createDataFrame([("a",)], "uuid string"), 0)
+
+    assert seen == [own]
+
+
 class Metrics:
     """A listener of Spark's, that gathers what is observed of one trigger."""
 
