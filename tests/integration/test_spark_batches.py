@@ -107,7 +107,7 @@ def test_the_function_meets_the_settings_of_its_own_session(spark: SparkSession,
         lambda new, _: seen.append({name: new.sparkSession.conf.get(name) for name in own})
     )
 
-    load(spark.createDataFrame([("a",)], "uuid string"), 0)
+    load(spark.sql("SELECT 'a' AS uuid"), 0)
 
     assert seen == [own]
 
