@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any, NoReturn
@@ -190,12 +190,19 @@ def test_an_interrupted_call_leaves_no_answer_behind(
     assert again.fence == known.fence
 
 
-@pytest.mark.parametrize("size", [1, 1000])
-async def test_a_cancelled_call_leaves_no_answer_behind(network: Network, redis_url: str, size: int) -> None:
+@pytest.mark.parametrize(
+    ("verb", "uuids"),
+    [("lookup", ["u1"] * 3), ("claim", ["u1"]), ("claim", [f"u{n}" for n in range(1000)])],
+    ids=["lookup", "claim", "long claim"],
+)
+async def test_a_cancelled_call_leaves_no_answer_behind(
+    network: Network, redis_url: str, verb: str, uuids: Sequence[str]
+) -> None:
     history = RedisHistory.from_url(network.url(redis_url)).for_asyncio()
     (known,) = await history.claim(TRIGGER, ["known"], "worker-1")
     network.swallow()
-    call = asyncio.ensure_future(history.claim(TRIGGER, [f"u{n}" for n in range(size)], "worker-1"))
+    asked = history.lookup(TRIGGER, uuids) if verb == "lookup" else history.claim(TRIGGER, uuids, "worker-1")
+    call = asyncio.ensure_future(asked)
     await asyncio.sleep(0.1)
 
     call.cancel()
@@ -256,9 +263,6 @@ FORKED = """
 import os, sys
 from history.bridge import drive
 from history.redis import RedisHistory
-from history.redis_client import RedisClient
-from history.redis_wires import packed
-from history.store import BatchOwner, Owner
 
 history = RedisHistory.from_url(sys.argv[1])
 drive(history.claim("fork", ["warm"], "parent"))
