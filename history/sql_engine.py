@@ -95,8 +95,6 @@ def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
         raise ConfigurationError(
             "history", "not a URL", "use sqlite:///file.db or postgresql://..."
         ) from error
-    if asyncio:
-        _require("greenlet", extra="asyncio")
     if parsed.get_backend_name() == Dialect.SQLITE:
         return _open_sqlite(parsed, asyncio=asyncio)
     if parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
@@ -120,11 +118,6 @@ def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
     return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
 
 
-def _require(package: str, *, extra: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise MissingExtraError("the SQL history", extra=extra, package=package)
-
-
 def in_memory(url: URL) -> bool:
     """Whether a SQLite URL names no file."""
     return url.database in {None, "", ":memory:"} or "mode=memory" in str(url.query)
@@ -143,7 +136,8 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
     # lock. In memory, it also is the only one that sees the data.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_size": 1, "max_overflow": 0}
     if asyncio:
-        _require("aiosqlite", extra="asyncio")
+        if importlib.util.find_spec("aiosqlite") is None:
+            raise MissingExtraError("sqlite:// for asyncio", extra="asyncio", package="aiosqlite")
         url = url.set(drivername="sqlite+aiosqlite")
         engine = create_async_engine(url, poolclass=AsyncAdaptedQueuePool, **options)
         event.listen(engine.sync_engine, "connect", _configure_sqlite)
