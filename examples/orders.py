@@ -51,8 +51,8 @@ def already_booked(uuid: str, trigger_name: str, message: Message) -> Resolved:
 
 
 @trigger(
-    "orders",
-    name="book-order",
+    "shop-orders",
+    name="book-shop-order",
     resolver=already_booked,
     lease=timedelta(minutes=1),
     retry=Retry(max_attempts=3, interval=timedelta(seconds=1), backoff=2),
@@ -64,7 +64,7 @@ def book(order: Order, delivery: Delivery) -> None:
         bookings.execute(BOOK, {"uuid": delivery.uuid, "fence": delivery.fence, **order.model_dump()})
 
 
-@on_retrieval_failure("book-order")
+@on_retrieval_failure("book-shop-order")
 def tell(event: RetrievalFailureEvent) -> None:
     """Tell somebody that an order was given up; here, the log."""
     _log.error("%s: %s (%s)", event.trigger_name, event.cause, event.exception_message)

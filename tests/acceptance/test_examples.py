@@ -37,7 +37,7 @@ def orders(redis_url: str) -> str:
     messages = [
         Message(body={"id": uuid.upper(), "amount": amount}, uuid=uuid) for uuid, amount in amounts.items()
     ]
-    drive(provider.send("orders", [*messages, messages[0], messages[0]]))
+    drive(provider.send("shop-orders", [*messages, messages[0], messages[0]]))
     drive(provider.close())
     return redis_url
 
@@ -52,7 +52,7 @@ def test_orders_are_booked_once_also_after_a_crash(
 ) -> None:
     file = doubtless.folder / "mine.db"
     # Two workers died: one after it had booked order-1, one before it could book order-2.
-    died = drive(store.claim("book-order", ["order-1", "order-2"], "a worker that died"))
+    died = drive(store.claim("book-shop-order", ["order-1", "order-2"], "a worker that died"))
     with closing(sqlite3.connect(file)) as bookings, bookings:
         bookings.execute("CREATE TABLE bookings (uuid TEXT PRIMARY KEY, fence, order_id, amount)")
         bookings.execute("INSERT INTO bookings VALUES ('order-1', ?, 'ORDER-1', 1.0)", [died[0].fence])
@@ -63,9 +63,14 @@ def test_orders_are_booked_once_also_after_a_crash(
         BOOKINGS=str(file),
     )
 
-    assert answer.json == [{"trigger": "book-order", "messages": 6, "duplicate": 3, "failed": 1, "ok": 2}]
+    assert answer.json == [
+        {"trigger": "book-shop-order", "messages": 6, "duplicate": 3, "failed": 1, "ok": 2}
+    ]
     assert booked(file) == {"order-1": 1.0, "order-2": 2.0, "order-3": 3.0}
-    assert "book-order: the service failed fatally (body: cannot fill parameter 'order': amount" in answer.err
+    assert (
+        "book-shop-order: the service failed fatally (body: cannot fill parameter 'order': amount"
+        in answer.err
+    )
 
 
 def test_a_worker_that_comes_back_late_cannot_change_a_booking(tmp_path: Path) -> None:
@@ -73,7 +78,7 @@ def test_a_worker_that_comes_back_late_cannot_change_a_booking(tmp_path: Path) -
         "from examples.orders import Order, book, connected\n"
         "from triggers import Delivery\n"
         "for fence, amount in ((7, 70), (8, 80), (7, 70)):\n"
-        "    delivery = Delivery(uuid='order-1', fence=fence, attempt=1, trigger_name='book-order')\n"
+        "    delivery = Delivery(uuid='order-1', fence=fence, attempt=1, trigger_name='book-shop-order')\n"
         "    book(Order(id='N-1', amount=amount), delivery)\n"
     )
 

@@ -11,7 +11,7 @@ from triggers.demo.booking import CREATE, Order
 _INSERT = text("INSERT INTO bookings VALUES (:uuid, :order_id, :amount, :attempt)")
 
 
-@trigger("orders", name="book-order", transacted=True)
+@trigger("demo-orders", name="demo-booking", transacted=True)
 def book(order: Order, delivery: Delivery, connection: Connection) -> None:
     """Book one order."""
     connection.execute(text(CREATE))

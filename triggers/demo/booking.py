@@ -27,7 +27,7 @@ class Order(BaseModel):
     amount: PositiveFloat
 
 
-@trigger("orders", name="book-order", concurrency=4)
+@trigger("demo-orders", name="demo-booking", concurrency=4)
 def book(order: Order, delivery: Delivery) -> None:
     """Book one order."""
     with closing(connect()) as connection, connection:
