@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo demo-redis test lint types bench soak clean
+.PHONY: help setup servers demo demo-redis test installs lint types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,10 +27,12 @@ demo-redis: $(STAMP)  ## The same on Redis
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis
 
-# Many tests wait for real servers and for processes that they kill: three workers for two cores. One that fails
-# runs once more, and is listed with the reason: on a busy machine a deadline may pass for want of time.
+# Many tests wait for real servers and for processes that they kill: three workers for two cores.
 test: $(STAMP) servers  ## Run all tests
-	$(BIN)/pytest -n 3 --dist loadgroup --reruns 1 -r R
+	$(BIN)/pytest -n 3 --dist loadgroup
+
+installs: $(STAMP) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
+	.ci/installs
 
 lint: $(STAMP)  ## Style, import contracts
 	$(BIN)/ruff check .

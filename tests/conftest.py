@@ -4,6 +4,8 @@ import signal
 
 import pytest
 
+from tests.fixtures.waiting import slowness
+
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -24,7 +26,19 @@ pytest_plugins = [
 ]
 
 
+#: Every process of the run takes over what its first one has measured.
+SLOWNESS = slowness()
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the groups: each has one worker to itself, else all wait for it in the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each test the time that this machine needs, and begin with the groups.
+
+    Each group has one worker to itself, else all wait for it in the end.
+    """
+    usual = float(config.getoption("timeout") or config.getini("timeout"))
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        seconds = usual if marker is None else float(marker.args[0])
+        item.add_marker(pytest.mark.timeout(seconds * SLOWNESS), append=False)
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)

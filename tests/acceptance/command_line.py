@@ -10,8 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-#: How long a command may take, in seconds.
-PATIENCE = 60.0
+from tests.fixtures.waiting import patiently
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,12 @@ class CommandLine:
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
     """Wait for the end of a command; no traceback, and nothing left open, is ever right."""
-    out, err = process.communicate(stdin, timeout=PATIENCE)
+    sending: list[str | None] = [stdin]
+
+    def communicate(seconds: float) -> tuple[str, str]:
+        return process.communicate(sending.pop() if sending else None, seconds)
+
+    out, err = patiently(communicate)
     assert "Traceback" not in err
     assert "ResourceWarning" not in err
     return Answer(process.returncode, out, err)

@@ -11,7 +11,7 @@ import pytest
 from history.bridge import drive
 from history.control import Counts, Report, TriggerState, Verb
 from history.store import HistoryStore
-from tests.acceptance.command_line import PATIENCE, CommandLine
+from tests.acceptance.command_line import CommandLine
 from tests.fixtures.waiting import eventually
 from tests.integration.consuming import is_drained, parked_in, send, with_store
 from tests.integration.serving import Steering, is_running
@@ -78,13 +78,13 @@ class TestRunningConsumers:
             steering.serve(*words, "--name", "one"),
             steering.serve(*words, "--name", "two"),
         ):
-            eventually(lambda: operator.sees(one="RUNNING", two="RUNNING"), PATIENCE)
+            eventually(lambda: operator.sees(one="RUNNING", two="RUNNING"))
             answers = operator.tell("suspend", "block*", "--reason", "maintenance")
             send(redis_url, NAME, "a", "b")
             status = operator("status", "-t", NAME)
             begun = steering.noted("begun")
             resumed = operator.tell("resume", NAME)
-            eventually(lambda: is_drained(redis_url, NAME), PATIENCE)
+            eventually(lambda: is_drained(redis_url, NAME))
 
         assert [(one["consumer"], one["obeyed"]) for one in answers] == [("one", True), ("two", True)]
         assert begun == []
@@ -100,22 +100,22 @@ class TestRunningConsumers:
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:
         with steering.serve(*words, "--name", "one") as first:
-            eventually(lambda: operator.sees(one="RUNNING"), PATIENCE)
+            eventually(lambda: operator.sees(one="RUNNING"))
             operator.tell("suspend", NAME)
             send(redis_url, NAME, "a")
             first.send(signal.SIGTERM)
-            eventually(lambda: not is_running(first.pid), PATIENCE)
+            eventually(lambda: not is_running(first.pid))
         with steering.serve(*words, "--name", "two") as second:
-            eventually(lambda: steering.noted("done", "a"), PATIENCE)
+            eventually(lambda: steering.noted("done", "a"))
             operator.tell("disable", NAME)
             send(redis_url, NAME, "b")
             second.send(signal.SIGTERM)
-            eventually(lambda: not is_running(second.pid), PATIENCE)
+            eventually(lambda: not is_running(second.pid))
         with steering.serve(*words, "--name", "three"):
-            eventually(lambda: operator.sees(three="DISABLED"), PATIENCE)
+            eventually(lambda: operator.sees(three="DISABLED"))
             begun = steering.noted("begun", "b")
             operator.tell("enable", NAME)
-            eventually(lambda: steering.noted("done", "b"), PATIENCE)
+            eventually(lambda: steering.noted("done", "b"))
 
         assert begun == []
 
@@ -124,12 +124,12 @@ class TestRunningConsumers:
     ) -> None:
         send(redis_url, NAME, "a", body="wait")
         with steering.serve(*words, "--name", "one") as served:
-            eventually(lambda: steering.noted("begun", "a"), PATIENCE)
+            eventually(lambda: steering.noted("begun", "a"))
             os.kill(served.pid, signal.SIGKILL)
             served.wait()
 
         assert [row["consumer"] for row in operator("status")] == ["one"]
-        eventually(operator.sees, PATIENCE)
+        eventually(operator.sees)
         assert [row["state"] for row in operator("status")] == ["NOT RUNNING"]
 
     def test_statistics_of_several_processes_add_up_and_outlive_them(
@@ -139,7 +139,7 @@ class TestRunningConsumers:
         send(redis_url, NAME, *uuids, *uuids[:5])
 
         with steering.serve(*words, "--processes", "3", "--until-idle", "1") as served:
-            eventually(lambda: not is_running(served.pid), PATIENCE)
+            eventually(lambda: not is_running(served.pid))
             assert served.wait() == 0
 
         (row,) = operator("statistics")

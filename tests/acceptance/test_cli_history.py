@@ -11,7 +11,7 @@ from history.entry import EntryOutcome
 from history.message import Message
 from history.parking import Parked, ParkedKind
 from history.store import HistoryStore
-from tests.acceptance.command_line import PATIENCE, CommandLine
+from tests.acceptance.command_line import CommandLine
 from tests.fixtures.waiting import eventually
 
 
@@ -49,7 +49,7 @@ def test_a_terminal_gets_a_frame(doubtless: CommandLine, history: str) -> None:
     os.close(theirs)
     with process, open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123  (a file descriptor has no path)
         shown = terminal.read(4096).decode()
-        eventually(lambda: process.poll() is not None, PATIENCE)
+        eventually(lambda: process.poll() is not None)
 
     assert process.returncode == 0
     assert "document history" in shown

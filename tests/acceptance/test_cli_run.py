@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.message import Message
 from history.parking import ParkedKind
 from history.store import HistoryStore
-from tests.acceptance.command_line import PATIENCE, CommandLine, finish
+from tests.acceptance.command_line import CommandLine, finish
 from tests.fixtures.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.redis_streams import RedisStreams
@@ -79,7 +79,7 @@ def test_a_signal_drains_and_the_exit_code_is_0(
     send(redis_url, "orders", "N-1")
 
     with doubtless.start(*words(redis_url, "-t", "book")) as process:
-        eventually((doubtless.folder / "done.txt").exists, PATIENCE)
+        eventually((doubtless.folder / "done.txt").exists)
         process.send_signal(number)
         answer = finish(process)
 
@@ -122,7 +122,7 @@ def test_a_worker_waits_for_a_server_that_is_not_there_yet(
     with doubtless.start(*words(url, "-t", "book", "--until-idle", "0.5", "--json")) as process:
         reading = threading.Thread(target=_read, args=(process, told))
         reading.start()
-        eventually(lambda: any("trying again" in line for line in told), PATIENCE)
+        eventually(lambda: any("trying again" in line for line in told))
         private_redis.start()
         send(url, "orders", "N-1")
         assert process.stdout is not None

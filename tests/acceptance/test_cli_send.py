@@ -10,7 +10,7 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from tests.acceptance.command_line import PATIENCE, CommandLine, finish
+from tests.acceptance.command_line import CommandLine, finish
 from tests.fixtures.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.cli.send import SEND_BATCH
@@ -167,7 +167,7 @@ def endless(doubtless: CommandLine) -> Callable[[RedisServer], "subprocess.Popen
         process = doubtless.start("send", "orders", "orders.jsonl", "--provider", server.url)
         with connected(server.url) as client:
             # The second batch goes out when the first is answered: from then on the command knows of it.
-            eventually(lambda: client.xlen("orders") > SEND_BATCH, PATIENCE)
+            eventually(lambda: client.xlen("orders") > SEND_BATCH)
         return process
 
     return start

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import PATIENCE, CommandLine, finish
+from tests.acceptance.command_line import CommandLine, finish
 from tests.fixtures.waiting import eventually
 
 on_redis = pytest.mark.usefixtures("redis_server")  # or the reason why the demo cannot run here
@@ -51,7 +51,7 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
 def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine, tmp_path: Path) -> None:
     words = ("demo", "--count", "100", "--no-spark")
     with doubtless.start(*words, settings={"TMPDIR": str(tmp_path)}) as process:
-        eventually(lambda: _add_booking(tmp_path), PATIENCE)
+        eventually(lambda: _add_booking(tmp_path))
         answer = finish(process)
 
     assert answer.code == 1

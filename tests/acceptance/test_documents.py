@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.pages import READERS_REDIS, ROOT, blocks, matches, pages, program, typed
+from tests.fixtures.waiting import PATIENCE
 
 PAGES = pages()
 
@@ -34,7 +35,7 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, re
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
     assert ended.returncode == 0, ended.stderr
@@ -71,7 +72,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, 
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=60,
+                timeout=PATIENCE,
             )
             assert matches(expected, ended.stdout), f"{command}\nprinted:\n{ended.stdout}"
 

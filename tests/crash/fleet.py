@@ -11,10 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.fixtures.waiting import PATIENCE
 from triggers.testing.ledger import Ledger
-
-#: How long nothing may happen before a test gives up, in seconds.
-PATIENCE = 60.0
 
 _ROOT = Path(__file__).parents[2]
 

@@ -10,14 +10,12 @@ import pytest
 from history.entry import State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
+from tests.fixtures.waiting import PATIENCE
 from tests.integration.consuming import client_of, entry_in, is_drained, send
 from triggers import Message, TransientError, trigger
 from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import Consumer
 from triggers.providers.memory import MemoryProvider
-
-#: How long something may take to come true, in seconds.
-PATIENCE = 10.0
 
 
 async def test_a_plain_function_runs_on_the_event_loops_own_thread() -> None:

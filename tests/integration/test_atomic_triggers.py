@@ -20,6 +20,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.sql import SqlHistory
+from tests.fixtures.waiting import PATIENCE
 from triggers import Cause, FatalError, Message, Outcome, Status, TransientError, trigger
 from triggers.pipeline import Step
 from triggers.trigger import Trigger
@@ -357,7 +358,7 @@ class TestAway:
             first, second = (1, 2) if message.uuid == "a" else (2, 1)
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": first})
             if message.delivery_count == 1:
-                met.wait(10)
+                met.wait(PATIENCE)
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": second})
             insert(message, connection)
 

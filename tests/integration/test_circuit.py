@@ -30,7 +30,7 @@ from history.store import HistoryStore
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, send
 from triggers.testing.redis_server import free_port
 
@@ -327,7 +327,7 @@ def test_a_forked_child_finds_out_for_itself(scheme: str) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
     assert run.returncode == 0, run.stderr

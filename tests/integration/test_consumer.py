@@ -10,7 +10,7 @@ from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
 from history.parking import ParkedKind
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in, send, with_store
 from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
 from triggers.providers.redis_streams import RedisStreams
@@ -35,7 +35,7 @@ class TestConsuming:
 
     def test_a_consumer_runs_several_triggers_at_once(self, lane: Lane, redis_url: str) -> None:
         together = threading.Barrier(2)
-        triggers = [lane.trigger(name, lambda _: together.wait(10)) for name in ("orders", "returns")]
+        triggers = [lane.trigger(name, lambda _: together.wait(PATIENCE)) for name in ("orders", "returns")]
         send(redis_url, "orders", "a")
         send(redis_url, "returns", "b")
 
@@ -46,7 +46,7 @@ class TestConsuming:
 
     def test_as_many_messages_run_at_once_as_concurrency_says(self, lane: Lane, redis_url: str) -> None:
         together = threading.Barrier(4)
-        orders = lane.trigger("orders", lambda _: together.wait(10), concurrency=4, prefetch=1)
+        orders = lane.trigger("orders", lambda _: together.wait(PATIENCE), concurrency=4, prefetch=1)
         send(redis_url, "orders", *"abcd")
 
         with lane.run([orders], redis_url, history=redis_url) as running:
@@ -77,7 +77,7 @@ class TestConsuming:
         self, lane: Lane, redis_url: str
     ) -> None:
         may_end = threading.Event()
-        orders = lane.trigger("orders", lambda _: may_end.wait(10), concurrency=2, prefetch=1)
+        orders = lane.trigger("orders", lambda _: may_end.wait(PATIENCE), concurrency=2, prefetch=1)
         send(redis_url, "orders", "twice", "twice")
 
         with lane.run([orders], redis_url, history=redis_url):
@@ -145,21 +145,21 @@ class TestEnding:
 
         def work(message: Message) -> None:
             begun.set()
-            may_end.wait(10)
+            may_end.wait(PATIENCE)
             ran.append(message.uuid)
 
         orders = lane.trigger("orders", work)
         send(redis_url, "orders", "first", "second")
 
         with lane.run([orders], redis_url, history=redis_url) as running:
-            begun.wait(10)
+            begun.wait(PATIENCE)
             running.stop()
             may_end.set()
             running.join()
         assert ran == ["first"]
         with lane.run([lane.trigger("orders", work)], redis_url, history=redis_url):
             # At once, although the first consumer would count as dead after half a minute only.
-            eventually(lambda: is_drained(redis_url, "orders"), seconds=10)
+            eventually(lambda: is_drained(redis_url, "orders"))
 
         assert ran == ["first", "second"]
 
@@ -182,12 +182,12 @@ class TestEnding:
         begun, may_end = threading.Event(), threading.Event()
 
         def leave(_: Message) -> None:
-            begun.wait(10)
+            begun.wait(PATIENCE)
             sys.exit(7)
 
         def work(_: Message) -> None:
             begun.set()
-            may_end.wait(10)
+            may_end.wait(PATIENCE)
 
         triggers = [lane.trigger("orders", work), lane.trigger("returns", leave)]
         send(redis_url, "orders", "a")

@@ -17,7 +17,7 @@ from history.opening import open_history
 from history.store import HistoryStore
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, client_of, is_drained, send, with_store
 from triggers import Message
 from triggers.providers.memory import MemoryProvider
@@ -63,7 +63,7 @@ class Work:
 
     def __call__(self, message: Message) -> None:
         self.begun.append(message.uuid)
-        self.may_end.wait(10)
+        self.may_end.wait(PATIENCE)
 
 
 def is_connected(url: str, stream: str) -> bool:

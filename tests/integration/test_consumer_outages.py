@@ -10,7 +10,7 @@ import pytest
 from history.parking import ParkedKind
 from history.redis import RedisHistory
 from tests.fixtures.network import NetworkBefore
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in, send
 from triggers import Message
 from triggers.testing.redis_server import RedisServer
@@ -61,7 +61,7 @@ class TestProviderAway:
         send(url, "orders", *uuids)
 
         with lane.run([lane.trigger("orders", work, concurrency=2)], url + FAST, history=url):
-            enough.wait(10)
+            enough.wait(PATIENCE)
             private_redis.kill()
             private_redis.start()
             eventually(lambda: is_drained(url, "orders"))
@@ -121,11 +121,11 @@ class TestProviderAway:
 
         def work(_: Message) -> None:
             begun.set()
-            may_end.wait(10)
+            may_end.wait(PATIENCE)
 
         send(redis_url, "orders", "a", "b")
         with lane.run([lane.trigger("orders", work)], network.url(redis_url), history=redis_url) as running:
-            begun.wait(10)
+            begun.wait(PATIENCE)
             network.take_down()
             running.stop()
             may_end.set()

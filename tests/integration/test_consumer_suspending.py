@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, is_drained, parked_in, send
 from triggers import Message, TransientError
 
@@ -103,7 +103,7 @@ def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
 
     def hang() -> bool:
         asked.set()
-        return may_end.wait(30)
+        return may_end.wait(PATIENCE)
 
     def fail(_: Message) -> None:
         raise TransientError
@@ -112,7 +112,7 @@ def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
     send(redis_url, "orders", "a")
 
     with lane.run([orders], redis_url, history=redis_url) as running:
-        asked.wait(10)
+        asked.wait(PATIENCE)
         running.stop()
         running.join()
     may_end.set()
@@ -125,13 +125,13 @@ def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(lane: La
 
     def hang() -> bool:
         asked.set()
-        return may_end.wait(10)
+        return may_end.wait(PATIENCE)
 
     def fail(_: Message) -> None:
         raise TransientError
 
     def work(_: Message) -> None:
-        asked.wait(10)
+        asked.wait(PATIENCE)
         time.sleep(1.8)  # longer than a consumer may be silent
 
     returns = lane.trigger("returns", fail, on_retry_failure="suspend", monitor=hang)
@@ -140,7 +140,7 @@ def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(lane: La
 
     quick = redis_url + "?claim_idle=1.2&reclaim_interval=0.1"
     with lane.run([lane.trigger("orders", work), returns], quick, history=redis_url) as first:
-        asked.wait(10)
+        asked.wait(PATIENCE)
         with lane.run([lane.trigger("orders", work)], quick, history=redis_url) as second:
             eventually(lambda: is_drained(redis_url, "orders"))
         may_end.set()

@@ -13,6 +13,7 @@ from history.message import Message, Uuid
 from resolvers import EffectUnavailableError, Resolution, Resolved, http_resource_exists
 from tests.fixtures.http_server import HANG, HANG_UP, HttpServer
 from tests.fixtures.ports import closed_port
+from tests.fixtures.waiting import PATIENCE
 
 SHORT = timedelta(milliseconds=200)
 
@@ -226,7 +227,7 @@ def test_absence_can_never_mean_duplicate() -> None:
 
 def python(program: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=PATIENCE
     ).stdout
 
 

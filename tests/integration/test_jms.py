@@ -15,6 +15,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.activemq import ACTIVEMQ, JavaPeer
+from tests.fixtures.waiting import PATIENCE, patience
 from tests.integration.consuming import Running
 from triggers import Producer, trigger
 from triggers.consumer import Consumer
@@ -385,7 +386,7 @@ def test_a_process_ends_although_a_thread_waits_in_java_and_signals_are_pythons(
 ) -> None:
     words = [sys.executable, "-c", ENDING, activemq.url]
 
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert (ended.returncode, ended.stdout.splitlines()) == (0, ["python was told", "the end"]), ended.stderr
 
@@ -415,6 +416,6 @@ print([one.message.body for one in received])
 def test_jms_and_spark_share_a_process(activemq: ActiveMqServer) -> None:
     words = [sys.executable, "-c", SPARK, activemq.url]
 
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=patience(100), check=False)
 
     assert ended.stdout.splitlines() == ["['before', '100']"], ended.stderr

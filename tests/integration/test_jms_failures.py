@@ -19,7 +19,7 @@ from history.parking import ParkedKind
 from tests.fixtures.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.certificates import make_certificate, showing
 from tests.fixtures.network import NetworkBefore
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, Running, parked_in
 from tests.integration.jms_looking import depth
 from tests.integration.test_jms import bodies, nothing_comes, opened, take
@@ -186,7 +186,7 @@ def ended(code: str, *words: str, **environment: str) -> subprocess.CompletedPro
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -417,7 +417,7 @@ def test_a_producer_has_another_temporary_queue_when_the_first_was_lost(
     with Running(Consumer([answer], activemq.url, history="memory://")), Producer(url) as producer:
         assert asked(timedelta(seconds=10)) == ["answer"]
         network.cut()
-        eventually(lambda: _patiently(lambda: asked(timedelta(seconds=2))) == ["answer"], 30)
+        eventually(lambda: _patiently(lambda: asked(timedelta(seconds=2))) == ["answer"])
 
 
 def test_what_arrives_for_a_wait_that_was_cancelled_is_given_back(
@@ -517,5 +517,5 @@ def test_a_consumer_goes_on_when_its_broker_is_back(private_activemq: ActiveMqSe
         private_activemq.stop()
         private_activemq.start()
         _patiently(lambda: drive(provider.send(queue, [Message(body="after")])))
-        eventually(lambda: read == ["before", "after"], 30)
+        eventually(lambda: read == ["before", "after"])
     drive(provider.close())

@@ -18,7 +18,7 @@ from history.message import Message, Uuid
 from history.opening import open_history
 from history.parking import ParkedKind
 from history.tables import JOIN_TABLES
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, Running, client_of, entry_in, is_drained, parked_in, with_store
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import AnyTrigger
@@ -140,7 +140,7 @@ class TestAll:
             private_redis.kill()
             send(redis_url, "payments", "a", "b")
             private_redis.start()
-            eventually(lambda: len(seen) == 2, 30)
+            eventually(lambda: len(seen) == 2)
             eventually(lambda: waits(history) == 0)
 
         assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in "ab")
@@ -198,7 +198,7 @@ class TestAll:
 
         def slow(joined: Joined) -> None:
             seen.append(uuids_of(joined))
-            may_end.wait(10)
+            may_end.wait(PATIENCE)
 
         send(redis_url, "orders", "a")
         send(redis_url, "payments", "a")

@@ -14,7 +14,7 @@ from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.opening import open_history
 from history.store import HistoryStore
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Delivery, Message, Outcome, Status, trigger
 from triggers.failures import LeaseLostError
 from triggers.trigger import Trigger
@@ -23,9 +23,6 @@ LEASE = timedelta(seconds=1)
 
 #: How long a service under test runs: long enough for a lease that is not renewed to be over.
 LONG = 2.0
-
-#: How long a test waits for what must come, in seconds.
-PATIENCE = 15.0
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def compute_for(seconds: float) -> int:
 
 def take_over(store: HistoryStore) -> None:
     """Do what another consumer does once it takes the run for dead."""
-    entry = eventually(lambda: entry_of(store), PATIENCE)
+    entry = eventually(lambda: entry_of(store))
     assert drive(store.take_over("book", "u-1", "somebody else", LEASE, entry.fence)) is not None
 
 
@@ -73,7 +70,7 @@ def test_a_busy_service_keeps_its_lease(history_url: str, store: HistoryStore) -
 
     alive: list[bool] = []
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        eventually(lambda: entry_of(store), PATIENCE)
+        eventually(lambda: entry_of(store))
         while not outcomes:
             entry = entry_of(store)
             if entry is not None and entry.state is State.STARTED:
@@ -150,7 +147,7 @@ def test_a_late_completion_is_refused_with_both_owners_named(history_url: str, s
         may_end.wait(PATIENCE)
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        first = eventually(lambda: entry_of(store), PATIENCE).owner
+        first = eventually(lambda: entry_of(store)).owner
         take_over(store)
         may_end.set()
 
@@ -174,7 +171,7 @@ def test_a_failure_after_the_lease_was_lost_is_the_new_owners_business(
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
         take_over(store)
-        eventually(lambda: "has the entry now" in caplog.text, PATIENCE)
+        eventually(lambda: "has the entry now" in caplog.text)
         may_end.set()
 
     (outcome,) = outcomes

@@ -16,7 +16,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, Running, client_of, entry_in, is_drained, parked_in, with_store
 from triggers import FatalError, Message, TransientError, trigger
 from triggers.async_consumer import AsyncConsumer
@@ -142,7 +142,7 @@ class TestOrder:
         send(provider, numbered(GROUPS, LENGTH, chance))
 
         with lane.run([orders], provider, history=redis_url) as running:
-            eventually(lambda: running.counts["orders"].get("ok") == GROUPS * LENGTH, 60)
+            eventually(lambda: running.counts["orders"].get("ok") == GROUPS * LENGTH)
 
         diary.check(GROUPS, LENGTH)
         # What waited for a message that failed was not given back with it.
@@ -171,7 +171,7 @@ class TestOrder:
         send(provider, numbered(20, 20, chance))
 
         with lane.run([orders], provider, history=redis_url) as running:
-            eventually(lambda: running.counts["orders"].get("ok") == 400, 60)
+            eventually(lambda: running.counts["orders"].get("ok") == 400)
 
         diary.check(20, 20)
         assert parked_in(redis_url, "orders") == []
@@ -194,7 +194,7 @@ class TestOrder:
         send(redis_url, messages)
 
         with lane.run([orders], redis_url + FAST, history=redis_url):
-            eventually(lambda: is_drained(redis_url, "orders"), 30)
+            eventually(lambda: is_drained(redis_url, "orders"))
 
         sent = [one.uuid for one in messages]
         assert [uuid for uuid, ok in ran if ok] == sent
@@ -234,7 +234,7 @@ class TestOrder:
         send(redis_url, in_group("g", *map(str, range(12))))
 
         with lane.run([orders], redis_url + FAST, history=redis_url):
-            eventually(lambda: is_drained(redis_url, "orders"), 30)
+            eventually(lambda: is_drained(redis_url, "orders"))
 
         assert ran == [str(number) for number in range(1, 12)]
         assert [one.uuid for one in parked_in(redis_url, "orders")] == ["0"]
@@ -255,11 +255,11 @@ class TestOrder:
         send(private_redis.url, numbered(20, 30, chance))
 
         with lane.run([orders], private_redis.url + FAST, history=redis_url) as running:
-            assert half.wait(30)
+            assert half.wait(PATIENCE)
             private_redis.kill()
             private_redis.start()
-            eventually(lambda: running.counts["orders"].get("ok") == 600, 60)
-            eventually(lambda: is_drained(private_redis.url, "orders"), 30)
+            eventually(lambda: running.counts["orders"].get("ok") == 600)
+            eventually(lambda: is_drained(private_redis.url, "orders"))
 
         diary.check(20, 30)
 
@@ -278,11 +278,11 @@ class TestOrder:
         send(redis_url, numbered(20, 30, chance))
 
         with lane.run([orders], redis_url + FAST, history=private_redis.url) as running:
-            assert half.wait(30)
+            assert half.wait(PATIENCE)
             private_redis.kill()
             eventually(lambda: running.gates[0].suspended)
             private_redis.start()
-            eventually(lambda: is_drained(redis_url, "orders"), 60)
+            eventually(lambda: is_drained(redis_url, "orders"))
 
         doubtful = {one.uuid for one in parked_in(private_redis.url, "orders")}
         # A claim or a completion of each worker may have been under way.
@@ -324,7 +324,9 @@ class TestOrder:
 class TestConcurrency:
     def test_groups_run_at_the_same_time(self, lane: Lane, redis_url: str) -> None:
         together = threading.Barrier(4)
-        orders = lane.trigger("orders", lambda _: together.wait(10), ordered=True, concurrency=4, prefetch=1)
+        orders = lane.trigger(
+            "orders", lambda _: together.wait(PATIENCE), ordered=True, concurrency=4, prefetch=1
+        )
         send(redis_url, [one for group in "abcd" for one in in_group(group, f"{group}1")])
         send(redis_url, [one for group in "dcba" for one in in_group(group, f"{group}2")])
 
@@ -335,7 +337,7 @@ class TestConcurrency:
 
     def test_messages_without_a_group_run_at_the_same_time(self, lane: Lane, redis_url: str) -> None:
         together = threading.Barrier(4)
-        orders = lane.trigger("orders", lambda _: together.wait(10), ordered=True, concurrency=4)
+        orders = lane.trigger("orders", lambda _: together.wait(PATIENCE), ordered=True, concurrency=4)
         send(redis_url, in_group(None, *"abcd"))
 
         with lane.run([orders], redis_url, history=redis_url) as running:
@@ -410,10 +412,10 @@ class TestActiveConsumer:
         with lane.run([trigger_of("first")], redis_url, history=redis_url) as first:
             eventually(lambda: ran_in)
             with lane.run([trigger_of("second")], redis_url, history=redis_url) as second:
-                assert began.wait(10)
+                assert began.wait(PATIENCE)
                 first.stop()
                 first.join()
-                eventually(lambda: is_drained(redis_url, "orders"), 30)
+                eventually(lambda: is_drained(redis_url, "orders"))
                 assert second.counts["orders"]["ok"] > 0
 
         diary.check(20, 40)
@@ -563,7 +565,7 @@ async def test_cancelling_leaves_what_runs_in_doubt_and_gives_the_rest_back_in_o
 
     await asyncio.to_thread(send, redis_url, in_group("g", *"abcd"))
     running = asyncio.create_task(AsyncConsumer([work], redis_url, history=redis_url).run())
-    await asyncio.wait_for(begun.wait(), 10)
+    await asyncio.wait_for(begun.wait(), PATIENCE)
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
@@ -574,7 +576,7 @@ async def test_cancelling_leaves_what_runs_in_doubt_and_gives_the_rest_back_in_o
         ran.append(message.uuid)
 
     consumer = AsyncConsumer([plain], redis_url, history=redis_url)
-    await asyncio.wait_for(consumer.run(until_idle=0.3), 10)
+    await asyncio.wait_for(consumer.run(until_idle=0.3), PATIENCE)
 
     assert ran == ["b", "c", "d"]
     assert consumer.counts["orders"] == {"ok": 3, "in doubt": 1}

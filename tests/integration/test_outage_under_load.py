@@ -22,7 +22,7 @@ from history.bridge import drive
 from history.errors import UnavailableError
 from history.message import Message
 from tests.fixtures.scale import sized
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import is_drained, parked_in
 from tests.integration.loaded_consumer import CONCURRENCY, DESTINATIONS, effects_of, parking_file
 from triggers.providers.opening import open_provider
@@ -124,7 +124,7 @@ def consuming(folder: Path, provider: str, history: str) -> Generator[Process, N
     try:
         yield Process(popen, log)
         popen.send_signal(signal.SIGTERM)
-        assert popen.wait(30) == 0, log.read_text()[-2000:]
+        assert popen.wait(PATIENCE) == 0, log.read_text()[-2000:]
     finally:
         popen.kill()
         popen.wait()

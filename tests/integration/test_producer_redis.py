@@ -15,7 +15,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.network import NetworkBefore
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, client_of, is_drained
 from triggers import (
     DeliveryFailureEvent,
@@ -331,7 +331,7 @@ class TestKills:
             eventually(lambda: not producer.drain().left)
         book = lane.trigger("orders-a", lambda message: effects.note(message.uuid or ""), prefetch=100)
         with lane.run([book], private_redis.url, history=private_redis.url):
-            eventually(lambda: is_drained(private_redis.url, "orders-a"), 60)
+            eventually(lambda: is_drained(private_redis.url, "orders-a"))
 
         wished = [f"a-{number:05}" for number in range(total)]
         assert kills > 3
@@ -344,11 +344,11 @@ class TestKills:
         private_redis.stop()
         processes = [_start(private_redis.url, tmp_path, name, 0, 300) for name in "abc"]
         try:
-            eventually(lambda: _count(sent) > 600, 60)
+            eventually(lambda: _count(sent) > 600)
             processes[0].kill()
             private_redis.start()
             for process in processes[1:]:
-                process.wait(60)
+                process.wait(PATIENCE)
         finally:
             for process in processes:
                 process.kill()

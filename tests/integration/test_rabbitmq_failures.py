@@ -278,7 +278,7 @@ def test_what_is_no_message_is_parked_whole_with_an_event_and_leaves_the_queue(
     lot = f"sqlite:///{lane.folder}/parked.sqlite3"
 
     with lane.run([lane.trigger(site.name, ran.append, history=None, parking=lot)], site.url()):
-        eventually(lambda: len(heard) == len(strange), 20)
+        eventually(lambda: len(heard) == len(strange))
         eventually(lambda: depth(site.server, site.name) == 0)
 
     parked = parked_in(lot, site.name)
@@ -318,7 +318,7 @@ def test_a_message_over_the_delivery_limit_is_parked_with_its_event_and_leaves_t
 
     settings: dict[str, Any] = {"transacted": True, "history": None, "max_delivery_count": 3, "parking": lot}
     with lane.run([lane.trigger(site.name, fail, **settings)], site.url()):
-        eventually(lambda: heard, 20)
+        eventually(lambda: heard)
         eventually(lambda: depth(site.server, site.name) == 0)
 
     assert runs == [1, 2, 3]

@@ -27,7 +27,7 @@ from history.store import BatchOwner, Owner
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"
@@ -280,7 +280,11 @@ assert os.wait()[1] == 0
 
 def test_a_forked_child_does_not_speak_on_its_parents_line(redis_url: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", FORKED, redis_url], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FORKED, redis_url],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
     assert run.returncode == 0, run.stderr

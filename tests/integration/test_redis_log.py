@@ -12,6 +12,7 @@ from history.errors import UnavailableError
 from history.message import Message
 from tests.fixtures.network import Network
 from tests.fixtures.redis import connected
+from tests.fixtures.waiting import PATIENCE
 from tests.integration.streamed import Send, orders
 from triggers.providers.redis_streams import RedisStreams
 from triggers.spark.sources.log import EntriesLostError, Place, Span
@@ -217,7 +218,7 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_patience_lasts(
             wait([begin], timeout=0.3)
             waited = not begin.done()
             network.bring_up()
-            assert (waited, begin.result(30)) == (True, ORIGIN)
+            assert (waited, begin.result(PATIENCE)) == (True, ORIGIN)
 
 
 def read(log: RedisLog, places: Sequence[Place], begin: Place = ORIGIN) -> list[str | None]:

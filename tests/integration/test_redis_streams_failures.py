@@ -20,6 +20,7 @@ from history.message import Message
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.redis import connected
+from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival, ProviderUnavailableError, Received
 from triggers.providers.redis_link import RedisLink, script
@@ -87,7 +88,7 @@ def lose(network: Network, words: bytes, call: Callable[[], Coroutine[Any, Any, 
     lost = network.lose_reply_to(words)
     with pytest.raises(ProviderUnavailableError):
         drive(call())
-    assert lost.wait(5), "the request never came by"
+    assert lost.wait(PATIENCE), "the request never came by"
 
 
 def test_sending_again_after_a_lost_reply_keeps_the_uuid(

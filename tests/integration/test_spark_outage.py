@@ -76,7 +76,7 @@ class Strike:
     def _kill_once_claimed(self) -> None:
         """Wait until the executors have claimed something, and kill while they go on."""
         store = open_history(self._server.url)
-        eventually(lambda: drive(store.stats("load")).started, seconds=60)
+        eventually(lambda: drive(store.stats("load")).started)
         drive(store.close())
         self._kill()
 

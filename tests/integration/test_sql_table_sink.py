@@ -12,6 +12,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from history.sql_engine import open_engine
+from tests.fixtures.waiting import PATIENCE
 from tests.integration.giving_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from tests.unit.given_up import event
 from triggers import Cause, ConfigurationError, Message
@@ -144,7 +145,7 @@ def test_many_that_begin_at_once_make_one_table(url: str, engine: Engine) -> Non
 
     def store(sink: SqlTableSink) -> None:
         try:
-            start.wait(30)
+            start.wait(PATIENCE)
             sink(event())
         except BaseException as failure:  # noqa: BLE001  (looked at below)
             failures.append(failure)

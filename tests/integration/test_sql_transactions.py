@@ -50,7 +50,7 @@ def somebody_waits(postgres_url: str) -> Iterator[Callable[[], None]]:
                 "SELECT COUNT(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) "
                 "WHERE NOT l.granted AND a.query LIKE '%doubtless_history%'"
             )
-            eventually(lambda: connection.execute(sql).fetchone() != (0,), PATIENCE)
+            eventually(lambda: connection.execute(sql).fetchone() != (0,))
 
         yield wait
 

@@ -15,6 +15,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.sql import SqlHistory
 from tests.fixtures.sqljms import Database, opened, received, send
+from tests.fixtures.waiting import PATIENCE
 from triggers import trigger
 from triggers.consumer import Consumer
 from triggers.providers.provider import SharingTransactions
@@ -201,7 +202,7 @@ class TestWaking:
         thread.start()
 
         cause(database.provider())
-        thread.join(60)
+        thread.join(PATIENCE)
 
         assert len(found) == 1
 

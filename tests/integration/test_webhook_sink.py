@@ -156,7 +156,7 @@ class TestTryingAgain:
         subscription = on_retrieval_failure("doomed", synchronous=False)(sink)
 
         doomed().handle(Message(body="b", uuid="given-up"))
-        eventually(lambda: f"trying again in {retry_after or 2000}.0 s" in caplog.text, 30)
+        eventually(lambda: f"trying again in {retry_after or 2000}.0 s" in caplog.text)
         subscription.cancel()
         sink.close()
 

@@ -22,7 +22,7 @@ from history.circuit import (
     pause_after,
 )
 from history.errors import ConfigurationError, HistoryUnavailableError
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 
 REFUSED = ConnectionError("connection refused\n\tIs the server running?")
 
@@ -203,7 +203,7 @@ def test_a_forked_child_does_not_believe_in_its_parents_thread(
 def test_an_open_circuit_does_not_keep_the_interpreter_alive() -> None:
     code = "from history.circuit import Circuit; c = Circuit('s', bool); c.open(OSError()); assert c.is_open"
 
-    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=PATIENCE)
 
     assert ended.returncode == 0, ended.stderr.decode()
 

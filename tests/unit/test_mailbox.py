@@ -15,7 +15,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.given_up import event
 from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
 from triggers.events.mailbox import flush_events
@@ -366,7 +366,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
+from tests.fixtures.waiting import PATIENCE
 from triggers.ordering_desk import Answer, Desk
 from triggers.ordering_groups import Ticket
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
@@ -98,7 +99,7 @@ def test_a_halt_waits_for_what_runs() -> None:
     thread.start()
     assert not halted.is_set()
     place.desk.finish(ticket, Answer())
-    thread.join(10)
+    thread.join(PATIENCE)
 
     assert halted.is_set()
     place.desk.give_all_back()
@@ -115,7 +116,7 @@ def test_closing_ends_those_that_wait_for_work() -> None:
     place.desk.close()
 
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 

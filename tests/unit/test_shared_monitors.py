@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from history.bridge import drive
 from history.memory import MemoryHistory
+from tests.fixtures.waiting import PATIENCE
 from triggers import Message, trigger
 from triggers.chores import Chores
 from triggers.gate import Gate
@@ -115,7 +116,7 @@ def test_while_it_hangs_no_other_trigger_asks_it_again() -> None:
     def hang() -> bool:
         asked.append(True)
         begun.set()
-        return may_end.wait(10)
+        return may_end.wait(PATIENCE)
 
     monitors = Monitors()
     first, second = (chores_of(name, hang, monitors.of(hang)) for name in "ab")
@@ -123,7 +124,7 @@ def test_while_it_hangs_no_other_trigger_asks_it_again() -> None:
         one.gate.suspend("for the test")
     hanging = threading.Thread(target=runs_at, args=(first, AT_ONCE))
     hanging.start()
-    begun.wait(10)
+    begun.wait(PATIENCE)
 
     for interval in range(3):
         assert not runs_at(second, AT_ONCE + interval * INTERVAL)

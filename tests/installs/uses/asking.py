@@ -1,0 +1,67 @@
+"""Ask for everything that needs an extra; print, as JSON, what came of each."""
+
+import json
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from history import SqlHistory, open_history
+from resolvers.effect_exists import http_resource_exists, spark_rows_exist, sql_row_exists
+from triggers import trigger
+from triggers.providers.opening import open_provider
+from triggers.sinks import open_sink
+
+
+@trigger("orders", name="asking")
+def book(body: bytes) -> None:
+    """Do nothing."""
+
+
+#: What is asked for, by the extra that it needs.
+ASKED: dict[str, list[Callable[[], Any]]] = {
+    "asyncio": [
+        lambda: SqlHistory.from_url("sqlite:///x.db").for_asyncio(),
+        lambda: open_provider("sqlite:///x.db").for_asyncio(),
+    ],
+    "postgres": [
+        lambda: open_history("postgresql://h/d"),
+        lambda: open_history("postgresql://h/d").for_asyncio(),
+        lambda: open_provider("postgresql://h/d"),
+        lambda: open_sink("postgresql://h/d?table=t"),
+        lambda: sql_row_exists("postgresql://h/d", "SELECT 1"),
+    ],
+    "http": [
+        lambda: open_sink("https://h/x"),
+        lambda: http_resource_exists("https://h/{uuid}"),
+    ],
+    "spark": [
+        lambda: import_module("triggers.spark"),
+        lambda: import_module("triggers.spark.sources"),
+        lambda: import_module("triggers.spark.atomic_sink"),
+        lambda: book.foreach_batch(uuid="uuid", body="value", history="memory://"),
+        lambda: spark_rows_exist(lambda: None, uuid="uuid"),  # type: ignore[arg-type, return-value]
+    ],
+    "jms": [lambda: open_provider("jms+tcp://h:1?factory=a.B&classpath=/x.jar")],
+    "amqp": [lambda: open_provider("amqp://h")],
+    "rabbitmq": [lambda: open_provider("rabbitmq://h")],
+}
+
+
+def said() -> dict[str, list[str]]:
+    """Return, by extra, the class and the text of each refusal; an empty text is none."""
+    answers: dict[str, list[str]] = {}
+    for extra, asked in ASKED.items():
+        answers[extra] = []
+        for ask in asked:
+            try:
+                ask()
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is what this is for)
+                answers[extra].append(f"{type(error).__name__}: {error}")
+            else:
+                answers[extra].append("")
+    return answers
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(said()))
