@@ -24,11 +24,17 @@ import asyncio
 import inspect
 from datetime import UTC, datetime
 
-import pytest
-
 from history.bridge import drive
+from history.errors import MissingExtraError
 from history.message import Message
 from resolvers.resolution import NO_EVIDENCE, Evidence, Resolution, Resolved, Resolver, asking
+
+try:
+    import pytest
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        "the conformance suite of resolvers", extra="contract", package="pytest"
+    ) from error
 
 #: What is known of a run that ended long ago: no resolver needs to wait for it.
 OLD_EVIDENCE = Evidence(

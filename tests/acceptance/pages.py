@@ -1,9 +1,13 @@
 """The code in README and docs: what runs, and what a reader types."""
 
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.fixtures.waiting import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -72,6 +76,41 @@ def typed(block: Block) -> Iterator[tuple[str, str]]:
             printed.append(line)
     if command is not None:
         yield command, "\n".join(printed)
+
+
+def follow(page: Path, folder: Path, redis_url: str, environment: Mapping[str, str]) -> None:
+    """Copy and type in a folder what a page tells to copy and to type, and compare the answers.
+
+    The reader's Redis is replaced by ``redis_url``, for its port may be somebody else's here.
+    """
+    settings = dict(environment)
+    for block in blocks(page):
+        if block.file is not None:
+            (folder / block.file).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
+        if block.kind != "console":
+            continue
+        for shown, expected in typed(block):
+            command = shown.replace(READERS_REDIS, redis_url)
+            setting = re.fullmatch(r"export (\w+)='(.*)'", command)
+            if setting is not None:
+                settings[setting[1]] = setting[2]
+                continue
+            printed = _run(command, folder, settings)
+            assert matches(expected, printed), f"{command}\nprinted:\n{printed}"
+
+
+def _run(command: str, folder: Path, settings: Mapping[str, str]) -> str:
+    # A shell that says so when what it runs is killed; the redirection joins that in.
+    words = ["bash", "-c", f"exec 2>&1; {command}\n:"]
+    ended = subprocess.run(
+        words, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    return ended.stdout
+
+
+def in_path(programs: Path) -> str:
+    """Return a PATH on which ``programs`` come first."""
+    return f"{programs}{os.pathsep}{os.environ['PATH']}"
 
 
 def matches(expected: str, printed: str) -> bool:

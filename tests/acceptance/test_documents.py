@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.pages import READERS_REDIS, ROOT, blocks, matches, pages, program, typed
+from tests.acceptance.pages import READERS_REDIS, ROOT, blocks, follow, in_path, pages, program
 from tests.fixtures.waiting import PATIENCE
 
 PAGES = pages()
@@ -51,30 +51,9 @@ def test_the_python_blocks_that_are_not_run_compile(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, redis_url: str) -> None:
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": programs, "XDG_STATE_HOME": str(tmp_path / "state")}
-    for block in blocks(page):
-        if block.file is not None:
-            (tmp_path / block.file).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
-        if block.kind != "console":
-            continue
-        for shown, expected in typed(block):
-            command = shown.replace(READERS_REDIS, redis_url)
-            setting = re.fullmatch(r"export (\w+)='(.*)'", command)
-            if setting is not None:
-                environment[setting[1]] = setting[2]
-                continue
-            ended = subprocess.run(
-                # A shell that says so when what it runs is killed; the redirection joins that in.
-                ["bash", "-c", f"exec 2>&1; {command}\n:"],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=PATIENCE,
-            )
-            assert matches(expected, ended.stdout), f"{command}\nprinted:\n{ended.stdout}"
+    environment = {**os.environ, "PATH": in_path(Path(sys.executable).parent)}
+
+    follow(page, tmp_path, redis_url, {**environment, "XDG_STATE_HOME": str(tmp_path / "state")})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

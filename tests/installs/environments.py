@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.acceptance.pages import ROOT
+from tests.acceptance.pages import ROOT, in_path
 from tests.fixtures.waiting import patience
 
 #: How long an installation may take, in seconds: the client of AMQP 1.0 is compiled, and Spark is 400 MB.
@@ -64,8 +64,7 @@ class Environment:
         """Return environment variables in which no checkout and no other environment is named."""
         ours = ("DOUBTLESS_", "PYTHON", "PYTEST_", "VIRTUAL_ENV", "COV_", "CI")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
-        return {**kept, "PATH": path, "XDG_STATE_HOME": str(folder / "state")}
+        return {**kept, "PATH": in_path(self.programs), "XDG_STATE_HOME": str(folder / "state")}
 
 
 def make(kind: Kind, folder: Path, *, pip: bool = False) -> Environment:

@@ -18,7 +18,7 @@ from triggers.testing.redis_server import RedisServer
 from triggers.upkeep import sweep
 
 #: A silent consumer counts as dead soon.
-FAST = "?claim_idle=2&reclaim_interval=0.1"
+FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 class TestConsuming:

@@ -23,7 +23,7 @@ from triggers import Message
 from triggers.providers.memory import MemoryProvider
 
 #: A consumer that left is forgotten soon, and a name that is free can be taken again at once.
-FAST = "?claim_idle=2&reclaim_interval=0.1"
+FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 @pytest.fixture

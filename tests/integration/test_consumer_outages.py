@@ -16,7 +16,7 @@ from triggers import Message
 from triggers.testing.redis_server import RedisServer
 
 #: A silent consumer counts as dead soon.
-FAST = "?claim_idle=2&reclaim_interval=0.1"
+FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 class TestProviderAway:

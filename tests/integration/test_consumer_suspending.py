@@ -11,7 +11,7 @@ from tests.integration.consuming import Lane, is_drained, parked_in, send
 from triggers import Message, TransientError
 
 #: A silent consumer counts as dead soon.
-FAST = "?claim_idle=2&reclaim_interval=0.1"
+FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 def test_the_monitor_is_asked_until_it_agrees_and_one_that_raises_does_not(

@@ -30,7 +30,7 @@ NAME = "ship"
 DESTINATIONS = ["orders", "payments"]
 
 #: A silent consumer counts as dead soon.
-FAST = "?claim_idle=2&reclaim_interval=0.1"
+FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 #: What a service is given, noted: for each join, the uuids in the order of the destinations.
 Seen = list[list[str | None]]

@@ -31,7 +31,7 @@ from triggers.testing.redis_server import RedisServer
 GROUPS, LENGTH = 50, 40
 
 #: What recovered waits for is looked for often.
-FAST = "?claim_idle=3&reclaim_interval=0.1"
+FAST = "?claim_idle=60&reclaim_interval=0.1"
 
 
 @pytest.fixture

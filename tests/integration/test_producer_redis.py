@@ -29,7 +29,7 @@ from triggers.testing.ledger import Ledger
 from triggers.testing.redis_server import RedisServer
 
 QUICK = Retry(max_attempts=1, interval=timedelta(milliseconds=10))
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=PATIENCE)
 
 
 def uuids_in(url: str, stream: str = "orders") -> list[str]:

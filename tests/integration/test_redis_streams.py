@@ -15,13 +15,14 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.redis import connected
+from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival, Received, Unreadable
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.stream_receiver import StreamReceiver
 
 QUICK = "?claim_idle=0.3&reclaim_interval=0.05"
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=PATIENCE)
 CLAIM_IDLE = timedelta(seconds=0.3)
 
 

@@ -31,7 +31,7 @@ from triggers.testing.redis_server import RedisServer
 
 #: A consumer is never presumed dead here: what comes back does so because of what is tested.
 PATIENT = "?claim_idle=60&reclaim_interval=0.05"
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=PATIENCE)
 
 
 @pytest.fixture

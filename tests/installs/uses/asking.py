@@ -13,7 +13,7 @@ from triggers.providers.opening import open_provider
 from triggers.sinks import open_sink
 
 
-@trigger("orders", name="asking")
+@trigger("orders", name="asking", history="memory://")
 def book(body: bytes) -> None:
     """Do nothing."""
 
@@ -39,8 +39,8 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
         lambda: import_module("triggers.spark"),
         lambda: import_module("triggers.spark.sources"),
         lambda: import_module("triggers.spark.atomic_sink"),
-        lambda: book.foreach_batch(uuid="uuid", body="value", history="memory://"),
-        lambda: spark_rows_exist(lambda: None, uuid="uuid"),  # type: ignore[arg-type, return-value]
+        lambda: book.foreach_batch(uuid="uuid", body="value"),
+        lambda: spark_rows_exist("bookings", "uuid"),
     ],
     "jms": [lambda: open_provider("jms+tcp://h:1?factory=a.B&classpath=/x.jar")],
     "amqp": [lambda: open_provider("amqp://h")],

@@ -1,4 +1,4 @@
-"""Tell a webhook of a message that is given up, and ask whether an effect exists: ``webhook.py URL``."""
+"""Tell a webhook of a message that is given up; ask a server for an effect: ``webhook.py HOOK SERVER``."""
 
 import sys
 
@@ -14,8 +14,8 @@ def book(body: int) -> None:
 
 
 if __name__ == "__main__":
-    url = sys.argv[1]
-    on_retrieval_failure("webhook")(WebhookSink(f"{url}/events", attempts=1))
+    hook, server = sys.argv[1:]
+    on_retrieval_failure("webhook")(WebhookSink(f"{hook}/events"))
     given_up = book.handle(Message(body="no number", uuid="one"))
-    found = http_resource_exists(f"{url}/orders/{{uuid}}")("one", "webhook", Message(body=b"", uuid="one"))
-    sys.stdout.write(f"{given_up.event is not None} {found}")
+    found = http_resource_exists(f"{server}/orders/{{uuid}}")("one", "webhook", Message(body=b"", uuid="one"))
+    sys.stdout.write(f"{given_up.event is not None} {found.resolution}")

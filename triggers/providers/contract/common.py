@@ -12,7 +12,7 @@ from history.message import Message, Uuid
 from triggers.providers.provider import Arrival, Provider, Received, Receiver
 
 #: How long anything may take that should happen soon, in seconds.
-SOON = 10.0
+SOON = 60.0
 
 #: Long enough to see that something is not delivered.
 A_WHILE = timedelta(milliseconds=300)
@@ -116,7 +116,7 @@ def everything(body: Any = b"\xff\x00 body") -> Message:
 
 
 async def take(receiver: Receiver, count: int) -> list[Arrival]:
-    """Receive exactly ``count`` messages, within ten seconds."""
+    """Receive exactly ``count`` messages, soon."""
     taken: list[Arrival] = []
     deadline = time.monotonic() + SOON
     while len(taken) < count and time.monotonic() < deadline:

@@ -1,0 +1,188 @@
+"""The wheel in empty environments: plain, with each extra alone, with the oldest and the newest versions.
+
+``.ci/installs`` runs these. What runs in an environment is a process of its own in a folder of its own, so
+that nothing of the checkout, and nothing that the tests need, is there.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.pages import ROOT, follow
+from tests.fixtures.http_server import HttpServer
+from tests.fixtures.spark import need_spark
+from tests.fixtures.webhook_server import WebhookServer
+from tests.installs.environments import EXTRAS, Environment, Kind, find_python, make
+from triggers.testing.activemq_server import ActiveMqServer
+
+USES = Path(__file__).parent / "uses"
+
+PLAIN = [Kind("plain"), Kind("plain", oldest=True)]
+EACH = [Kind(extra, oldest=oldest) for extra in EXTRAS for oldest in (False, True)]
+OTHER_PYTHONS = [Kind("plain", python="3.12"), Kind("all", python="3.13")]
+
+#: The drivers that modules import which only their face's users reach, and the extras that bring them.
+DRIVERS = {"httpx": "http", "psycopg": "postgres", "pyspark": "spark"}
+
+#: Two of what is sent to a queue; the second is a copy.
+ORDERS = '{"headers": {"uuid": "order-1"}, "body": "{}"}\n' * 2
+
+
+def each_of(*kinds: Kind) -> pytest.MarkDecorator:
+    """Run a test in environments of these kinds; each is made once."""
+    told = [pytest.param(kind, id=str(kind), marks=pytest.mark.xdist_group(str(kind))) for kind in kinds]
+    return pytest.mark.parametrize("environment", told, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[Kind, Environment]:
+    """The environments that there are by now."""
+    return {}
+
+
+@pytest.fixture
+def environment(
+    request: pytest.FixtureRequest, made: dict[Kind, Environment], tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """An environment of the kind that the test asks for."""
+    kind: Kind = request.param
+    if find_python(kind.python) is None:
+        pytest.skip(f"Python {kind.python} is not on this machine")
+    if kind not in made:
+        made[kind] = make(kind, tmp_path_factory.mktemp("environment") / "venv")
+    return made[kind]
+
+
+def use(environment: Environment, folder: Path, program: str, *words: str) -> str:
+    """Run one of the programs of ``uses/`` in a folder."""
+    shutil.copy(USES / program, folder)
+    return environment.run("python", program, *words, folder=folder).stdout
+
+
+def has(environment: Environment, extra: str) -> bool:
+    """Whether an extra is installed."""
+    return environment.kind.extra in (extra, "all")
+
+
+@each_of(*PLAIN, *EACH, *OTHER_PYTHONS)
+def test_every_module_imports_unless_it_is_of_an_extra_that_is_missing(
+    environment: Environment, tmp_path: Path
+) -> None:
+    refused: dict[str, list[str]] = json.loads(use(environment, tmp_path, "everything.py"))
+
+    for module, (error, text) in refused.items():
+        # Faces name the extra; a module behind one is reached through it, and may name the driver.
+        named = re.search(r"pip install 'doubtless\[(\w+)\]'$", text)
+        driver = re.fullmatch(r"No module named '(\w+)'", text)
+        extra = named[1] if named is not None else DRIVERS.get(driver[1] if driver is not None else "")
+        assert extra is not None, f"{module}: {error}: {text}"
+        assert not has(environment, extra), f"{module}: {error}: {text}"
+
+
+@each_of(*PLAIN, *EACH, *OTHER_PYTHONS)
+def test_what_needs_an_extra_says_which_where_it_is_missing(environment: Environment, tmp_path: Path) -> None:
+    said: dict[str, list[str]] = json.loads(use(environment, tmp_path, "asking.py"))
+
+    for extra, answers in said.items():
+        command = f"pip install 'doubtless[{extra}]'"
+        refused = [
+            answer.startswith("MissingExtraError: ") and answer.endswith(command) for answer in answers
+        ]
+        assert refused == [not has(environment, extra)] * len(answers), answers
+
+
+@each_of(*PLAIN, *OTHER_PYTHONS)
+def test_the_demo_accounts_for_every_line(environment: Environment, tmp_path: Path) -> None:
+    demo = environment.run("doubtless", "demo", "--count", "300", "--json", "--no-spark", folder=tmp_path)
+
+    summary = json.loads(demo.stdout)
+    assert (summary["mistakes"], summary["booked_once"], summary["in_doubt"]) == ([], 300, 0)
+
+
+@each_of(*PLAIN, *OTHER_PYTHONS)
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_what_a_page_tells_to_copy_and_type_does_what_it_says(
+    environment: Environment, tmp_path: Path, redis_url: str, page: str
+) -> None:
+    follow(ROOT / page, tmp_path, redis_url, environment.settings(tmp_path))
+
+
+@each_of(*PLAIN)
+def test_a_sql_history_needs_no_extra(environment: Environment, tmp_path: Path) -> None:
+    assert use(environment, tmp_path, "histories.py", "sqlite:///books.db", "blocking") == "NEW DUPLICATE"
+
+
+@each_of(Kind("asyncio"), Kind("asyncio", oldest=True))
+def test_asyncio_brings_sqlite_for_asyncio(environment: Environment, tmp_path: Path) -> None:
+    assert use(environment, tmp_path, "histories.py", "sqlite:///books.db", "asyncio") == "NEW DUPLICATE"
+
+
+@each_of(Kind("postgres"), Kind("postgres", oldest=True))
+def test_postgres_brings_postgresql_blocking_and_for_asyncio(
+    environment: Environment, tmp_path: Path, postgres_url: str
+) -> None:
+    assert use(environment, tmp_path, "histories.py", postgres_url, "blocking") == "NEW DUPLICATE"
+    assert use(environment, tmp_path, "histories.py", postgres_url, "asyncio") == "NEW DUPLICATE"
+
+
+@each_of(Kind("http"), Kind("http", oldest=True))
+def test_http_brings_the_webhook_and_the_question_to_a_server(
+    environment: Environment, tmp_path: Path
+) -> None:
+    with WebhookServer() as hook, HttpServer() as server:
+        server.statuses["/orders/one"] = 200
+        said = use(environment, tmp_path, "webhook.py", hook.url, server.url)
+
+    assert said == "True DUPLICATE"
+    assert [posted.path for posted in hook.posted] == ["/events"]
+
+
+@each_of(Kind("spark"), Kind("spark", oldest=True))
+def test_spark_brings_the_pipeline_at_the_end_of_the_demo(environment: Environment, tmp_path: Path) -> None:
+    need_spark()
+
+    demo = environment.run("doubtless", "demo", "--count", "50", "--json", folder=tmp_path)
+
+    summary = json.loads(demo.stdout)
+    assert (summary["mistakes"], summary["spark"]["mistakes"]) == ([], [])
+    assert summary["spark"]["new"] == 200
+
+
+@each_of(Kind("rabbitmq"), Kind("rabbitmq", oldest=True))
+def test_rabbitmq_brings_its_provider(environment: Environment, tmp_path: Path, rabbitmq_url: str) -> None:
+    send_and_run(environment, tmp_path, rabbitmq_url)
+
+
+@each_of(Kind("amqp"), Kind("amqp", oldest=True))
+def test_amqp_brings_its_provider(environment: Environment, tmp_path: Path, amqp_url: str) -> None:
+    send_and_run(environment, tmp_path, amqp_url)
+
+
+@each_of(Kind("jms"), Kind("jms", oldest=True))
+def test_jms_brings_its_provider(environment: Environment, tmp_path: Path, activemq: ActiveMqServer) -> None:
+    send_and_run(environment, tmp_path, activemq.url)
+
+
+def send_and_run(environment: Environment, folder: Path, provider: str) -> None:
+    """Send a message and its copy through a broker, and let a service have them."""
+    shutil.copy(USES / "shop.py", folder)
+    (folder / "orders.jsonl").write_text(ORDERS, encoding="utf-8")
+
+    environment.run("doubtless", "send", "orders", "orders.jsonl", "--provider", provider, folder=folder)
+    environment.run("doubtless", "run", "shop", "--until-idle", "2", "--provider", provider, folder=folder)
+
+    assert (folder / "books.txt").read_text(encoding="utf-8") == "order-1\n"
+
+
+def test_the_command_that_an_error_names_installs_what_is_missing(tmp_path: Path) -> None:
+    environment = make(Kind("plain"), tmp_path / "venv", pip=True)
+    said: dict[str, list[str]] = json.loads(use(environment, tmp_path, "asking.py"))
+    [command] = {answer.rpartition("; ")[2] for answer in said["http"]}
+
+    program, *words = command.replace("'", "").split()
+    environment.run(program, *words, folder=tmp_path)
+
+    assert set(json.loads(use(environment, tmp_path, "asking.py"))["http"]) == {""}
