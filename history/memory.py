@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from history.control import Control
 from history.entry import (
@@ -37,9 +38,13 @@ from history.store import (
     Owner,
     Page,
     Part,
+    Purged,
     ScannedEntry,
     SingleVerbs,
 )
+
+#: How many entries or batches a piece of a purge looks at.
+PIECE = 1000
 
 
 @dataclass(slots=True)
@@ -59,6 +64,12 @@ class _Namespace:
 
     def read_batch(self, owner: BatchOwner, now: datetime) -> Entry | None:
         return current(self.ledger.get(self.numbers.get(owner, 0)), now)
+
+    def forget_batch(self, number: int) -> None:
+        batch = self.ledger.pop(number)
+        owner = BatchOwner(batch.owner or "")
+        if self.numbers.get(owner) == number:
+            del self.numbers[owner]
 
     def write(self, key: bytes, entry: Entry | int | None) -> None:
         if entry is None:
@@ -284,16 +295,25 @@ class MemoryHistory(SingleVerbs):
             more = first + limit < len(space.entries)
             return Page(found, str(first + limit) if more else None)
 
-    async def purge(self, trigger: str) -> int:
-        """Delete what has expired."""
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Look at some entries, then at some batches, and delete what has expired."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
-            gone = [key for key in space.entries if space.read(key, now) is None]
-            for key in gone:
-                del space.entries[key]
-            space.ledger = {n: batch for n, batch in space.ledger.items() if current(batch, now) is not None}
-            space.numbers = {owner: n for owner, n in space.numbers.items() if n in space.ledger}
-            return len(gone)
+            kind, first = (cursor or "entries 0").split()
+            if kind == "entries":
+                some = list(islice(space.entries, int(first), int(first) + PIECE))
+                gone = [key for key in some if space.read(key, now) is None]
+                for key in gone:
+                    del space.entries[key]
+                # What follows has moved up by as many places.
+                following = f"entries {int(first) + PIECE - len(gone)}"
+                return Purged(len(gone), following if len(some) == PIECE else "batches 0")
+            numbers = list(islice(space.ledger, int(first), int(first) + PIECE))
+            over = [number for number in numbers if current(space.ledger[number], now) is None]
+            for number in over:
+                space.forget_batch(number)
+            following = f"batches {int(first) + PIECE - len(over)}"
+            return Purged(0, following if len(numbers) == PIECE else None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""

@@ -37,6 +37,7 @@ from history.store import (
     Owner,
     Page,
     Part,
+    Purged,
     ScannedEntry,
     SingleVerbs,
     milliseconds,
@@ -301,13 +302,10 @@ class RedisHistory(SingleVerbs):
         entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
         return Page(entries, reply[1].decode() or None)
 
-    async def purge(self, trigger: str) -> int:
-        """Delete what has expired now; without it, completed entries vanish some time later by themselves."""
-        cursor, deleted = await self._scripts(trigger).run("purge", [b""])
-        while cursor:
-            cursor, some = await self._scripts(trigger).run("purge", [cursor])
-            deleted += some
-        return int(deleted)
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Delete some of what has expired; without it, completed entries vanish later by themselves."""
+        further, deleted = await self._scripts(trigger).run("purge", [(cursor or "").encode()])
+        return Purged(int(deleted), further.decode() or None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""

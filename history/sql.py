@@ -33,7 +33,6 @@ from history.sql_engine import (
     AnyConnection,
     AnyEngine,
     OwnLine,
-    execute,
     fetch,
     in_memory,
     open_engine,
@@ -44,8 +43,9 @@ from history.sql_joining import SqlJoining
 from history.sql_parking import SqlParking
 from history.sql_probe import circuit_for
 from history.sql_progress import SqlProgress
+from history.sql_purging import purge_some
 from history.sql_settlements import settle_batch, settle_entries
-from history.sql_statements import FORGET, PURGE, PURGE_BATCHES, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
+from history.sql_statements import FORGET, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
 from history.sql_transaction import SqlTransaction, guard, open_transaction
 from history.store import (
     WHOLE,
@@ -54,6 +54,7 @@ from history.store import (
     Owner,
     Page,
     Part,
+    Purged,
     ScannedEntry,
     SingleVerbs,
     milliseconds,
@@ -271,17 +272,9 @@ class SqlHistory(SingleVerbs):
         found = [ScannedEntry(row.digest, entry_of(row)) for row in await self._line.run("scanning", read)]
         return Page(found, found[-1].digest.hex() if len(found) == limit else None)
 
-    async def purge(self, trigger: str) -> int:
-        """Delete what has expired, a piece at a time, so that nobody waits long for the lock."""
-        purge = partial(fetch, statement=PURGE, trigger=trigger, limit=PIECE)
-        gone = PIECE
-        total = 0
-        while gone == PIECE:
-            rows = await self._line.run("purging", purge)
-            gone = len(rows)
-            total += sum(fence > 0 for (fence,) in rows)
-        await self._line.run("purging", partial(execute, statement=PURGE_BATCHES, trigger=trigger))
-        return total
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Delete some expired rows, and when there are no more, look through some of the ledger."""
+        return await self._line.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""

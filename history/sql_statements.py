@@ -207,18 +207,38 @@ SCAN = statement("""
     LIMIT :limit
 """)
 
-# Delete some rows whose time to live is over. Asked twice: the row may have been claimed again meanwhile.
+# Delete those of a trigger among the :limit rows that expired first, from an instant on. In the order of the
+# index on expiry, which all triggers share: to look for one trigger's there would have no bound. Asked twice:
+# the row may have been claimed again meanwhile.
 PURGE = statement("""
     DELETE FROM doubtless_history
     WHERE trigger_name = :trigger AND expires_at <= {now} AND digest IN (
-        SELECT digest FROM doubtless_history
-        WHERE trigger_name = :trigger AND expires_at <= {now} LIMIT :limit)
+        SELECT w.digest FROM (
+            SELECT trigger_name, digest FROM doubtless_history
+            WHERE expires_at >= :after AND expires_at <= {now} ORDER BY expires_at LIMIT :limit
+        ) AS w WHERE w.trigger_name = :trigger)
     RETURNING fence
 """)
 
-# Delete the batches whose time to live, which is that of their entries, is over.
+# How many rows these are, and when the last of them expired.
+PURGE_AHEAD = statement("""
+    SELECT COUNT(*), MAX(w.expires_at) FROM (
+        SELECT expires_at FROM doubtless_history
+        WHERE expires_at >= :after AND expires_at <= {now} ORDER BY expires_at LIMIT :limit
+    ) AS w
+""")
+
+# The next batches after a number: how many, and the last.
+BATCHES_AHEAD = statement("""
+    SELECT COUNT(*), MAX(w.number) FROM (
+        SELECT number FROM doubtless_batches WHERE number > :after ORDER BY number LIMIT :limit
+    ) AS w
+""")
+
+# Delete those whose time to live, which is that of their entries, is over.
 PURGE_BATCHES = statement("""
-    DELETE FROM doubtless_batches WHERE trigger_name = :trigger AND expires_at <= {now}
+    DELETE FROM doubtless_batches
+    WHERE number > :after AND number <= :last AND trigger_name = :trigger AND expires_at <= {now}
 """)
 
 # Delete one entry whatever its state; what is not alive is absent already, and left to the purge.

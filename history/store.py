@@ -8,7 +8,7 @@ sent twice without harm, and everything after the claim compares the fence.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from history.control import Control
 from history.entry import DEFAULT_TIME_TO_LIVE, DIGEST_SIZE, Claim, Entry, EntryOutcome, Fence, Settlement
@@ -94,6 +94,13 @@ class Part:
 
 #: The one part that is everything.
 WHOLE = Part(0, 1)
+
+
+class Purged(NamedTuple):
+    """What a piece of a purge did. ``cursor`` continues it, and is None when everything was looked at."""
+
+    deleted: int
+    cursor: str | None
 
 
 class HistoryStore(Protocol):
@@ -222,6 +229,13 @@ class HistoryStore(Protocol):
         """Delete entries whose time to live is over; return how many."""
         ...
 
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Do one piece of a purge, which takes the server a few milliseconds however much is remembered.
+
+        For who has something to do between the pieces. A piece may find nothing before the end.
+        """
+        ...
+
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state, so that the uuid is NEW again; False when there was none."""
         ...
@@ -240,7 +254,15 @@ class HistoryStore(Protocol):
 
 
 class SingleVerbs:
-    """``complete`` and ``release`` of one uuid, on top of a store's ``settle``."""
+    """Verbs on top of others: ``complete`` and ``release`` by ``settle``, ``purge`` by ``purge_some``."""
+
+    async def purge(self: "_PurgesSome", trigger: str) -> int:
+        """Delete entries whose time to live is over; return how many."""
+        deleted, cursor = await self.purge_some(trigger)
+        while cursor is not None:
+            more, cursor = await self.purge_some(trigger, cursor)
+            deleted += more
+        return deleted
 
     async def complete(
         self: "_Settles", trigger: str, uuid: str, fence: int, outcome: EntryOutcome = EntryOutcome.OK
@@ -256,6 +278,10 @@ class SingleVerbs:
 
 class _Settles(Protocol):
     async def settle(self: Self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]: ...
+
+
+class _PurgesSome(Protocol):
+    async def purge_some(self: Self, trigger: str, cursor: str | None = None) -> Purged: ...
 
 
 def instant(milliseconds: int) -> datetime:

@@ -79,6 +79,42 @@ class UpkeepContract:
         assert (stats.started, stats.completed) == (1, 1)
         assert (await found(store, "old0", "another")).state is State.STARTED
 
+    async def test_a_purge_is_done_in_pieces(self, store: HistoryStore) -> None:
+        old = [f"old{n}" for n in range(2500)]
+        await store.claim(TRIGGER, old, "worker-1", time_to_live=3 * SHORT)
+        await store.claim(TRIGGER, ["kept"], "worker-1")
+        await store.claim("another", old[:10], "worker-1", time_to_live=3 * SHORT)
+
+        async def all_expired() -> bool:
+            return not any(await store.lookup("another", old[:10])) and not any(
+                await store.lookup(TRIGGER, old)
+            )
+
+        await eventually(all_expired)
+        pieces = await _purged(store)
+
+        assert len(pieces) > 2
+        assert sum(pieces) == len(old)
+        assert sum(await _purged(store)) == 0
+        assert state_of(await found(store, "kept")) is State.STARTED
+        assert (await store.stats(TRIGGER)).started == 1
+
+    async def test_the_ledger_of_batches_is_purged_in_pieces(self, store: HistoryStore) -> None:
+        batches = [BatchOwner(f"query-1/{n}") for n in range(1100)]
+        for batch in batches:
+            await store.claim(TRIGGER, [batch.token], batch, time_to_live=3 * SHORT)
+        kept = BatchOwner("query-1/kept")
+        await store.claim(TRIGGER, ["kept"], kept)
+
+        await eventually(lambda: absent(store, batches[-1].token))
+        pieces = await _purged(store)
+
+        assert len(pieces) > 1
+        assert sum(await _purged(store)) == 0
+        assert not await store.settle_batch(TRIGGER, batches[0], EntryOutcome.OK)
+        assert await store.settle_batch(TRIGGER, kept, EntryOutcome.OK)
+        assert state_of(await found(store, "kept")) is EntryOutcome.OK
+
     async def test_what_is_forgotten_is_new_again(self, store: HistoryStore) -> None:
         claims = await store.claim(TRIGGER, ["started", "completed"], "worker-1")
         await store.complete(TRIGGER, "completed", claims[1].fence)
@@ -118,6 +154,15 @@ class UpkeepContract:
         warnings = await store.check()
 
         assert all(isinstance(warning, str) and warning for warning in warnings)
+
+
+async def _purged(store: HistoryStore) -> list[int]:
+    deleted, cursor = await store.purge_some(TRIGGER)
+    pieces = [deleted]
+    while cursor is not None:
+        deleted, cursor = await store.purge_some(TRIGGER, cursor)
+        pieces.append(deleted)
+    return pieces
 
 
 async def _scanned(store: HistoryStore, part: Part) -> list[bytes]:

@@ -241,6 +241,7 @@ async def histories_are_asked(history: HistoryStore, settlements: Sequence[Settl
     assert_type(await history.renew("book", "o-1", 7, timedelta(seconds=30)), bool)
     assert_type(await history.lookup("book", ["o-1"]), Sequence[Entry | None])
     assert_type(await history.purge("book"), int)
+    assert_type((await history.purge_some("book", "a cursor")).cursor, str | None)
     assert_type(await history.forget("book", "o-1"), bool)
 
 
