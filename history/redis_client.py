@@ -11,7 +11,8 @@ import redis.asyncio
 from history.bridge import settled
 from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.redis_errors import Kind, configuration_error, sort
+from history.redis_errors import Kind, configuration_error, is_elsewhere, sort
+from history.redis_failover import hang_up
 from history.redis_probe import answers, stranger_at
 from history.redis_urls import open_client, split_circuit
 from history.redis_wires import Wires
@@ -36,7 +37,8 @@ class RedisClient:
 
     redis-py's own retries are switched off: it would send a command again whose reply was lost, and take its
     own first write for somebody else's. Here a lost connection is opened again once, and only for calls that
-    may be sent twice; everything the history writes may.
+    may be sent twice; everything the history writes may. So is one to a server that does not write any more:
+    behind its address there may be another one by now.
 
     While the server does not answer, calls fail at once (see :mod:`history.circuit`), unless ``circuit`` is
     false. A cluster has no circuit: that one node is away says nothing of the others.
@@ -96,8 +98,11 @@ class RedisClient:
             return await self.call_again(doing, command, error)
 
     async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
-        """Run a command again if ``error`` says that only its connection was lost; raises as :meth:`call`."""
-        if sort(error) is not Kind.UNANSWERED or not isinstance(error, redis.ConnectionError):
+        """Run a command again if ``error`` says that a new connection may do it; raises as :meth:`call`."""
+        lost = sort(error) is Kind.UNANSWERED and isinstance(error, redis.ConnectionError)
+        if is_elsewhere(error):
+            await self._hang_up()
+        elif not lost:
             self._give_up(error, doing)
         try:
             return await settled(command())
@@ -119,6 +124,11 @@ class RedisClient:
                 raise configuration_error(error, doing, setting="history") from error
             case Kind.OTHER:
                 raise error
+
+    async def _hang_up(self) -> None:
+        if self.wires is not None:
+            await self.wires.close()
+        await hang_up(self.client)
 
     async def close(self) -> None:
         """Close the connections, and end the circuit's probing."""

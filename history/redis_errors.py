@@ -18,6 +18,7 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
+    ClusterDownError,
     ClusterError,
     InvalidResponse,
     MasterDownError,
@@ -120,8 +121,17 @@ _NOT_NOW_CLASSES = (
 
 #: What redis-py has no class for, or did not give one because a script was in between.
 _NOT_NOW_WORDS = re.compile(
-    r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
+    r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED"
+    r"|UNKILLABLE)\b"
     r"|max number of clients reached|^Too many connections|^No connection available"
+)
+
+#: Of these, what a server says whose place another one may have taken: after a failover behind one name or
+#: address an open connection still leads to the old one, which is a replica now, cut off, starting, or has a
+#: disk that is full or broken (MISCONF).
+_ELSEWHERE_CLASSES = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+_ELSEWHERE_WORDS = re.compile(
+    r"\b(?:CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED)\b"
 )
 
 
@@ -134,6 +144,13 @@ def sort(error: Exception) -> Kind:
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
         return Kind.UNANSWERED
     return Kind.OTHER
+
+
+def is_elsewhere(error: Exception) -> bool:
+    """Whether the server that can do it may be found by connecting anew. Nothing was done by this one."""
+    if _fault_of(error) is not None:
+        return False
+    return isinstance(error, _ELSEWHERE_CLASSES) or bool(_ELSEWHERE_WORDS.search(str(error)))
 
 
 def configuration_error(error: Exception, doing: str, *, setting: str) -> ConfigurationError:

@@ -1,6 +1,6 @@
 """The Redis history on a real Redis Cluster: the conformance suite, and triggers spread over nodes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from history.bridge import drive
 from history.contract import HistoryContract
 from history.redis import RedisHistory
+from history.redis_failover import hang_up
 from history.store import HistoryStore
 from tests.fixtures.redis_cluster import async_cluster_client, cluster_client, redis_cluster
 
@@ -56,6 +57,33 @@ def test_triggers_spread_over_the_nodes_and_each_stays_on_one(client: Any) -> No
     assert len({key for keys in held for key in keys}) == sum(map(len, held)) == 30
     assert len(drive(history.triggers())) == 30
     drive(history.close())
+
+
+def _connections(client: Any) -> set[tuple[str, str]]:
+    nodes = client.client_list(target_nodes="primaries")
+    return {(node, one["id"]) for node, connections in nodes.items() for one in connections}
+
+
+@pytest.mark.parametrize("connect", [cluster_client, async_cluster_client], ids=["blocking", "asyncio"])
+async def test_hanging_up_opens_a_new_connection_to_each_node(
+    client: Any, redis_cluster: int, connect: Callable[[int], Any]
+) -> None:
+    own = connect(redis_cluster)
+    history = RedisHistory(own)
+    triggers = [f"trigger {number}" for number in range(12)]
+    for trigger in triggers:
+        await history.claim(trigger, ["u1"], "worker-1")
+    before = _connections(client)
+
+    await hang_up(own)
+
+    for trigger in triggers:
+        assert (await history.claim(trigger, ["u2"], "worker-1"))[0].found is None
+    after = _connections(client)
+    assert len(after - before) >= 3, "one to each node"
+    assert len(before - after) >= 3, "and the old ones are closed"
+    await history.close()
+    client.close()
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])

@@ -8,7 +8,7 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError
-from history.redis_errors import Kind, NotPermittedError, configuration_error, sort
+from history.redis_errors import Kind, NotPermittedError, configuration_error, is_elsewhere, sort
 from history.redis_urls import open_client, split_circuit
 
 NOT_NOW = [
@@ -23,6 +23,7 @@ NOT_NOW = [
     "CLUSTERDOWN The cluster is down",
     "TRYAGAIN Multiple keys request during rehashing of slot",
     "ERR max number of clients reached",
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
     # Before 7.0 scripts repeat what a command said.
     "ERR Error running script (call to f_1): @user_script:3: -MISCONF Redis is configured to save RDB",
     "ERR Error running script (call to f_1): @user_script:3: -READONLY You can't write against a read only",
@@ -57,6 +58,18 @@ def said(reply: str) -> Exception:
 @pytest.mark.parametrize("reply", NOT_NOW)
 def test_what_may_pass_is_not_now(reply: str) -> None:
     assert sort(said(reply)) is Kind.NOT_NOW
+
+
+@pytest.mark.parametrize("reply", NOT_NOW)
+def test_what_another_server_may_do_is_told_from_what_only_this_one_can(reply: str) -> None:
+    here = any(word in reply for word in ("BUSY", "OOM", "max number of clients"))
+
+    assert is_elsewhere(said(reply)) is not here
+
+
+@pytest.mark.parametrize("reply", NEVER + OTHER)
+def test_nothing_else_asks_for_another_server(reply: str) -> None:
+    assert not is_elsewhere(said(reply))
 
 
 @pytest.mark.parametrize("reply", NEVER)

@@ -13,7 +13,8 @@ from redis.exceptions import NoScriptError, RedisError
 
 from history.bridge import settled
 from history.errors import ConfigurationError
-from history.redis_errors import Kind, configuration_error, sort
+from history.redis_errors import Kind, configuration_error, is_elsewhere, sort
+from history.redis_failover import hang_up
 from history.redis_probe import stranger_at
 from history.redis_urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
@@ -66,7 +67,8 @@ class RedisLink:
     """A redis-py client, blocking or asyncio, that must not retry by itself.
 
     redis-py would send a command again whose reply was lost: an XADD would then stand in the stream twice,
-    and a name taken by the first try would look like somebody else's.
+    and a name taken by the first try would look like somebody else's. Only what a server has refused, because
+    it does not write any more, is sent again: on a new connection, behind which there may be another one.
     """
 
     def __init__(self, client: Client) -> None:
@@ -91,9 +93,18 @@ class RedisLink:
             ConfigurationError: the server says that it can never be done.
         """
         try:
-            return await settled(self._client.execute_command(*words))
+            return await self._execute(*words)
         except RedisError as error:
             raise self._translated(error, doing) from error
+
+    async def _execute(self, *words: Any) -> Any:
+        try:
+            return await settled(self._client.execute_command(*words))
+        except RedisError as error:
+            if not is_elsewhere(error):
+                raise
+            await hang_up(self._client)
+        return await settled(self._client.execute_command(*words))
 
     async def run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script by its digest; load it where the server does not have it."""
@@ -101,7 +112,7 @@ class RedisLink:
         words = (len(keys), *keys, *arguments)
         doing = f"running {name}.lua"
         try:
-            return await settled(self._client.execute_command("EVALSHA", wanted.sha, *words))
+            return await self._execute("EVALSHA", wanted.sha, *words)
         except NoScriptError:
             return await self.call(doing, "EVAL", wanted.text, *words)
         except RedisError as error:
@@ -111,13 +122,29 @@ class RedisLink:
         """Run many commands in order, a few hundred in a round trip."""
         answers: list[Any] = []
         for first in range(0, len(commands), PIPELINE):
-            pipeline = self._client.pipeline(transaction=False)
-            for words in commands[first : first + PIPELINE]:
-                pipeline.execute_command(*words)
-            try:
-                answers += await settled(pipeline.execute())
-            except RedisError as error:
-                raise self._translated(error, doing) from error
+            answers += await self._pipeline(doing, commands[first : first + PIPELINE])
+        return answers
+
+    async def _pipeline(self, doing: str, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        try:
+            answers = await self._in_one_round(commands)
+            if all(isinstance(one, RedisError) and is_elsewhere(one) for one in answers):
+                await hang_up(self._client)
+                answers = await self._in_one_round(commands)
+        except RedisError as error:
+            raise self._translated(error, doing) from error
+        failed = next((one for one in answers if isinstance(one, RedisError)), None)
+        if failed is None:
+            return answers
+        if is_elsewhere(failed):
+            await hang_up(self._client)
+        raise self._translated(failed, doing) from failed
+
+    async def _in_one_round(self, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for words in commands:
+            pipeline.execute_command(*words)
+        answers: Sequence[Any] = await settled(pipeline.execute(raise_on_error=False))
         return answers
 
     async def close(self) -> None:
