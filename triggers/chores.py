@@ -13,8 +13,8 @@ from datetime import timedelta
 from history.bridge import settled
 from history.circuit import CircuitOpenError
 from history.errors import ConfigurationError
+from history.owners import owner_token
 from triggers.gate import Gate
-from triggers.judge import owner_token
 from triggers.monitors import Monitor, Monitors
 from triggers.pipeline import Pipeline
 from triggers.upkeep import SWEEP_INTERVAL, sweep

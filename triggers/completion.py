@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.message import Uuid
+from history.owners import owner_token
 from history.store import HistoryStore
 from triggers.failures import Sleep, persist
-from triggers.judge import owner_token
 from triggers.run import Run
 from triggers.settings import Settings
 

@@ -233,5 +233,8 @@ def _warn_of_forgetting(settings: Settings) -> None:
 
 
 def default_consumer_name() -> str:
-    """Return a name that no other living consumer has: host, process and start time."""
-    return f"{socket.gethostname()}-{os.getpid()}-{time.time_ns() // 1_000_000 % 100_000_000:x}"
+    """Return a name that no other living consumer has: host, process and random bytes.
+
+    Not the time: copies of one container start at once, and each of them is process 1.
+    """
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(5).hex()}"

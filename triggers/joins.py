@@ -17,6 +17,7 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from history.joining import Hold, Joining
+from history.owners import owner_token
 from resolvers.resolution import asking
 from triggers.binding import Binding
 from triggers.joining import pipeline as joining_pipeline
@@ -25,7 +26,6 @@ from triggers.joining.only_one import FirstExecution
 from triggers.joining.parts import PartCompletion, PartExecution, may_be_kept, settings_of_parts
 from triggers.joining.terms import check_history
 from triggers.joining.timing_out import TimeOut
-from triggers.judge import owner_token
 from triggers.pipeline import Pipeline
 from triggers.settings import Settings
 

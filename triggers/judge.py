@@ -1,17 +1,14 @@
 """From message to decision: claim the uuid, read the table, ask the resolver, take an entry over."""
 
-import itertools
 import logging
-import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from uuid import uuid4
 
 from history.entry import Claim, Fence
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
+from history.owners import owner_token
 from history.store import BatchOwner, HistoryStore
 from resolvers.resolution import Asked
 from triggers.aftermath import Ending, afterwards
@@ -183,16 +180,3 @@ def _is_older(message: Message, oldest: datetime) -> bool:
     """Whether a message came before, at a time of which the history may have forgotten everything."""
     again = message.redelivered or message.delivery_count > 1
     return again and message.timestamp is not None and message.timestamp < oldest
-
-
-_HOST = socket.gethostname()
-_NONCE = uuid4().hex[:12]
-_ATTEMPTS = itertools.count(1)
-
-
-def owner_token() -> str:
-    """Return a token unique to one attempt, readable as host, process and number.
-
-    The process id is read at each call: a forked child shares the nonce and the counter, not the id.
-    """
-    return f"{_HOST}:{os.getpid()}:{_NONCE}:{next(_ATTEMPTS)}"

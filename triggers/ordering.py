@@ -22,9 +22,9 @@ from history.entry import Fence, State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message, Uuid
+from history.owners import owner_token
 from history.store import HistoryStore
 from triggers.detection import HistoryUse
-from triggers.judge import owner_token
 from triggers.leases import HeldLease, LeaseKeeper
 from triggers.pipeline import Pipeline
 from triggers.run import Run

@@ -1,6 +1,8 @@
 """What the checks of a document history share."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
@@ -51,6 +53,26 @@ ODD_UUIDS = (
     "1",
     "01",
 )
+
+
+#: Forks two children that both take themselves for process 1, as in namespaces of their own.
+_CLONES = """
+import os
+from history.owners import owner_token
+os.getpid = lambda: 1
+owner_token()
+for _ in range(2):
+    if os.fork() == 0:
+        os.write(1, (owner_token() + chr(10)).encode())
+        os._exit(0)
+    os.wait()
+"""
+
+
+def tokens_of_clones() -> Sequence[str]:
+    """Return the owner tokens of two processes that were forked from one and have the same number."""
+    told = subprocess.run([sys.executable, "-c", _CLONES], check=True, capture_output=True, text=True)
+    return told.stdout.split()
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from random import Random
 
 from history.bridge import drive
-from history.contract.common import SHORT, TRIGGER, claim_one, eventually, found, state_of, together
+from history.contract.common import (
+    SHORT,
+    TRIGGER,
+    claim_one,
+    eventually,
+    found,
+    state_of,
+    together,
+    tokens_of_clones,
+)
 from history.contract.parking import parked
 from history.entry import EntryOutcome, Settlement, State
 from history.message import Uuid
@@ -63,6 +72,20 @@ class RaceContract:
         )
 
         assert sorted(uuid for share in shares for uuid in share) == sorted(uuids)
+
+    async def test_of_two_clones_of_a_process_one_gets_a_uuid(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        mine, theirs = await asyncio.to_thread(tokens_of_clones)
+
+        first = await claim_one(store, "u1", mine)
+        second = await claim_one(another, "u1", theirs)
+
+        assert first.found is None
+        assert second.found is not None
+        assert second.found.owner == mine
+        assert await store.take_over(TRIGGER, "u1", theirs, None, first.fence) is not None
+        assert await another.take_over(TRIGGER, "u1", mine, None, first.fence) is None
 
     async def test_what_has_expired_or_was_released_is_claimed_once(
         self, store: HistoryStore, another: HistoryStore, *, blocking: bool

@@ -6,7 +6,6 @@ driver, and ``lua/`` what must happen in one step.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.owners import process_token
 from triggers.providers import stream_later
 from triggers.providers.redis_link import PATIENCE, Client, RedisLink
 from triggers.providers.stream_codec import encode, message_id
@@ -136,8 +136,8 @@ class RedisStreams:
             if keys in self._open:
                 raise name_in_use(keys, self._settings.claim_idle)
             self._open.add(keys)
-        # A forked child has the parent's token, but is another consumer.
-        token = f"{self._token}:{os.getpid()}"
+        # A forked child has the provider's token, too, but is another consumer.
+        token = f"{self._token}:{process_token()}"
         left = partial(self._open.discard, keys)
         receiver = StreamReceiver(self._link, keys, self._settings, token=token, left=left)
         try:
@@ -153,7 +153,7 @@ class RedisStreams:
         stream = f"{TEMPORARY}{{{purpose}:{uuid4().hex}}}"
         keys, settings = StreamKeys(stream, "temporary", "owner"), replace(self._settings, trim=True)
         receiver = TemporaryReceiver(
-            self._link, keys, settings, token=f"{self._token}:{os.getpid()}", left=lambda: None
+            self._link, keys, settings, token=f"{self._token}:{process_token()}", left=lambda: None
         )
         await receiver.open()
         return stream, receiver

@@ -1,6 +1,5 @@
 """SQL-JMS: queues and topics in a SQL database, such as the service's own."""
 
-import os
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
+from history.owners import process_token
 from history.sql_dialects import Dialect, statement
 from history.sql_engine import (
     AnyConnection,
@@ -162,8 +162,8 @@ class SqlJms:
             self._letters,
             self._settings,
             name=name,
-            # A forked child has the parent's token, but is another consumer.
-            incarnation=f"{self._token}:{os.getpid()}",
+            # A forked child has the provider's token, too, but is another consumer.
+            incarnation=f"{self._token}:{process_token()}",
             left=partial(self._open.discard, name),
         )
         try:
