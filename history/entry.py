@@ -7,6 +7,7 @@ the SQL statements to the same answers.
     absent --claim--> STARTED --settle(OK | FAILED)--> COMPLETED
                       STARTED --settle(None)---------> absent      (released)
                       STARTED --take over------------> STARTED     (new owner, greater fence)
+                      STARTED --renew----------------> STARTED     (lease and life prolonged)
                       any     --time to live over----> absent
 """
 
@@ -17,6 +18,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import NamedTuple, NewType
 
+from history.errors import ConfigurationError
 from history.message import Uuid
 
 #: A number that grows with every claim of a uuid; an effect's target may refuse a smaller one.
@@ -24,6 +26,10 @@ Fence = NewType("Fence", int)
 
 #: How long an entry is remembered when nobody says otherwise.
 DEFAULT_TIME_TO_LIVE = timedelta(days=7)
+
+#: The shortest and the longest lease or time to live: a store counts in milliseconds, and what they are added
+#: to must stay a date. The longest is a hundred years.
+SHORTEST, LONGEST = timedelta(milliseconds=1), timedelta(days=36_525)
 
 
 class State(StrEnum):
@@ -125,10 +131,31 @@ def started(owner: str, fence: Fence, now: datetime, terms: "Terms") -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """For how long a claim holds: the lease (None: no lease) and the entry's time to live."""
+    """For how long a claim holds: the lease (None: no lease) and the entry's time to live.
+
+    Raises:
+        ConfigurationError: a store cannot hold so long, or so short, a time.
+    """
 
     lease: timedelta | None = None
     time_to_live: timedelta = DEFAULT_TIME_TO_LIVE
+
+    def __post_init__(self) -> None:
+        check_held("time_to_live", self.time_to_live)
+        check_held("lease", self.lease)
+
+
+def check_held(setting: str, duration: timedelta | None) -> None:
+    """Refuse a lease or a time to live that no store can hold: it would end at once, or never.
+
+    Raises:
+        ConfigurationError: it is less than ``SHORTEST`` or more than ``LONGEST``.
+    """
+    if duration is None or SHORTEST <= duration <= LONGEST:
+        return
+    raise ConfigurationError(
+        setting, f"a history cannot hold {duration}", f"use {SHORTEST} to {LONGEST.days:,} days"
+    )
 
 
 def claim(
@@ -183,11 +210,27 @@ def settle(
 
 
 def renew(entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime) -> tuple[Entry | None, bool]:
-    """Prolong the lease of a STARTED entry with exactly this fence."""
+    """Prolong the lease of a STARTED entry with exactly this fence, and its life, lest it end before.
+
+    One of a batch lives as long as its batch, which was decided when that was opened: a lease that would
+    outlive it is not granted.
+    """
     entry = current(entry, now)
     if entry is None or entry.fence != fence or entry.state is not State.STARTED:
         return entry, False
-    return replace(entry, lease_until=now + lease), True
+    least = now + lease if entry.batch else outliving(entry.started_at, now + lease)
+    if entry.batch and least > entry.expires_at:
+        return entry, False
+    return replace(entry, lease_until=now + lease, expires_at=max(entry.expires_at, least)), True
+
+
+def outliving(started_at: datetime, lease_until: datetime) -> datetime:
+    """Return until when a run must be remembered at least whose lease was prolonged.
+
+    Twice as long as it may have taken by then: so it still is for some time when it has completed, and what
+    comes again then is a duplicate. A run that takes less than half its time to live is remembered for that.
+    """
+    return started_at + 2 * (lease_until - started_at)
 
 
 #: From state to the states that may follow; rendered into the docs.

@@ -16,6 +16,7 @@ from history.entry import (
     Settlement,
     State,
     Terms,
+    check_held,
     claim,
     current,
     digest,
@@ -253,6 +254,7 @@ class MemoryHistory(SingleVerbs):
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
         """Prolong a lease whose fence still stands."""
+        check_held("lease", lease)
         with self._lock:
             space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
             entry, renewed = renew(space.read(key, now), fence=Fence(fence), lease=lease, now=now)

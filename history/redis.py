@@ -16,7 +16,16 @@ from typing import Any, Self
 import redis
 
 from history.control import Control
-from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, digest
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    Settlement,
+    check_held,
+    digest,
+)
 from history.errors import ConfigurationError
 from history.joining import Joining
 from history.parking import Parking
@@ -275,6 +284,7 @@ class RedisHistory(SingleVerbs):
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
         """Prolong a lease whose fence still stands."""
+        check_held("lease", lease)
         words = [b"%d" % fence, b"%d" % milliseconds(lease)]
         return bool(await self._scripts(trigger).run("renew", [*words, digest(uuid)]))
 
@@ -334,6 +344,8 @@ class RedisHistory(SingleVerbs):
 
 
 def _terms(owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
+    check_held("time_to_live", time_to_live)
+    check_held("lease", lease)
     token = owner.token if isinstance(owner, BatchOwner) else owner
     held = -1 if lease is None else milliseconds(lease)
     return _TERMS.pack(held, milliseconds(time_to_live)) + token.encode()

@@ -19,6 +19,7 @@ from history.entry import (
     EntryOutcome,
     Settlement,
     Terms,
+    check_held,
     digest,
 )
 from history.errors import ConfigurationError
@@ -235,6 +236,7 @@ class SqlHistory(SingleVerbs):
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
         """Prolong the lease of an entry, or of the batch that owns it."""
+        check_held("lease", lease)
         for statement in (RENEW, RENEW_BATCH):
             work = partial(
                 fetch,

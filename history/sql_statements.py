@@ -180,18 +180,23 @@ SETTLE = statement("""
     RETURNING digest, expires_at
 """)
 
-# Prolong the lease of one STARTED entry.
+# Prolong the lease of one STARTED entry, and its life to twice as long as it may have taken by then.
 RENEW = statement("""
-    UPDATE doubtless_history SET lease_until = {now} + CAST(:lease AS BIGINT)
-    WHERE trigger_name = :trigger AND digest = :key AND fence = :fence
-      AND state = 'started' AND expires_at > {now}
+    WITH clock AS (SELECT {now} AS now)
+    UPDATE doubtless_history AS h SET
+        lease_until = clock.now + CAST(:lease AS BIGINT),
+        expires_at = CASE WHEN h.expires_at < 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at
+            THEN 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at ELSE h.expires_at END
+    FROM clock
+    WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :fence
+      AND h.state = 'started' AND h.expires_at > clock.now
     RETURNING fence
 """)
 
-# Prolong the lease of the open batch that one entry belongs to.
+# Prolong the lease of the open batch that one entry belongs to, unless it would outlive the batch.
 RENEW_BATCH = statement("""
     UPDATE doubtless_batches SET lease_until = {now} + CAST(:lease AS BIGINT)
-    WHERE number = :fence AND state = 'started' AND expires_at > {now}
+    WHERE number = :fence AND state = 'started' AND expires_at >= {now} + CAST(:lease AS BIGINT)
       AND EXISTS (SELECT 1 FROM doubtless_history AS h
                   WHERE h.trigger_name = :trigger AND h.digest = :key AND h.batch = :fence)
     RETURNING number

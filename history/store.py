@@ -155,6 +155,10 @@ class HistoryStore(Protocol):
 
         Claiming again with the same owner token is idempotent. A uuid that stands twice in one call is
         decided in order: its second place finds the entry that the first one wrote.
+
+        Raises:
+            ConfigurationError: the lease or the time to live is less than
+                :data:`~history.entry.SHORTEST` or more than :data:`~history.entry.LONGEST`.
         """
         ...
 
@@ -201,7 +205,15 @@ class HistoryStore(Protocol):
         ...
 
     async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
-        """Prolong the lease of a STARTED entry to ``lease`` from now; False when the fence is stale."""
+        """Prolong the lease of a STARTED entry to ``lease`` from now; False when the fence is stale.
+
+        The entry's life is prolonged with it, to twice as long as the run may have taken by then at least:
+        it neither expires under a run that is alive, nor at the moment in which that completes. A batch's is
+        not: False, too, for a lease that would outlive the batch of an entry.
+
+        Raises:
+            ConfigurationError: no store can hold the lease, as in :meth:`claim`.
+        """
         ...
 
     async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:

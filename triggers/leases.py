@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from history.bridge import drive
+from history.entry import Entry, State
 from history.errors import UnavailableError
 from history.store import HistoryStore
 from triggers.failures import LeaseLostError
@@ -76,6 +77,7 @@ class LeaseKeeper:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ending: set[int] = set()
 
     def hold(self, run: Run) -> HeldLease | None:
         """Renew a lease, which was granted just now, until its ``ended`` is set; None without a claim."""
@@ -155,8 +157,22 @@ class LeaseKeeper:
             return None
         entry = (await self.store.lookup(self._trigger, [held.uuid]))[0]
         if entry is None or entry.fence == held.fence:
+            if entry is not None and entry.batch and entry.state is State.STARTED:
+                self._tell_of_the_end(held, entry)
             return None
         return entry.owner or f"the owner of fence {entry.fence}"
+
+    def _tell_of_the_end(self, held: HeldLease, entry: Entry) -> None:
+        """Say, once for each batch, that it is forgotten before its lease would be over."""
+        if entry.fence not in self._ending:
+            self._ending.add(entry.fence)
+            _log.error(
+                "the history forgets the batch %s at %s, and then its messages are NEW: "
+                "raise history_time_to_live above the time that a batch may take",
+                entry.owner,
+                entry.expires_at,
+                extra=self._extra(held),
+            )
 
     def _lose(self, held: HeldLease, taken_by: str) -> None:
         held.taken_by = taken_by

@@ -41,7 +41,8 @@ ACTIVE_CONSUMER = "doubtless:active-consumer"
 #: The part of a lease, at its end, in which nothing is begun and nothing received.
 SAFETY = 0.2
 
-#: How long that entry may stand. Renewing does not prolong it, and nobody else may have it meanwhile.
+#: How long that entry stands at least: nobody else may have it meanwhile, and a history that forgot it would
+#: let two be active.
 TIME_TO_LIVE = timedelta(days=3650)
 
 

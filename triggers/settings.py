@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from history.entry import DEFAULT_TIME_TO_LIVE
+from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
 from history.message import Message
 from history.parking import Parking
@@ -96,6 +96,7 @@ class Settings:
         _check_duration("monitor_interval", self.monitor_interval)
         if self.lease is not None:
             _check_duration("lease", self.lease)
+        _check_memory(self.history_time_to_live, self.lease)
         if self.policy.transacted and self.retry.max_attempts:
             raise ConfigurationError(
                 "retry",
@@ -142,6 +143,18 @@ class Settings:
     def silenced(self) -> frozenset[Cause]:
         """The causes that raise no event. No switch silences those for which the sender is to blame."""
         return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
+
+
+def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
+    """Refuse what the history cannot hold, or would forget while it presumes the run alive."""
+    check_held("history_time_to_live", time_to_live)
+    check_held("lease", lease)
+    if lease is not None and lease > time_to_live:
+        raise ConfigurationError(
+            "history_time_to_live",
+            f"{time_to_live} is less than the lease of {lease}: the history would forget runs that go on",
+            "raise history_time_to_live, or lower lease",
+        )
 
 
 # What follows is typed Any: these values are a user's, and not every user runs a type checker.

@@ -1,9 +1,14 @@
 """Leases and times to live."""
 
-from datetime import timedelta
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
 
 from history.contract.common import LONG, PATIENCE, SHORT, TRIGGER, absent, claim_one, eventually, found
-from history.store import HistoryStore
+from history.entry import LONGEST, SHORTEST, EntryOutcome, digest, outliving
+from history.errors import ConfigurationError
+from history.store import BatchOwner, HistoryStore
 
 
 class TimeContract:
@@ -84,3 +89,116 @@ class TimeContract:
         assert entry.lease_until is not None
         assert abs(entry.lease_until - entry.read_at - LONG) < timedelta(seconds=PATIENCE)
         assert entry.fence == claimed.fence
+
+    async def test_an_entry_whose_lease_is_renewed_outlives_its_time_to_live(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        lease, time_to_live = timedelta(seconds=1), timedelta(seconds=1.5)
+        claimed = await claim_one(store, "u1", "worker-1", lease=lease, time_to_live=time_to_live)
+        over_at = (await found(store, "u1")).expires_at
+
+        async def has_outlived_it() -> bool:
+            assert await store.renew(TRIGGER, "u1", claimed.fence, lease)
+            entry = await found(store, "u1")
+            assert entry.lease_until is not None
+            assert entry.expires_at >= outliving(entry.started_at, entry.lease_until)
+            return entry.read_at > over_at + timedelta(seconds=0.5)
+
+        await eventually(has_outlived_it)
+
+        assert (await claim_one(another, "u1", "worker-2")).found is not None
+        assert await store.complete(TRIGGER, "u1", claimed.fence)
+        entry = await found(another, "u1")
+        assert (await claim_one(another, "u1", "worker-2")).found is not None
+        assert entry.outcome is EntryOutcome.OK
+        assert entry.expires_at - entry.read_at > lease, "what comes again now is a duplicate"
+
+    async def test_what_was_renewed_expires_when_nobody_renews_it_any_more(self, store: HistoryStore) -> None:
+        second = timedelta(seconds=1)
+        started, failed = await store.claim(
+            TRIGGER, ["started", "failed"], "worker-1", second, time_to_live=second
+        )
+        assert await store.renew(TRIGGER, "started", started.fence, second)
+        assert await store.renew(TRIGGER, "failed", failed.fence, second)
+        assert await store.complete(TRIGGER, "failed", failed.fence, EntryOutcome.FAILED)
+
+        await eventually(lambda: absent(store, "started"))
+        await eventually(lambda: absent(store, "failed"))
+
+        assert not await store.complete(TRIGGER, "started", started.fence)
+
+    async def test_a_renewal_leaves_a_life_alone_that_is_long_enough(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1", lease=SHORT, time_to_live=24 * LONG)
+        before = await found(store, "u1")
+
+        for _ in range(2):  # its answer may be lost, and it is sent again
+            assert await store.renew(TRIGGER, "u1", claimed.fence, LONG)
+
+        after = await found(store, "u1")
+        assert after.started_at == before.started_at
+        assert after.expires_at == before.expires_at
+
+    async def test_a_lease_that_outlives_its_batch_is_not_granted(self, store: HistoryStore) -> None:
+        batch = BatchOwner("query-1/7")
+        claimed = await claim_one(store, "u1", batch, lease=SHORT, time_to_live=LONG)
+        before = await found(store, "u1")
+
+        assert not await store.renew(TRIGGER, "u1", claimed.fence, 2 * LONG)
+        assert (await found(store, "u1")).lease_until == before.lease_until
+        assert await store.renew(TRIGGER, "u1", claimed.fence, LONG / 2)
+        assert (await found(store, "u1")).expires_at == before.expires_at
+
+    async def test_a_duration_that_no_store_can_hold_is_refused(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1", lease=LONGEST, time_to_live=LONGEST)
+        entry = await found(store, "u1")
+        assert entry.expires_at - entry.started_at == LONGEST
+        assert await store.renew(TRIGGER, "u1", claimed.fence, LONGEST)
+        assert await store.complete(TRIGGER, "u1", claimed.fence)
+        assert not await absent(store, "u1")
+
+        for wrong in (timedelta.max, LONGEST + SHORTEST, SHORTEST / 2, timedelta(0), -LONG):
+            with pytest.raises(ConfigurationError, match="time_to_live"):
+                await store.claim(TRIGGER, ["u2"], "worker-1", time_to_live=wrong)
+            with pytest.raises(ConfigurationError, match="lease"):
+                await store.claim(TRIGGER, ["u2"], BatchOwner("query-1/7"), wrong)
+            with pytest.raises(ConfigurationError, match="time_to_live"):
+                await store.take_over(TRIGGER, "u1", "worker-2", None, claimed.fence, time_to_live=wrong)
+            with pytest.raises(ConfigurationError, match="lease"):
+                await store.renew(TRIGGER, "u1", claimed.fence, wrong)
+        assert await absent(store, "u2")
+
+    async def test_nothing_is_forgotten_early_whenever_it_began(self, store: HistoryStore) -> None:
+        # A store may keep what began at about one time together: so some begins at any part of such a time.
+        lives_for, begins = timedelta(seconds=4), 16
+        ends: dict[str, datetime] = {}
+        for number in range(begins):
+            ends |= await _remembered(store, number, lives_for)
+            await asyncio.sleep(lives_for.total_seconds() / 2 / begins)
+        await claim_one(store, "clock", "worker-1")
+
+        while ends:
+            page = await store.scan(TRIGGER, limit=500)
+            entries = await store.lookup(TRIGGER, list(ends))
+            probe = await store.claim(TRIGGER, list(ends), BatchOwner("probe"))
+            await store.purge(TRIGGER)
+            now = (await found(store, "clock")).read_at
+            scanned = {one.digest for one in page.entries}
+            for (uuid, end), entry, claim in zip(list(ends.items()), entries, probe, strict=True):
+                kept = entry is not None and claim.found is not None and digest(uuid) in scanned
+                assert kept or end <= now, f"{uuid} is forgotten {end - now} early"
+                if not kept:
+                    del ends[uuid]
+            await asyncio.sleep(0.05)
+
+
+async def _remembered(store: HistoryStore, number: int, lives_for: timedelta) -> dict[str, datetime]:
+    """Complete one, fail one, and complete one of a batch; return when each may be forgotten."""
+    good, bad, held = (f"{kind} {number}" for kind in ("completed", "failed", "of a batch"))
+    batch = BatchOwner(f"query-1/{number}")
+    claims = await store.claim(TRIGGER, [good, bad], "worker-1", time_to_live=lives_for)
+    await store.claim(TRIGGER, [held], batch, time_to_live=lives_for)
+    ends = {uuid: (await found(store, uuid)).expires_at for uuid in (good, bad, held)}
+    assert await store.complete(TRIGGER, good, claims[0].fence)
+    assert await store.complete(TRIGGER, bad, claims[1].fence, EntryOutcome.FAILED)
+    assert await store.settle_batch(TRIGGER, batch, EntryOutcome.OK)
+    return ends

@@ -1,6 +1,7 @@
 """The Redis history on a server that is set wrong, flushed, killed, emptied of scripts, or full."""
 
 import logging
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -264,6 +265,89 @@ def test_no_bucket_lives_for_ever(history: RedisHistory, client: Any) -> None:
 
     assert len(buckets) > 10
     assert all(client.pttl(key) > 0 for key in buckets)
+
+
+def test_runs_of_any_length_are_kept_in_few_slices(history: RedisHistory, client: Any) -> None:
+    uuids = [f"u{n}" for n in range(40)]
+    claims = drive(history.claim(TRIGGER, uuids, "worker-1", time_to_live=timedelta(minutes=1)))
+    for n, (uuid, claim) in enumerate(zip(uuids, claims, strict=True)):
+        lease = timedelta(seconds=10 * n + 1)
+        assert drive(history.renew(TRIGGER, uuid, claim.fence, lease))
+        assert drive(history.complete(TRIGGER, uuid, claim.fence))
+
+    buckets = list(client.scan_iter(f"doubtless:{{{TRIGGER}}}:history:*:*"))
+
+    assert {state(history, uuid) for uuid in uuids} == {EntryOutcome.OK}
+    assert len(buckets) <= 6, "one for each doubling of a minute up to a quarter of an hour"
+    assert all(client.pttl(key) > 0 for key in buckets)
+    ends = [entry.expires_at - entry.started_at for entry in drive(history.lookup(TRIGGER, uuids)) if entry]
+    assert ends[-1] > timedelta(minutes=13)
+
+
+def write_ledger(client: Any, batches: int, *, expires: int, state: bytes = b"O") -> None:
+    """Write a ledger as Redis would hold it after so many batches of one row each."""
+    number = 1_700_000_000_000_000
+    record = struct.Struct(">QQQQ")
+    for first in range(0, batches, 5000):
+        fields: dict[str, bytes] = {}
+        for n in range(first, first + 5000):
+            token = f"query/{n}"
+            held = record.pack(number + n, expires - 1000, 0, expires) + token.encode()
+            fields |= {
+                f"b {number + n}": state + held,
+                f"c {number + n}": b"1",
+                f"o {token}": b"%d" % (number + n),
+            }
+        client.hset(f"doubtless:{{{TRIGGER}}}:history:batches", mapping=fields)
+
+
+#: How many fields of a hash one script may look at.
+PAGE = 1000
+
+
+def test_a_ledger_of_any_length_is_purged_and_counted_in_bounded_pieces(
+    history: RedisHistory, client: Any
+) -> None:
+    complete(history, ["kept"])
+    now = int(client.time()[0]) * 1000
+    write_ledger(client, 120_000, expires=now + 10**9, state=b"S")
+    ledger = f"doubtless:{{{TRIGGER}}}:history:batches"
+    fields = client.hlen(ledger)
+    client.config_resetstat()
+
+    assert drive(history.stats(TRIGGER)).started == 120_000
+    counting = client.info("commandstats")
+    assert counting["cmdstat_hscan"]["calls"] >= fields / PAGE / 2
+    assert counting["cmdstat_hscan"]["calls"] <= counting["cmdstat_evalsha"]["calls"] + 1
+    # Of each batch that is looked at a field is read, but of no more in one call than a page has.
+    assert counting["cmdstat_hget"]["calls"] <= counting["cmdstat_evalsha"]["calls"] * 2 * PAGE
+
+    client.config_resetstat()
+    pieces = [drive(history.purge_some(TRIGGER))]
+    while (cursor := pieces[-1].cursor) is not None:
+        pieces.append(drive(history.purge_some(TRIGGER, cursor)))
+    purging = client.info("commandstats")
+    assert len(pieces) >= fields / PAGE / 2
+    assert purging["cmdstat_hscan"]["calls"] <= len(pieces) + 1
+    assert "cmdstat_hkeys" not in purging
+    assert client.hlen(ledger) == fields, "they are all alive"
+
+
+def test_what_has_expired_is_taken_out_of_a_long_ledger_piece_by_piece(
+    history: RedisHistory, client: Any
+) -> None:
+    complete(history, ["kept"])
+    now = int(client.time()[0]) * 1000
+    write_ledger(client, 100_000, expires=now - 1)
+
+    pieces = [drive(history.purge_some(TRIGGER))]
+    while (cursor := pieces[-1].cursor) is not None:
+        pieces.append(drive(history.purge_some(TRIGGER, cursor)))
+
+    assert max(piece.deleted for piece in pieces) <= 2 * PAGE
+    assert sum(piece.deleted for piece in pieces) == 100_000
+    assert client.hlen(f"doubtless:{{{TRIGGER}}}:history:batches") == 0
+    assert state(history, "kept") is EntryOutcome.OK
 
 
 def test_many_entries_are_each_found_again(history: RedisHistory) -> None:

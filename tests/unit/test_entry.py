@@ -1,5 +1,6 @@
 """The pure transitions of an entry."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history.entry import (
+    LONGEST,
+    SHORTEST,
     TRANSITIONS,
     Claim,
     Entry,
@@ -22,6 +25,7 @@ from history.entry import (
     started,
     take_over,
 )
+from history.errors import ConfigurationError
 
 NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -112,12 +116,39 @@ class TestTime:
     def test_a_renewal_counts_from_now_and_changes_nothing_else(self) -> None:
         held = an_entry()
 
-        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 5 * MINUTE)
+        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 4 * MINUTE)
 
         assert renewed
         assert entry is not None
-        assert entry.lease_until == NOW + 6 * MINUTE
+        assert entry.lease_until == NOW + 5 * MINUTE
         assert (entry.started_at, entry.expires_at, entry.fence) == (NOW, held.expires_at, FIRST)
+
+    def test_a_renewal_keeps_an_entry_for_twice_as_long_as_the_run_may_have_taken(self) -> None:
+        entry, renewed = renew(an_entry(), fence=FIRST, lease=MINUTE, now=NOW + 8 * MINUTE)
+
+        assert renewed
+        assert entry is not None
+        assert entry.expires_at == NOW + 18 * MINUTE
+        assert current(entry, NOW + 17 * MINUTE) is not None
+
+    def test_a_batch_lives_as_long_as_was_decided_when_it_was_opened(self) -> None:
+        held = replace(an_entry(), batch=True)
+
+        entry, renewed = renew(held, fence=FIRST, lease=MINUTE, now=NOW + 8 * MINUTE)
+        late, granted = renew(held, fence=FIRST, lease=3 * MINUTE, now=NOW + 8 * MINUTE)
+
+        assert renewed
+        assert entry is not None
+        assert (entry.lease_until, entry.expires_at) == (NOW + 9 * MINUTE, NOW + 10 * MINUTE)
+        assert not granted
+        assert late == replace(held, read_at=NOW + 8 * MINUTE)
+
+    @pytest.mark.parametrize("wrong", [timedelta.max, LONGEST + SHORTEST, timedelta(0), -MINUTE])
+    def test_terms_that_no_store_can_hold_are_refused(self, wrong: timedelta) -> None:
+        with pytest.raises(ConfigurationError, match="time_to_live: a history cannot hold"):
+            Terms(time_to_live=wrong)
+        with pytest.raises(ConfigurationError, match=r"lease: a history cannot hold .*36,525 days"):
+            Terms(lease=wrong)
 
 
 class TestFence:

@@ -33,7 +33,7 @@ from history.entry import (
 )
 from tests.unit.model.exploring import Explored, explore
 from tests.unit.model.moves import Model
-from tests.unit.model.world import Faults, Rules, Scope, ViolationError
+from tests.unit.model.world import TICK, Faults, Rules, Scope, ViolationError
 from triggers.aftermath import Aftermath, Ending, afterwards
 from triggers.detection import Answer, Decision, Facts, Policy, Status, Word, decide
 
@@ -45,6 +45,9 @@ SCOPES = {
     "giving back": Scope(Faults(crashes=1, redeliveries=1, repeats=1, failures=1), policy=SUSPEND),
     "transacted": Scope(Faults(crashes=1, redeliveries=1, repeats=1, failures=1), policy=TRANSACTED),
     "leases": Scope(Faults(crashes=1, redeliveries=1, failures=1, ticks=2), lease=True, policy=SUSPEND),
+    "a short time to live": Scope(
+        Faults(redeliveries=1, ticks=5), lease=True, time_to_live=3 * TICK, keeps=True
+    ),
     "a resolver": Scope(
         Faults(crashes=1, redeliveries=1, repeats=1), says=(Word.NEW, Word.IN_DOUBT, Word.DUPLICATE)
     ),
@@ -92,6 +95,7 @@ EVENTS = {
     "giving back": {"claim: reply lost", "fail: transient", "recover", "a late copy of a write arrives"},
     "transacted": {"decide: row 9", "fail: fatal", "recover"},
     "leases": {"decide: row 12", "recover after a delay", "renew", "decide: row 10"},
+    "a short time to live": {"time passes", "renew", "decide: row 12", "decide: row 8", "decide: row 10"},
     "a resolver": {"decide: row 11", "take over", "take over: too late", "settle: False"},
     "leases and a resolver": {"decide: row 12", "decide: row 11", "take over", "settle: False", "renew"},
     "no history": {"decide: row 2", "decide: row 3", "crash while RUNNING", "crash while ANSWERING"},
@@ -181,6 +185,24 @@ class Mutants:
         return renew(entry, fence=fence if entry is None else entry.fence, lease=lease, now=now)
 
     @staticmethod
+    def renew_only_the_lease(
+        entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime
+    ) -> tuple[Entry | None, bool]:
+        renewed, done = renew(entry, fence=fence, lease=lease, now=now)
+        if entry is None or renewed is None:
+            return renewed, done
+        return replace(renewed, expires_at=entry.expires_at), done
+
+    @staticmethod
+    def renew_up_to_the_lease(
+        entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime
+    ) -> tuple[Entry | None, bool]:
+        renewed, done = renew(entry, fence=fence, lease=lease, now=now)
+        if entry is None or renewed is None or renewed.lease_until is None:
+            return renewed, done
+        return replace(renewed, expires_at=max(entry.expires_at, renewed.lease_until - lease)), done
+
+    @staticmethod
     def doubt_runs(facts: Facts, policy: Policy) -> Decision:
         decision = decide(facts, policy)
         return replace(decision, runs=True, park=False) if decision.status is Status.IN_DOUBT else decision
@@ -247,6 +269,12 @@ BREACHES = {
     ),
     "renewing does not compare the fence": Breach(
         Rules(renew=Mutants.renew_without_fence), "leases and a resolver", OVERWRITTEN
+    ),
+    "renewing lets the entry expire": Breach(
+        Rules(renew=Mutants.renew_only_the_lease), "a short time to live", AGAIN
+    ),
+    "renewing lets the entry expire before the lease": Breach(
+        Rules(renew=Mutants.renew_up_to_the_lease), "a short time to live", AGAIN
     ),
     "what is in doubt runs": Breach(Rules(decide=Mutants.doubt_runs), "no history", AGAIN),
     "what is in doubt is acknowledged and not parked": Breach(

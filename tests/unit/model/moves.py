@@ -6,7 +6,6 @@ from functools import cache
 
 from history.entry import EntryOutcome, Fence, State, Terms
 from tests.unit.model.world import (
-    FOREVER,
     IDLE,
     TICK,
     Job,
@@ -36,7 +35,7 @@ class Model:
     def __init__(self, scope: Scope, rules: Rules) -> None:
         self.scope = scope
         self.rules = rules
-        self.terms = Terms(TICK if scope.lease else None, FOREVER)
+        self.terms = Terms(TICK if scope.lease else None, scope.time_to_live)
         # The functions are pure, so each of the few different calls is made once.
         self.claim = cache(rules.claim)
         self.take_over = cache(rules.take_over)
@@ -288,6 +287,13 @@ class Model:
         for copy in set(world.late):
             arrived, _ = self._settle(world._replace(late=without(world.late, copy)), *copy)
             yield Move("a late copy of a write arrives", arranged(arrived), fault=True)
-        if faults.ticks:
+        if faults.ticks and (not self.scope.keeps or self._are_kept(world)):
             ticked = world._replace(now=world.now + 1, faults=faults._replace(ticks=faults.ticks - 1))
             yield Move("time passes", ticked, fault=True)
+
+    def _are_kept(self, world: World) -> bool:
+        """Whether somebody runs, and the lease of each who does was prolonged just now."""
+        running = [worker for worker in world.workers if worker.phase is Phase.RUNNING]
+        entries = [world.entries[worker.job.uuid] for worker in running]
+        until = clock(world) + TICK
+        return bool(entries) and all(entry is not None and entry.lease_until == until for entry in entries)

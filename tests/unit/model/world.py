@@ -111,13 +111,16 @@ class Scope:
     """How much is explored.
 
     ``says`` is what a resolver may answer; without any there is no resolver. ``patience`` is how often it
-    lets a uuid be taken over: without an end to that, there would be no end of states.
+    lets a uuid be taken over: without an end to that, there would be no end of states. Where ``keeps``, time
+    passes only while a service runs whose lease was renewed at that instant.
     """
 
     faults: Faults
     workers: int = 2
     uuids: int = 1
     lease: bool = False
+    time_to_live: timedelta = FOREVER
+    keeps: bool = False
     says: tuple[Word, ...] = ()
     patience: int = 2
     history: bool = True
