@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from triggers import Delivery, Message, trigger
@@ -22,8 +23,11 @@ NAME = "soak"
 #: The longest moment on either side of the effect, in seconds.
 LONGEST_MOMENT = 0.004
 
+#: For how long what was killed is presumed alive.
+LEASE = timedelta(seconds=1)
 
-@trigger(NAME, name=NAME, concurrency=4)
+
+@trigger(NAME, name=NAME, concurrency=4, lease=LEASE)
 def work(message: Message, delivery: Delivery) -> None:
     """Have an effect that would show if it happened twice."""
     linger()

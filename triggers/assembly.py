@@ -51,9 +51,13 @@ class Parts:
                 binding=self.binding,
                 sleep=sleep,
                 blocking=blocking,
+            ),
+            judge=Judge(
+                settings=self.settings,
+                store=store,
+                resolver=self.resolver,
                 leases=self._keeper(opened, store, loop),
             ),
-            judge=Judge(settings=self.settings, store=store, resolver=self.resolver),
             completion=Completion(settings=self.settings, store=store, sleep=sleep),
             lot=_open_lot(self.settings, store, blocking=blocking),
             blocking=blocking,
@@ -71,7 +75,8 @@ class Parts:
     ) -> LeaseKeeper | None:
         """Return the keeper of the leases; an atomic trigger has none: nobody sees what it has claimed."""
         lease = self.settings.lease
-        if lease is None or opened is None or self.binding.resources:
+        detects = self.settings.policy.detect_duplicates
+        if lease is None or opened is None or self.binding.resources or not detects:
             return None
         blocks = loop is None or opened is not used or isinstance(opened, MemoryHistory)
         return LeaseKeeper(self.settings.name, lease, opened, None if blocks else loop)

@@ -23,15 +23,17 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.failures import BodyInvalidError
-from triggers.leases import HeldLease
+from triggers.failures import BodyInvalidError, LeaseLostError
+
+if TYPE_CHECKING:
+    from triggers.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class Delivery:
     attempt: int
     trigger_name: str
     delivery_count: int = -1
-    held: HeldLease | None = field(default=None, repr=False, compare=False)
+    held: "Run | None" = field(default=None, repr=False, compare=False)
 
     def check(self) -> None:
         """Stop a long service whose lease was lost; do nothing where there is no lease.
@@ -54,8 +56,9 @@ class Delivery:
         Raises:
             LeaseLostError: another owner has the message. Let it pass: nothing is parked and nothing told.
         """
-        if self.held is not None:
-            self.held.check()
+        held = self.held
+        if held is not None and held.taken_by is not None:
+            raise LeaseLostError(self.uuid or "", held.owner or "", held.taken_by)
 
 
 #: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.

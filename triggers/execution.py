@@ -1,4 +1,4 @@
-"""Run the service: its arguments, its attempts, its time, its lease, and what its end means."""
+"""Run the service: its arguments, its attempts, its time, and what its end means."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ from triggers.failures import (
     is_transient,
     rerun,
 )
-from triggers.leases import HeldLease, LeaseKeeper
 from triggers.run import Run
 from triggers.settings import Settings
 
@@ -57,7 +56,6 @@ class Execution:
     binding: Binding
     sleep: Sleep
     blocking: bool
-    leases: LeaseKeeper | None = None
 
     @property
     def takes_batches(self) -> bool:
@@ -72,17 +70,13 @@ class Execution:
         """
         run.begun, run.error = True, None
         started = perf_counter()
-        held = self._hold([run])
-        try:
-            result, error = await self._attempts(partial(self._call, run, held, work), work)
-        finally:
-            _let_go(held)
-        self._end(run, held, result, error, work)
+        result, error = await self._attempts(partial(self._call, run, work), work)
+        self._end(run, result, error, work)
         run.seconds = perf_counter() - started
 
-    async def _call(self, run: Run, held: "_Held", work: Work | None, attempt: int) -> Any:
+    async def _call(self, run: Run, work: Work | None, attempt: int) -> Any:
         binding = run.binding or self.binding
-        positional, named = self._arguments(binding, run, held, attempt, work)
+        positional, named = self._arguments(binding, run, attempt, work)
         run.executed, run.attempts = True, attempt
         result = binding.service(*positional, **named)
         return await self._await(binding, result) if hasattr(result, "__await__") else result
@@ -96,39 +90,33 @@ class Execution:
     async def _run_batch(self, runs: Sequence[Run], work: Work | None) -> None:
         """Run a batch service; a message that it cannot be given fails alone, the others share one end."""
         started = perf_counter()
-        held = self._hold(runs)
-        try:
-            good = [run for run in runs if self._begin(run, held, work)]
-            if not good:
-                return
-            result, error = await self._attempts(partial(self._call_with_all, good, held, work), work)
-        finally:
-            _let_go(held)
+        good = [run for run in runs if self._begin(run, work)]
+        if not good:
+            return
+        result, error = await self._attempts(partial(self._call_with_all, good, work), work)
         for run in good:
-            self._end(run, held, result, error, work)
+            self._end(run, result, error, work)
             run.seconds = (perf_counter() - started) / len(good)
 
-    async def _call_with_all(
-        self, runs: Sequence[Run], held: "_Held", work: Work | None, attempt: int
-    ) -> Any:
-        rows = [self._arguments(self.binding, run, held, attempt, work) for run in runs]
+    async def _call_with_all(self, runs: Sequence[Run], work: Work | None, attempt: int) -> Any:
+        rows = [self._arguments(self.binding, run, attempt, work) for run in runs]
         positional, named = self.binding.together(rows)
         for run in runs:
             run.executed, run.attempts = True, attempt
         result = self.binding.service(*positional, **named)
         return await self._await(self.binding, result) if hasattr(result, "__await__") else result
 
-    def _begin(self, run: Run, held: "_Held", work: Work | None) -> bool:
+    def _begin(self, run: Run, work: Work | None) -> bool:
         run.begun, run.error = True, None
         try:
-            self._arguments(self.binding, run, held, 1, work)
+            self._arguments(self.binding, run, 1, work)
         except Exception as error:  # noqa: BLE001  (validators are user code)
-            self._end(run, held, None, error, work)
+            self._end(run, None, error, work)
             return False
         return True
 
     def _arguments(
-        self, binding: Binding, run: Run, held: "_Held", attempt: int, work: Work | None
+        self, binding: Binding, run: Run, attempt: int, work: Work | None
     ) -> tuple[list[Any], dict[str, Any]]:
         message = run.message
         size = message.body_size()
@@ -140,7 +128,7 @@ class Execution:
             attempt=attempt,
             trigger_name=self.settings.name,
             delivery_count=message.delivery_count,
-            held=held.get(id(run)) if held else None,
+            held=run,
         )
         return binding.arguments(message, delivery, work)
 
@@ -167,14 +155,13 @@ class Execution:
         except Exception as error:  # noqa: BLE001  (the service is user code)
             return None, error
 
-    def _end(self, run: Run, held: "_Held", result: Any, error: Exception | None, work: Work | None) -> None:
+    def _end(self, run: Run, result: Any, error: Exception | None, work: Work | None) -> None:
         """Note how a run ended and what the table says of that."""
         run.result, run.error = result, error
-        lease = held.get(id(run)) if held else None
         ending = Ending.SUCCESS
         if error is None:
             pass
-        elif isinstance(error, LeaseLostError) or (lease is not None and lease.lost.is_set()):
+        elif isinstance(error, LeaseLostError) or run.taken_by is not None:
             ending = Ending.LOST  # whatever it is that failed, the message is another owner's
         else:
             run.failed_transiently = is_transient(error, self.settings.transient) or (
@@ -183,24 +170,6 @@ class Execution:
             ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
         run.suspends = ending is Ending.FATAL and self.settings.policy.suspend_on_error
         run.aftermath = afterwards(ending, self.settings.policy, history=run.claimed)
-
-    def _hold(self, runs: Sequence[Run]) -> "_Held":
-        """Have the leases of runs renewed until they are let go."""
-        if self.leases is None:
-            return _NOTHING_HELD
-        held = {id(run): self.leases.hold(run) for run in runs}
-        return {key: lease for key, lease in held.items() if lease is not None}
-
-
-#: The leases of runs, by the run's id.
-_Held = dict[int, HeldLease]
-
-_NOTHING_HELD: _Held = {}
-
-
-def _let_go(held: _Held) -> None:
-    for lease in held.values():
-        lease.ended = True
 
 
 async def _inside(work: Work, call: Callable[[int], Awaitable[Any]]) -> tuple[Any, Exception | None]:

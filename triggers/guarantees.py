@@ -64,4 +64,14 @@ def _reached(trigger: Trigger[..., Any]) -> Iterator[Reached]:
         yield Reached(
             FENCED.level, "the service takes a Delivery: if its target checks delivery.fence; else in doubt"
         )
-    yield Reached(IN_DOUBT.level, IN_DOUBT.promise)
+    yield Reached(IN_DOUBT.level, f"{IN_DOUBT.promise}; {_meeting_copies(trigger)}")
+
+
+def _meeting_copies(trigger: Trigger[..., Any]) -> str:
+    """Say what becomes of a copy that arrives while its original runs."""
+    lease = trigger.settings.lease
+    if lease is not None:
+        return f"a copy waits while its original runs, and {lease.total_seconds():g} s after it has died"
+    if trigger.resolver is None:
+        return "lease=None: a copy that arrives while its original runs is In Doubt at once"
+    return "lease=None: the resolver is asked while the original runs, and where it says NEW, both run"

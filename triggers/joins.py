@@ -85,7 +85,6 @@ def _first_only(pipeline: Pipeline) -> FirstExecution:
         binding=execution.binding,
         sleep=execution.sleep,
         blocking=execution.blocking,
-        leases=execution.leases,
         joining=_joining_of(pipeline),
     )
 
@@ -105,7 +104,7 @@ def _joining(pipeline: Pipeline) -> Pipeline:
             joining=joining,
             hold=hold,
         ),
-        judge=replace(pipeline.judge, settings=of_parts, resolver=asking(may_be_kept)),
+        judge=replace(pipeline.judge, settings=of_parts, resolver=asking(may_be_kept), leases=None),
         completion=PartCompletion(
             settings=of_parts, store=pipeline.completion.store, sleep=pipeline.completion.sleep
         ),

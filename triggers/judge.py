@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 from history.entry import Claim, Fence
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
@@ -14,6 +15,7 @@ from resolvers.resolution import Asked
 from triggers.aftermath import Ending, afterwards
 from triggers.detection import (
     RESOLUTION_WORDS,
+    Answer,
     Count,
     Decision,
     Found,
@@ -23,7 +25,8 @@ from triggers.detection import (
     decide,
 )
 from triggers.failures import is_transient
-from triggers.run import Run
+from triggers.leases import LeaseKeeper
+from triggers.run import Run, patience_with
 from triggers.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class Judge:
 
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
+    ``leases`` renews those of what is claimed, until :meth:`let_go`.
     """
 
     settings: Settings
@@ -45,6 +49,7 @@ class Judge:
     resolver: Asked | None
     inside: bool = False
     batch: BatchOwner | None = None
+    leases: LeaseKeeper | None = None
 
     async def claim(self, runs: Sequence[Run]) -> None:
         """Claim every uuid that the table may look at, in one call."""
@@ -64,6 +69,7 @@ class Judge:
 
     async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
         owner, policy = owner_token() if self.batch is None else self.batch.token, self.settings.policy
+        leases, asked_at = self.leases, monotonic()
         try:
             claims = await store.claim(
                 self.settings.name,
@@ -81,6 +87,8 @@ class Judge:
             return
         for run, claim in zip(asked, claims, strict=True):
             run.found, run.fence, run.owner = claim.found, claim.fence, owner
+            if claim.found is None and leases is not None:
+                leases.hold(run, asked_at)
         if policy.forgotten == "in_doubt":
             oldest = datetime.now(UTC) - self.settings.history_time_to_live
             for run in asked:
@@ -88,12 +96,16 @@ class Judge:
 
     async def judge(self, run: Run) -> Decision:
         """Decide, ask the resolver where the table says so, and take over what is to run again."""
+        if run.alive_until and (run.taken_by is not None or monotonic() > run.alive_until):
+            await self._come_late(run)
         unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
         for _ in range(CLAIM_ROUNDS):
             decision = self._read_table(run, unasked)
             if decision.ask:
                 decision = self._read_table(run, await self._ask(run))
             run.decision = decision
+            if decision.answer is Answer.RECOVER_LATER:
+                run.patience = self._patience(run)
             if not decision.runs or run.found is None or await self._take_over(run):
                 return decision
             if run.history is HistoryUse.ON:
@@ -103,7 +115,45 @@ class Judge:
         if facts.found is Found.STARTED:  # by somebody who is alive: not ours, and not to be given up
             facts = replace(facts, found=Found.IN_PROGRESS)
         run.decision = decide(facts, self.settings.policy)
+        run.patience = self._patience(run)
         return run.decision
+
+    def let_go(self, runs: Sequence[Run]) -> None:
+        """Renew the leases of these runs no longer: they have ended."""
+        if self.leases is not None:
+            for run in runs:
+                if run.alive_until:
+                    self.leases.let_go(run)
+
+    async def _come_late(self, run: Run) -> None:
+        """Renew a lease that was over before its run began, or look at the message afresh.
+
+        So it is when a process was stopped for a while, or a claim's reply took that long: somebody else may
+        have presumed the run dead, and have run the message.
+        """
+        leases, lease, uuid = self.leases, self.settings.lease, run.message.uuid
+        if self.store is None or leases is None or lease is None or uuid is None or run.fence is None:
+            return
+        asked_at = monotonic()
+        try:
+            kept = await self.store.renew(self.settings.name, uuid, run.fence, lease)
+        except Exception as error:  # noqa: BLE001  (as in claiming)
+            self._note_absence(error, [run])
+            return
+        if kept:
+            leases.hold(run, asked_at)
+            return
+        leases.let_go(run)
+        run.alive_until, run.taken_by = 0.0, None
+        await self.claim([run])
+
+    def _patience(self, run: Run) -> timedelta:
+        return patience_with(
+            run.found,
+            run.message.delivery_count,
+            limit=self.settings.policy.max_delivery_count,
+            lease=self.settings.lease,
+        )
 
     def undo(self, run: Run, error: Exception) -> None:
         """Decide anew about a run whose transaction did not commit: it is given back."""
@@ -148,6 +198,7 @@ class Judge:
         if self.store is None or run.found is None or run.message.uuid is None:
             return True
         owner = owner_token() if self.batch is None else self.batch.token
+        asked_at = monotonic()
         try:
             taken = await self._become_owner(self.store, run.message.uuid, owner, run.found.fence)
         except Exception as error:  # as above
@@ -165,6 +216,8 @@ class Judge:
                 extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
             )
             run.fence, run.owner = taken.fence, owner
+            if self.leases is not None:
+                self.leases.hold(run, asked_at)
         return taken is not None
 
     async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, fence: Fence) -> Claim | None:

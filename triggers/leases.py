@@ -1,25 +1,28 @@
 """Renewing leases while services run, from a thread of its own.
 
-A trigger with a ``lease`` presumes a started run alive until its lease is over. The keeper renews each
-running lease when a third of it has passed. It is a thread, so a service that computes or blocks the event
-loop does not stop it; only code that holds the interpreter's lock for long can, or a stopped process, and
-then the keeper says how late it was.
+A trigger with a ``lease`` presumes a started run alive until its lease is over. The keeper renews each lease
+when a third of it has passed, from the claim until the entry is settled. It is a thread, so a service that
+computes or blocks the event loop does not stop it; only code that holds the interpreter's lock for long can,
+or a stopped process, and then the keeper says how late it was.
+
+Most runs end long before that, so holding a lease costs next to nothing: a run is put into a set and taken
+out again, and nobody is told. The thread looks at the set by its own clock, at the latest when a third of a
+lease has passed: what was not there when it looked last is not due any sooner.
 """
 
 import asyncio
-import heapq
-import itertools
 import logging
+import os
 import threading
 import time
-from dataclasses import dataclass, field
+import weakref
 from datetime import timedelta
+from functools import cache
 
 from history.bridge import drive
 from history.entry import Entry, State
 from history.errors import UnavailableError
 from history.store import HistoryStore
-from triggers.failures import LeaseLostError
 from triggers.run import Run
 
 _log = logging.getLogger(__name__)
@@ -27,37 +30,20 @@ _log = logging.getLogger(__name__)
 #: How many times a lease is renewed before it would be over: two renewals may fail.
 RENEWALS_PER_LEASE = 3
 
+#: How many times within a lease the thread looks at what is held, at most.
+LOOKS_PER_LEASE = 30
+
 #: How long :meth:`LeaseKeeper.close` waits for a renewal that hangs, in seconds.
 CLOSING_PATIENCE = 5.0
 
 
-@dataclass(slots=True, eq=False)
-class HeldLease:
-    """The lease of one run; ``taken_by`` says who has the entry, once it is known that this run has not."""
-
-    uuid: str
-    fence: int
-    owner: str
-    alive_until: float
-    taken_by: str | None = None
-    lost: threading.Event = field(default_factory=threading.Event)
-    ended: bool = False
-
-    def check(self) -> None:
-        """Raise when another owner has the entry.
-
-        Raises:
-            LeaseLostError: it has.
-        """
-        if self.lost.is_set():
-            raise LeaseLostError(self.uuid, self.owner, self.taken_by or "another owner")
-
-
 class LeaseKeeper:
-    """Renews the leases of one trigger's runs; its thread starts with the first of them and is a daemon.
+    """Renews the leases of one trigger's runs.
 
-    ``store`` is a blocking one; for a history that exists over an asyncio driver only, ``loop`` is the event
-    loop it belongs to: it is then asked there, and a service that blocks the loop makes renewals late.
+    Its thread is a daemon, starts with the first run and ends when nothing was held for a while. In a forked
+    child nothing is held: what its parent runs, its parent renews. ``store`` is a blocking one; for a history
+    that exists over an asyncio driver only, ``loop`` is the event loop it belongs to: it is then asked there,
+    and a service that blocks the loop makes renewals late.
     """
 
     def __init__(
@@ -71,98 +57,141 @@ class LeaseKeeper:
         self._trigger = trigger
         self._lease = lease
         self._seconds = lease.total_seconds()
+        self._interval = self._seconds / RENEWALS_PER_LEASE
         self._loop = loop
-        self._due: list[tuple[float, int, HeldLease]] = []
-        self._order = itertools.count()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
         self._ending: set[int] = set()
+        self._begin_anew()
+        _keepers.add(self)
+        _watch_forks()
 
-    def hold(self, run: Run) -> HeldLease | None:
-        """Renew a lease, which was granted just now, until its ``ended`` is set; None without a claim."""
-        if run.message.uuid is None or run.fence is None or run.owner is None:
-            return None
-        now = time.monotonic()
-        held = HeldLease(run.message.uuid, run.fence, run.owner, now + self._seconds)
-        with self._changed:
-            self._push(held, now)
-            if self._thread is None or not self._thread.is_alive():  # a forked child inherits a dead one
-                self._thread = threading.Thread(target=self._run, name="doubtless-leases", daemon=True)
-                self._thread.start()
-            self._changed.notify()
-        return held
+    def _begin_anew(self) -> None:
+        self._held: set[Run] = set()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._closed = threading.Event()
+
+    def hold(self, run: Run, asked: float) -> None:
+        """Renew the lease of a run until it is let go; it was asked for at ``asked``, monotonic."""
+        run.alive_until = asked + self._seconds
+        self._held.add(run)
+        if self._thread is None:
+            self._start()
+
+    def let_go(self, run: Run) -> None:
+        """Renew its lease no longer."""
+        self._held.discard(run)
 
     def close(self) -> None:
         """Stop the thread; leases that are still held run out."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(CLOSING_PATIENCE)
+        self._closed.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(CLOSING_PATIENCE)
 
-    def _push(self, held: HeldLease, now: float) -> None:
-        heapq.heappush(self._due, (now + self._seconds / RENEWALS_PER_LEASE, next(self._order), held))
+    def forget(self) -> None:
+        """Hold nothing, as a forked child does, which has inherited the set but not the thread."""
+        closed = self._closed.is_set()
+        self._begin_anew()
+        if closed:
+            self._closed.set()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is not None or self._closed.is_set():
+                return
+            thread = threading.Thread(target=self._run, name="doubtless-leases", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the interpreter is ending, or there are too many threads
+                _log.warning("leases are not renewed: %s", error, extra={"trigger": self._trigger})
+            else:
+                self._thread = thread
 
     def _run(self) -> None:
-        while (held := self._next()) is not None:
-            self._renew(held)
+        idle = False
+        while True:
+            pause, busy = self._look()
+            if not busy and idle and self._retire():
+                return
+            idle = not busy
+            if self._closed.wait(pause):
+                return
 
-    def _next(self) -> HeldLease | None:
-        """Wait for the next lease that is due; None when the keeper is closed."""
-        with self._changed:
-            while not self._closed:
-                while self._due and self._due[0][2].ended:
-                    heapq.heappop(self._due)
-                if not self._due:
-                    self._changed.wait()
-                elif (wait := self._due[0][0] - time.monotonic()) > 0:
-                    self._changed.wait(wait)
-                else:
-                    return heapq.heappop(self._due)[2]
-            return None
+    def _retire(self) -> bool:
+        """End the thread, unless something came to be held meanwhile, without a word."""
+        with self._starting:
+            # In this order: who holds something after this line starts a thread, or is seen by the next one.
+            self._thread = None
+            if not self._held:
+                return True
+            self._thread = threading.current_thread()
+            return False
 
-    def _renew(self, held: HeldLease) -> None:
-        """Renew one lease and plan its next renewal; one that is lost is not renewed again."""
+    def _look(self) -> tuple[float, bool]:
+        """Renew what is due; return the seconds until the next look, and whether anything was held."""
+        looked = time.monotonic()
+        held = list(self._held)
+        for run in held:
+            if self._due(run) <= looked and not self._closed.is_set():
+                self._renew(run)
+        # What failed just now is tried again with what is due next: a server that is away is not pressed.
+        ahead = [due for run in list(self._held) if (due := self._due(run)) > looked]
+        pause = min(ahead, default=looked + self._interval) - time.monotonic()
+        return min(max(pause, self._seconds / LOOKS_PER_LEASE), self._interval), bool(held)
+
+    def _due(self, run: Run) -> float:
+        return run.alive_until - self._seconds + self._interval
+
+    def _renew(self, run: Run) -> None:
+        """Renew one lease; one that is lost is not renewed again."""
+        uuid, fence = run.message.uuid, run.fence
+        if uuid is None or fence is None or run.taken_by is not None:
+            return
         asked = time.monotonic()
-        if asked > held.alive_until:
+        if asked > run.alive_until:
             _log.warning(
                 "a lease is renewed %.3f s late: others may have presumed this run dead",
-                asked - held.alive_until,
-                extra=self._extra(held),
+                asked - run.alive_until,
+                extra=self._extra(run),
             )
         try:
-            taken_by = self._ask(held)
-        except UnavailableError as error:
-            _log.warning("a lease could not be renewed: %s", error, extra=self._extra(held))
+            taken_by = self._ask(uuid, fence)
+        except (UnavailableError, TimeoutError) as error:
+            _log.warning("a lease could not be renewed: %s", error, extra=self._extra(run))
         except Exception:  # noqa: BLE001  (one renewal may fail, the others must go on)
-            _log.exception("a lease could not be renewed", extra=self._extra(held))
+            _log.exception("a lease could not be renewed", extra=self._extra(run))
         else:
-            held.alive_until = asked + self._seconds
-            if taken_by is not None and not held.ended:
-                self._lose(held, taken_by)
-                return
-        with self._changed:
-            self._push(held, time.monotonic())
+            # A run that has come to its end settles its entry, and sees for itself whose it is.
+            if taken_by is None:
+                run.alive_until = asked + self._seconds
+            elif run in self._held and run.aftermath is None:
+                self._lose(run, taken_by)
 
-    def _ask(self, held: HeldLease) -> str | None:
-        asking = self._renew_or_look(held)
+    def _ask(self, uuid: str, fence: int) -> str | None:
         if self._loop is None:
-            return drive(asking)
-        return asyncio.run_coroutine_threadsafe(asking, self._loop).result()
-
-    async def _renew_or_look(self, held: HeldLease) -> str | None:
-        """Renew; None, or who has the entry instead. A history that forgot the entry gave it to nobody."""
-        if await self.store.renew(self._trigger, held.uuid, held.fence, self._lease):
+            return drive(self._renew_or_look(uuid, fence))
+        if self._loop.is_closed():
+            self._closed.set()  # with its loop the history's connections have ended, and whatever ran there
             return None
-        entry = (await self.store.lookup(self._trigger, [held.uuid]))[0]
-        if entry is None or entry.fence == held.fence:
+        asked = asyncio.run_coroutine_threadsafe(self._renew_or_look(uuid, fence), self._loop)
+        try:
+            return asked.result(self._seconds)
+        except TimeoutError:
+            asked.cancel()
+            raise
+
+    async def _renew_or_look(self, uuid: str, fence: int) -> str | None:
+        """Renew; None, or who has the entry instead. A history that forgot the entry gave it to nobody."""
+        if await self.store.renew(self._trigger, uuid, fence, self._lease):
+            return None
+        entry = (await self.store.lookup(self._trigger, [uuid]))[0]
+        if entry is None or entry.fence == fence:
             if entry is not None and entry.batch and entry.state is State.STARTED:
-                self._tell_of_the_end(held, entry)
+                self._tell_of_the_end(uuid, entry)
             return None
         return entry.owner or f"the owner of fence {entry.fence}"
 
-    def _tell_of_the_end(self, held: HeldLease, entry: Entry) -> None:
+    def _tell_of_the_end(self, uuid: str, entry: Entry) -> None:
         """Say, once for each batch, that it is forgotten before its lease would be over."""
         if entry.fence not in self._ending:
             self._ending.add(entry.fence)
@@ -171,18 +200,28 @@ class LeaseKeeper:
                 "raise history_time_to_live above the time that a batch may take",
                 entry.owner,
                 entry.expires_at,
-                extra=self._extra(held),
+                extra={"trigger": self._trigger, "uuid": uuid, "fence": entry.fence},
             )
 
-    def _lose(self, held: HeldLease, taken_by: str) -> None:
-        held.taken_by = taken_by
-        held.lost.set()
+    def _lose(self, run: Run, taken_by: str) -> None:
+        run.taken_by = taken_by
         _log.error(
-            "the lease of %s is lost: %s has the entry now",
-            held.owner,
-            taken_by,
-            extra=self._extra(held),
+            "the lease of %s is lost: %s has the entry now", run.owner, taken_by, extra=self._extra(run)
         )
 
-    def _extra(self, held: HeldLease) -> dict[str, object]:
-        return {"trigger": self._trigger, "uuid": held.uuid, "fence": held.fence}
+    def _extra(self, run: Run) -> dict[str, object]:
+        return {"trigger": self._trigger, "uuid": run.message.uuid, "fence": run.fence}
+
+
+_keepers: "weakref.WeakSet[LeaseKeeper]" = weakref.WeakSet()
+
+
+# At the first keeper, because importing a package has no effect; once.
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+def _forget_all() -> None:
+    for keeper in list(_keepers):
+        keeper.forget()

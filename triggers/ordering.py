@@ -25,7 +25,7 @@ from history.message import Message, Uuid
 from history.owners import owner_token
 from history.store import HistoryStore
 from triggers.detection import HistoryUse
-from triggers.leases import HeldLease, LeaseKeeper
+from triggers.leases import LeaseKeeper
 from triggers.pipeline import Pipeline
 from triggers.run import Run
 from triggers.trigger import Trigger
@@ -77,13 +77,13 @@ class ActiveConsumer:
         self._keeping = keeping
         self._lease = lease
         self._token: str | None = None
-        self._held: HeldLease | None = None
+        self._held: Run | None = None
 
     @property
     def active(self) -> bool:
         """Whether this process may begin with a message; False when its lease is nearly over."""
         held = self._held
-        if held is None or held.lost.is_set():
+        if held is None or held.taken_by is not None:
             return False
         return monotonic() < held.alive_until - self._lease.total_seconds() * SAFETY
 
@@ -110,9 +110,8 @@ class ActiveConsumer:
             self._token = None
             return False
         message = Message(body="", uuid=Uuid(ACTIVE_CONSUMER))
-        self._held = self._keeping.keeper.hold(Run(message, HistoryUse.ON, fence=fence, owner=self._token))
-        assert self._held is not None  # noqa: S101  (uuid, fence and owner are told)
-        self._held.alive_until = asked + self._lease.total_seconds()
+        self._held = Run(message, HistoryUse.ON, fence=fence, owner=self._token)
+        self._keeping.keeper.hold(self._held, asked)
         self._token = None
         _log.info("this is the active consumer now, fence %d", fence, extra=self._extra)
         return True
@@ -136,9 +135,9 @@ class ActiveConsumer:
         held, self._held = self._held, None
         if held is None:
             return
-        held.ended = True
+        self._keeping.keeper.let_go(held)
         try:
-            await self._store.release(self._trigger, ACTIVE_CONSUMER, held.fence)
+            await self._store.release(self._trigger, ACTIVE_CONSUMER, held.fence or 0)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the lease ends by itself)
             _log.warning("another consumer has to wait for the lease's end: %s", error, extra=self._extra)
 

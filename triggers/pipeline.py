@@ -148,8 +148,11 @@ class Pipeline:
         if not runs:
             return
         if self.transactions is None:
-            await self._detect_and_run(runs, self.judge)
-            await self._conclude(runs)
+            try:
+                await self._detect_and_run(runs, self.judge)
+                await self._conclude(runs)
+            finally:
+                self.judge.let_go(runs)
         else:
             await self._handle_atomically(runs, self.transactions, removal)
 

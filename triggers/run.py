@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from history.entry import Entry, Fence, State
-from history.message import Message
+from history.message import UNDEFINED_COUNT, Message
 from history.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.aftermath import Aftermath
 from triggers.detection import Answer, Count, Decision, Facts, Found, HistoryUse, Word
@@ -17,8 +17,13 @@ from triggers.table_text import explain, explain_aftermath
 if TYPE_CHECKING:
     from triggers.binding import Binding
 
-#: The longest pause before a message whose first run is still alive is looked at again.
-LONGEST_RECOVER_DELAY = timedelta(seconds=30)
+#: The shortest and the longest pause before a copy whose first run is still alive is looked at again. Brokers
+#: do not let a consumer keep a delivery for ever: RabbitMQ half an hour, unless told otherwise.
+SHORTEST_RECOVER_DELAY, LONGEST_RECOVER_DELAY = timedelta(milliseconds=100), timedelta(minutes=10)
+
+#: So much of the time that a long run has taken already is the pause, so that deliveries grow rare; the fewer
+#: are left before ``max_delivery_count``, the more.
+SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
 
 #: The pause before a delivery that could not be parked is delivered again.
 UNPARKED_DELAY = timedelta(seconds=5)
@@ -36,7 +41,7 @@ _CAUSE_OF_ROW = {
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """The state of one message between claim and answer. Written by the pipeline only."""
+    """The state of one message between claim and answer. Written by the pipeline and its lease's keeper."""
 
     message: Message
     history: HistoryUse
@@ -63,6 +68,12 @@ class Run:
     event: RetrievalFailureEvent | None = None
     join: str | None = None
     silenced: frozenset[Cause] = frozenset()
+    #: Until when its lease is known to last, by the monotonic clock; 0 without one.
+    alive_until: float = 0.0
+    #: Who has the entry, once it is known that this run has it no longer.
+    taken_by: str | None = None
+    #: For how long the provider should keep a copy whose first run is still alive.
+    patience: timedelta = timedelta(0)
 
     @property
     def claimed(self) -> bool:
@@ -185,16 +196,34 @@ class Run:
         """Return how long the provider should keep a recovered message."""
         if self.parks and not self.parked:
             return UNPARKED_DELAY
-        found = self.found
-        if self.decision is None or self.decision.answer is not Answer.RECOVER_LATER or found is None:
+        if self.decision is None or self.decision.answer is not Answer.RECOVER_LATER:
             return timedelta(0)
-        left = timedelta(0) if found.lease_until is None else found.lease_until - found.read_at
-        return min(max(left, timedelta(milliseconds=100)), LONGEST_RECOVER_DELAY)
+        return self.patience
 
     def became_unreachable(self, error: Exception) -> None:
         """Note that the history did not answer."""
         self.history, self.error, self.found, self.fence = HistoryUse.UNREACHABLE, error, None, None
         self.aftermath, self.result, self.forgotten = None, None, False
+
+
+def patience_with(
+    found: Entry | None, delivery_count: int, *, limit: int, lease: timedelta | None
+) -> timedelta:
+    """Return for how long to wait for a run that is alive elsewhere, such as the first of this very message.
+
+    That is until its lease is over: then it has died, or the lease was renewed. Each look is a delivery, and
+    a copy that waits must not be given up as one that was delivered too often. So once the lease was renewed
+    more than once, the pauses grow: with 100 deliveries and the usual lease, copies wait for half a day, with
+    5 for a quarter of an hour.
+    """
+    if found is None:
+        return SHORTEST_RECOVER_DELAY
+    lease_left = timedelta(0) if found.lease_until is None else found.lease_until - found.read_at
+    share = SHARE_OF_RUN
+    if delivery_count != UNDEFINED_COUNT:
+        share = max(share, DELIVERIES_TO_SPARE / max(limit - delivery_count, 1))
+    long_since = found.read_at - found.started_at - 2 * (lease or timedelta(0))
+    return min(max(lease_left, long_since * share, SHORTEST_RECOVER_DELAY), LONGEST_RECOVER_DELAY)
 
 
 @cache

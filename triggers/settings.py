@@ -29,6 +29,12 @@ DEFAULT_MAX_BODY_SIZE = 1024 * 1024
 #: How often a suspended trigger asks whether it may go on.
 DEFAULT_MONITOR_INTERVAL = timedelta(seconds=60)
 
+#: For how long a started run is presumed alive when nobody says otherwise; renewed while the run goes on.
+DEFAULT_LEASE = timedelta(seconds=30)
+
+#: The usual lease is at most this part of a shorter history_time_to_live.
+LEASES_PER_TIME_TO_LIVE = 3
+
 #: One run, and no other.
 NO_RETRY = Retry()
 
@@ -143,6 +149,18 @@ class Settings:
     def silenced(self) -> frozenset[Cause]:
         """The causes that raise no event. No switch silences those for which the sender is to blame."""
         return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
+
+
+def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timedelta | None:
+    """Return the lease; one that nobody chose is shorter where the history forgets soon.
+
+    Raises:
+        ConfigurationError: the time to live is none.
+    """
+    if lease is not DEFAULT_LEASE:
+        return lease
+    _check_duration("history_time_to_live", history_time_to_live)
+    return min(lease, max(history_time_to_live / LEASES_PER_TIME_TO_LIVE, timedelta(milliseconds=1)))
 
 
 def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:

@@ -1,6 +1,7 @@
 """``@trigger``, which makes a :class:`~triggers.trigger_object.Trigger` of a function."""
 
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -22,16 +23,20 @@ from triggers.failures import Retry
 from triggers.joining.terms import DEFAULT_JOIN_TIMEOUT, JoinKind, listed
 from triggers.selectors import MessageFilter, Selector
 from triggers.settings import (
+    DEFAULT_LEASE,
     DEFAULT_MAX_BODY_SIZE,
     DEFAULT_MONITOR_INTERVAL,
     NO_RETRY,
     AcknowledgeMode,
     Settings,
     check_choice,
+    lease_of,
 )
 from triggers.trigger_object import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource, Trigger
 
 __all__ = ["ConsumersDefault", "HistorySource", "Trigger", "trigger"]
+
+_log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +51,7 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
     max_delivery_count: int = 100,
     detect_duplicates: bool = True,
     history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
-    lease: timedelta | None = None,
+    lease: timedelta | None = DEFAULT_LEASE,
     in_doubt: InDoubtPolicy = "park",
     retry: Retry | None = None,
     on_retry_failure: FailurePolicy = "throw",
@@ -86,8 +91,10 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
         detect_duplicates: False runs the service on every delivery.
         history_time_to_live: how long an entry is remembered, from the start of the service; make it longer
             than any publisher or broker may take to send a message again.
-        lease: for how long a started run is presumed alive. Without one a redelivery during the run is
-            In Doubt at once.
+        lease: for how long a started run is presumed alive, whatever becomes of its process; it is renewed
+            while the service runs. A copy that comes meanwhile waits. 30 seconds by default, a third of
+            history_time_to_live where that is shorter. None is the reference system's behaviour: such a copy
+            is In Doubt at once, and a resolver that finds no effect yet has the service run beside itself.
         in_doubt: "park" keeps In Doubt messages for a decision, "execute" runs them (for services that may
             run twice), "acknowledge" drops them, with an error in the log.
         retry: in-process re-runs after transient failures; none by default.
@@ -159,7 +166,7 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
             more_destinations=tuple(others),
             policy=policy,
             history_time_to_live=history_time_to_live,
-            lease=lease,
+            lease=lease_of(lease, history_time_to_live),
             retry=retry or NO_RETRY,
             transient=transient,
             monitor=monitor,
@@ -180,7 +187,9 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
             selector=None if selector is None else Selector.parse(selector),
             filter=filter,
         )
-        return Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
+        made = Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
+        _warn_of_no_lease(made)
+        return made
 
     return decorate
 
@@ -190,6 +199,21 @@ def _check_rollback(on_rollback: RollbackPolicy, *, transacted: bool) -> None:
     if on_rollback != "recover" and not transacted:
         raise ConfigurationError(
             "on_rollback", "only a transacted trigger rolls back", "use on_retry_failure, or transacted=True"
+        )
+
+
+def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
+    """Say what a resolver does that is asked about a run which goes on."""
+    settings = trigger.settings
+    if settings.lease is not None or trigger.resolver is None:
+        return
+    if trigger.has_history and settings.policy.detect_duplicates and not trigger.binding.resources:
+        _log.warning(
+            "trigger %s: lease=None, so its resolver is asked about a copy while the first run goes on; "
+            "where it finds no effect yet and answers NEW, the service runs twice. Leave lease out, unless "
+            "the effect is there before anything can send the message again",
+            settings.name,
+            extra={"trigger": settings.name},
         )
 
 

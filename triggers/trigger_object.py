@@ -267,8 +267,8 @@ class Trigger(Generic[P, R]):
             pipeline, self._blocking = self._blocking, None
         if pipeline is None:
             return
-        if pipeline.execution.leases is not None:
-            pipeline.execution.leases.close()
+        if pipeline.judge.leases is not None:
+            pipeline.judge.leases.close()
         drive(pipeline.lot.close())
         if pipeline.judge.store is not None and isinstance(self._opened_from, str):
             drive(pipeline.judge.store.close())
@@ -279,7 +279,7 @@ class Trigger(Generic[P, R]):
             pipeline = self._asyncio.pop(asyncio.get_running_loop(), None)
         if pipeline is None:
             return
-        store, leases = pipeline.judge.store, pipeline.execution.leases
+        store, leases = pipeline.judge.store, pipeline.judge.leases
         if leases is not None:
             await asyncio.to_thread(leases.close)  # its thread may be waiting for this loop
             if leases.store is not store and isinstance(self._opened_from, str):

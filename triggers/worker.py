@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import monotonic
 from typing import Protocol
 
 from history.bridge import settled
@@ -54,8 +55,8 @@ class Worker:
     """Receives for one trigger, one delivery at a time, until ``stopping`` says so.
 
     ``pause`` waits for so many seconds, or shorter when the consumer stops. ``idle`` says that the provider
-    was asked for messages and had none since. ``turns`` is entered for each delivery, for there may be more
-    workers than may run at once.
+    was asked for messages and had none since, and that nothing which was recovered is expected back.
+    ``turns`` is entered for each delivery, for there may be more workers than may run at once.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Worker:
     idle: bool = False
     _alive_due: float = 0.0
     _back_off: float = FIRST_BACK_OFF
+    _expected: float = 0.0
 
     async def run(self) -> None:
         """Receive, deliver and answer until the consumer stops; reconnect with back-off.
@@ -105,7 +107,7 @@ class Worker:
         batch = self.gate.trigger.settings.batch
         limit = max(self.gate.trigger.settings.prefetch, batch)
         received = await receiver.receive(limit, RECEIVE_WAIT)
-        self.idle = not received
+        self.idle = not received and monotonic() >= self._expected
         for position in range(0, len(received), batch):
             async with self.turns:
                 if self.stopping() or not self.gate.enter():
@@ -138,6 +140,8 @@ class Worker:
     async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
         for outcome in await self.pipeline.deliver(receiver, received):
             self.gate.note(outcome)
+            if outcome.recover_after:
+                self._expected = max(self._expected, monotonic() + outcome.recover_after)
         for one in received:
             if isinstance(one, Unreadable):
                 self.gate.note_unreadable()

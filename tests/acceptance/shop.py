@@ -2,6 +2,7 @@
 
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -16,7 +17,7 @@ class Order(BaseModel):
     id: str
 
 
-@trigger("orders", name="book")
+@trigger("orders", name="book", lease=timedelta(seconds=0.3))
 def book(order: Order) -> None:
     if order.id == "fails":
         raise FatalError("[red]no such [/red] customer \x1b[31m:smile:")

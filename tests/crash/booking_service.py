@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -18,6 +19,9 @@ CONCURRENCY = 2
 
 #: How long a run takes after its effect, in seconds: processes are killed with some of them in flight.
 WORK = 0.003
+
+#: For how long what was killed is presumed alive.
+LEASE = timedelta(seconds=2)
 
 
 class Order(BaseModel):
@@ -35,7 +39,9 @@ def make_trigger(folder: Path) -> Trigger[..., None]:
     """Make the trigger."""
     effects = effects_of(folder)
 
-    @trigger(NAME, name=NAME, concurrency=CONCURRENCY, local_parking_file=folder / "parked.sqlite3")
+    file = folder / "parked.sqlite3"
+
+    @trigger(NAME, name=NAME, concurrency=CONCURRENCY, lease=LEASE, local_parking_file=file)
     def book(order: Order, message: Message) -> None:
         effects.note(message.uuid or "", str(order.id))
         time.sleep(WORK)

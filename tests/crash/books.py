@@ -17,8 +17,8 @@ KILLS = max(2, MESSAGES // 500)
 
 PROCESSES = 2
 
-#: What was in flight at a kill, and copies that met their original in flight: In Doubt without a lease.
-MOST_IN_DOUBT = (KILLS + PROCESSES) * CONCURRENCY
+#: What was in flight at a kill; copies that meet their original in flight wait for it.
+MOST_IN_DOUBT = KILLS * CONCURRENCY
 
 #: The uuids of what is sent, in order.
 ORDERS = [f"order-{number}" for number in range(MESSAGES)]

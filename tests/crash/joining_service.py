@@ -22,6 +22,9 @@ DESTINATIONS = ("orders", "payments", "stocks")
 #: The longest moment on either side of the effect, in seconds.
 LONGEST_MOMENT = 0.015
 
+#: For how long what was killed is presumed alive.
+LEASE = timedelta(seconds=1)
+
 
 def effects_of(folder: Path) -> Ledger:
     """Where the service leaves its effects: activation, the uuids of the parts, uuid of the join, process."""
@@ -32,7 +35,7 @@ def make_trigger(folder: Path) -> Trigger[..., None]:
     """Make the trigger."""
     effects = effects_of(folder)
 
-    @trigger(DESTINATIONS, name=NAME, join="all", local_parking_file=folder / "parked.sqlite3")
+    @trigger(DESTINATIONS, name=NAME, join="all", lease=LEASE, local_parking_file=folder / "parked.sqlite3")
     def ship(joined: Joined, delivery: Delivery) -> None:
         _linger()
         uuids = ",".join(message.uuid or "" for message in joined.values())

@@ -47,6 +47,7 @@ def make_trigger(folder: Path) -> Trigger[..., None]:
         DESTINATION,
         name=NAME,
         ordered=True,
+        lease=timedelta(seconds=LEASE),
         concurrency=CONCURRENCY,
         transacted=True,
         local_parking_file=folder / "parked.sqlite3",

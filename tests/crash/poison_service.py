@@ -18,7 +18,8 @@ LIMIT = 3
 IDLE = 1.5
 
 
-@trigger("replayed", name="replayed", max_delivery_count=LIMIT, in_doubt="execute", prefetch=1)
+# Without a lease: to wait for the end of one is a delivery, too.
+@trigger("replayed", name="replayed", max_delivery_count=LIMIT, in_doubt="execute", prefetch=1, lease=None)
 def replayed(message: Message) -> None:
     """Run again after a crash, as the trigger says that it may."""
     _survive(message)

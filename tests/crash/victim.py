@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,6 +35,9 @@ from triggers.testing.ledger import Ledger
 #: After so many seconds without a message the finisher is done; the dead are silent for longer by then.
 IDLE = 1.5
 
+#: For how long what died is presumed alive.
+LEASE = timedelta(seconds=1)
+
 Reach = Callable[[Point], None]
 
 
@@ -51,7 +55,7 @@ def make_trigger(folder: Path, death: Death, reach: Reach) -> Trigger[..., None]
     """Make the trigger of one death; its service tells ``reach`` about the doomed message."""
     effects = effects_of(folder, death)
 
-    @trigger(death.name, name=death.name, local_parking_file=folder / "parked.sqlite3")
+    @trigger(death.name, name=death.name, lease=LEASE, local_parking_file=folder / "parked.sqlite3")
     def work(message: Message, delivery: Delivery) -> None:
         tell: Reach = reach if delivery.uuid == DOOMED else _ignore
         tell(Inside.BEFORE_EFFECT)

@@ -150,6 +150,13 @@ def is_drained(url: str, stream: str) -> bool:
         return bool(groups[0]["pending"] == 0 and groups[0]["last-delivered-id"] == last)
 
 
+def has_unread(url: str, stream: str) -> bool:
+    """Whether the subscription of the same name has not read everything."""
+    with client_of(url) as client:
+        last = client.xinfo_stream(stream)["last-generated-id"]
+        return bool(client.xinfo_groups(stream)[0]["last-delivered-id"] != last)
+
+
 def with_store(url: str, ask: Callable[[HistoryStore], Any]) -> Any:
     """Open a history for one question."""
     store = open_history(url)

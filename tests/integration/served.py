@@ -22,6 +22,12 @@ NOTES = Ledger(FOLDER / "notes")
 #: For how long a run of ``leased`` is presumed alive.
 LEASE = timedelta(seconds=2.5)
 
+#: The same for what is not about leases, and need not wait for long.
+SHORT = timedelta(seconds=1)
+
+#: How long a booking takes, in seconds.
+BOOKING = 0.3
+
 
 def begin(message: Message) -> bool:
     """Note a beginning; tell whether the service must wait on."""
@@ -49,13 +55,33 @@ def says_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
     return Resolution.NEW
 
 
-blocking = trigger("blocking", name="blocking")(work)
+blocking = trigger("blocking", name="blocking", lease=SHORT)(work)
 one_at_a_time = trigger("one-at-a-time", name="one-at-a-time", prefetch=1)(work)
 leased = trigger("leased", name="leased", lease=LEASE)(work)
 resolved = trigger("resolved", name="resolved", lease=LEASE, resolver=says_new)(work)
 
 
-@trigger("asyncio", name="asyncio")
+def already_done(uuid: str, trigger_name: str, message: Message) -> Resolution:
+    """Look for the effect, as README's resolver does."""
+    done = any(words[:2] == ("done", uuid) for words in NOTES.lines())
+    return Resolution.DUPLICATE if done else Resolution.NEW
+
+
+def book(message: Message) -> None:
+    """Take a while, and have the one effect at the end."""
+    begin(message)
+    time.sleep(BOOKING)
+    NOTES.note("done", message.uuid or "", str(os.getpid()))
+
+
+looked_up = trigger("looked-up", name="looked-up", resolver=already_done, prefetch=1)(book)
+looked_up_soon = trigger(
+    "looked-up-soon", name="looked-up-soon", resolver=already_done, prefetch=1, lease=timedelta(seconds=1)
+)(book)
+hasty = trigger("hasty", name="hasty", resolver=already_done, prefetch=1, lease=None)(book)
+
+
+@trigger("asyncio", name="asyncio", lease=SHORT)
 async def in_event_loop(message: Message) -> None:
     """Do what the message says, without blocking the event loop."""
     if begin(message):

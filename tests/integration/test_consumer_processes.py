@@ -7,7 +7,7 @@ import pytest
 
 from history.entry import EntryOutcome, State
 from tests.fixtures.waiting import eventually
-from tests.integration.consuming import entry_in, is_drained, parked_in, send
+from tests.integration.consuming import entry_in, has_unread, is_drained, parked_in, send
 from tests.integration.serving import Steering, is_running
 
 #: A silent consumer counts as dead soon.
@@ -84,6 +84,73 @@ class TestSignals:
         assert [one.uuid for one in parked_in(redis_url, name)] == ["leaves"]
         assert [uuid for uuid, _ in steering.noted("done")] == ["next"]
         assert is_drained(redis_url, name)
+
+
+class TestCopiesThatMeet:
+    """A resolver that looks for the effect, as in README, and a service that takes its time to have it."""
+
+    ORDERS = tuple(f"order-{number}" for number in range(10))
+
+    def test_two_processes_book_each_order_once_although_each_was_sent_twice(
+        self, steering: Steering, redis_url: str
+    ) -> None:
+        send(redis_url, "looked-up", *(order for order in self.ORDERS for _ in range(2)))
+
+        words = run_only("looked-up", redis_url)
+        with steering.serve(*words) as first, steering.serve(*words) as second:
+            eventually(lambda: len(steering.noted("done")) >= len(self.ORDERS))
+            eventually(lambda: not has_unread(redis_url, "looked-up"))
+            for process in (first, second):
+                process.send(signal.SIGTERM)
+                assert process.wait() == 0
+
+        begun = [uuid for uuid, _ in steering.noted("begun")]
+        assert sorted(begun) == sorted(self.ORDERS)
+        assert len({pid for _, pid in steering.noted("done")}) == 2
+        assert parked_in(redis_url, "looked-up") == []
+
+    def test_without_a_lease_the_resolver_has_them_booked_twice(
+        self, steering: Steering, redis_url: str
+    ) -> None:
+        """What the test above would see: so it can fail."""
+        send(redis_url, "hasty", *(order for order in self.ORDERS for _ in range(2)))
+
+        words = run_only("hasty", redis_url)
+        with steering.serve(*words), steering.serve(*words) as second:
+            eventually(lambda: is_drained(redis_url, "hasty"))
+            log = second.log
+
+        assert len(steering.noted("begun")) > len(self.ORDERS)
+        assert "lease=None, so its resolver is asked about a copy while the first run goes on" in log
+
+    def test_one_of_them_is_killed_and_each_order_is_booked_once(
+        self, steering: Steering, redis_url: str
+    ) -> None:
+        send(redis_url, "looked-up-soon", *(order for order in self.ORDERS for _ in range(2)))
+
+        words = run_only("looked-up-soon", redis_url, FASTER)
+        with steering.serve(*words) as first, steering.serve(*words) as second:
+            eventually(lambda: (first.pid in pids_of(steering, "done")) and second.pid in pids_of(steering))
+            eventually(lambda: is_at_work(steering, first.pid))
+            first.send(signal.SIGKILL)
+            eventually(lambda: is_drained(redis_url, "looked-up-soon"))
+            second.send(signal.SIGTERM)
+            assert second.wait() == 0
+
+        done = [uuid for uuid, _ in steering.noted("done")]
+        assert sorted(done) == sorted(self.ORDERS)
+        assert len(steering.noted("begun")) > len(done)
+        assert parked_in(redis_url, "looked-up-soon") == []
+
+
+def pids_of(steering: Steering, what: str = "begun") -> set[int]:
+    return {pid for _, pid in steering.noted(what)}
+
+
+def is_at_work(steering: Steering, pid: int) -> bool:
+    """Whether a process has begun with more than it has done."""
+    begun, done = ([one for _, one in steering.noted(what)].count(pid) for what in ("begun", "done"))
+    return begun > done
 
 
 def line_of(log: str, words: str) -> str:

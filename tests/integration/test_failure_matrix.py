@@ -166,6 +166,7 @@ def made(cell: Cell, store: Store, service: Service, folder: Path) -> Trigger[..
         resolver=resolver_of(cell.resolver),
         parking=store.url if cell.history == "off" else None,
         local_parking_file=folder / "local.sqlite3",
+        lease=None,  # as in the reference system
         **settings,
     )(service.run)
 

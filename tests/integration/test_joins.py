@@ -180,7 +180,8 @@ class TestAll:
         def dies(_: Joined) -> None:
             raise SystemExit(7)
 
-        with pytest.raises(SystemExit), running(lane, joined_by(lane, dies), redis_url, history_url) as one:
+        dying = joined_by(lane, dies, lease=timedelta(seconds=0.5))
+        with pytest.raises(SystemExit), running(lane, dying, redis_url, history_url) as one:
             eventually(lambda: not one.alive)
         with running(lane, joined_by(lane, dies), redis_url, history_url):
             eventually(lambda: waits(history_url) == 0)

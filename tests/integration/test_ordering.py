@@ -471,7 +471,7 @@ class TestActiveConsumer:
         def dies(message: Message) -> None:
             raise SystemExit(3)
 
-        orders = lane.trigger("orders", dies, ordered=True, concurrency=4)
+        orders = lane.trigger("orders", dies, ordered=True, concurrency=4, lease=timedelta(seconds=0.5))
         send(redis_url, in_group("g", "a", "b"))
 
         with lane.run([orders], redis_url, history=redis_url) as running, pytest.raises(SystemExit):
@@ -558,7 +558,7 @@ class PlainProvider(MemoryProvider):
 async def test_cancelling_leaves_what_runs_in_doubt_and_gives_the_rest_back_in_order(redis_url: str) -> None:
     begun = asyncio.Event()
 
-    @trigger("orders", name="orders", ordered=True, concurrency=2)
+    @trigger("orders", name="orders", ordered=True, concurrency=2, lease=None)
     async def work(message: Message) -> None:
         begun.set()
         await asyncio.Event().wait()

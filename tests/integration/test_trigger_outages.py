@@ -85,7 +85,7 @@ class TestHistoryGoesAway:
         self, fragile: Bench, fragile_history: FragileHistory
     ) -> None:
         effects = Effects(meanwhile=fragile_history.take_away)
-        book = fragile.trigger(effects)
+        book = fragile.trigger(effects, lease=None)
 
         outcome = fragile.deliver(book, order(delivery_count=1))
 
@@ -107,7 +107,7 @@ class TestHistoryGoesAway:
         self, fragile: Bench, fragile_history: FragileHistory
     ) -> None:
         effects = Effects(ValueError("no such customer"), meanwhile=fragile_history.take_away)
-        book = fragile.trigger(effects)
+        book = fragile.trigger(effects, lease=None)
 
         outcome = fragile.deliver(book, order())
 
@@ -126,7 +126,7 @@ class TestHistoryGoesAway:
         self, fragile: Bench, fragile_history: FragileHistory
     ) -> None:
         effects = Effects(TransientError(), meanwhile=fragile_history.take_away)
-        book = fragile.trigger(effects, on_retry_failure="suspend")
+        book = fragile.trigger(effects, on_retry_failure="suspend", lease=None)
 
         outcome = fragile.deliver(book, order())
 
@@ -193,7 +193,7 @@ class TestRedis:
     ) -> None:
         bench = Bench(private_redis.url, tmp_path, asyncio=False, closing=closing)
         effects = Effects(meanwhile=private_redis.kill)
-        book = bench.trigger(effects)
+        book = bench.trigger(effects, lease=None)
 
         outcome = bench.deliver(book, order())
         private_redis.start()

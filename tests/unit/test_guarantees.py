@@ -1,11 +1,13 @@
 """What each trigger promises is told from its settings and its service, and never more than that."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
 from history.memory import MemoryHistory
+from resolvers import Resolution
 from tests.acceptance.pages import ROOT
 from triggers import Delivery, Message, trigger
 from triggers.guarantees import GUARANTEES, guarantee_of
@@ -13,6 +15,10 @@ from triggers.guarantees import GUARANTEES, guarantee_of
 
 def plain(message: Message) -> None:
     raise AssertionError("must not run")
+
+
+def says_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
+    return Resolution.NEW
 
 
 def fenced(message: Message, delivery: Delivery) -> None:
@@ -52,6 +58,22 @@ def test_the_promise_of_a_trigger(service: Any, settings: dict[str, Any], promis
     options: dict[str, Any] = {"history": MemoryHistory()} | settings
 
     assert guarantee_of(trigger("orders", name="t", **options)(service)).promise == promise
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "a copy waits while its original runs, and 30 s after it has died"),
+        ({"lease": timedelta(seconds=2)}, "and 2 s after it has died"),
+        ({"lease": None}, "a copy that arrives while its original runs is In Doubt at once"),
+        ({"lease": None, "resolver": says_new}, "where it says NEW, both run"),
+    ],
+    ids=["usual", "short", "none", "none beside a resolver"],
+)
+def test_what_a_copy_meets_is_told(settings: dict[str, Any], why: str) -> None:
+    made = trigger("orders", name="t", history=MemoryHistory(), **settings)(plain)
+
+    assert guarantee_of(made).why.endswith(why)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/guarantees.md"])

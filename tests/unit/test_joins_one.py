@@ -87,7 +87,7 @@ def test_a_first_message_that_fails_for_good_keeps_the_others_out() -> None:
 
 def test_a_first_message_whose_worker_died_is_in_doubt() -> None:
     bench, effects = Bench(), Effects(KeyboardInterrupt())
-    book = bench.trigger(effects, join="one")
+    book = bench.trigger(effects, join="one", lease=None)
 
     with pytest.raises(KeyboardInterrupt):
         book.handle(sent("o"))

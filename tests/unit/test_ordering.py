@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -110,14 +111,15 @@ def test_a_lost_right_is_noticed_at_its_renewal(server: Server) -> None:
 def test_one_that_cannot_renew_stops_before_its_lease_is_over(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [100.0]
+    begun = monotonic()
+    now = [begun]
     monkeypatch.setattr("triggers.ordering.monotonic", lambda: now[0])
     first = server.consumer(LEASE)
     drive(first.acquire())
 
-    now[0] = 107.9
+    now[0] = begun + 7.9
     assert first.active
-    now[0] = 108.1
+    now[0] = begun + 8.1
     assert not first.active
     assert first.longest_wait == timedelta(seconds=1)
 

@@ -295,7 +295,8 @@ class TestMisuse:
         assert settings.monitor_interval == timedelta(seconds=60)
         assert settings.retry.max_attempts == 0
         assert settings.transient == (ConnectionError, TimeoutError)
-        assert (settings.lease, settings.monitor, settings.parking) == (None, None, None)
+        assert settings.lease == timedelta(seconds=30)
+        assert (settings.monitor, settings.parking) == (None, None)
 
     def test_an_annotation_may_name_a_model_of_the_function_around_it(self) -> None:
         class Local(BaseModel):

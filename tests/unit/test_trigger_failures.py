@@ -171,7 +171,7 @@ class TestProcessDeath:
         self, death: BaseException
     ) -> None:
         effects = Effects(death)
-        book = made(effects, retry=Retry(max_attempts=3, interval=AT_ONCE))
+        book = made(effects, retry=Retry(max_attempts=3, interval=AT_ONCE), lease=None)
 
         with pytest.raises(type(death)) as caught:
             book.handle(message())

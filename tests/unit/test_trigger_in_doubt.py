@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from history.bridge import SuspendedError
+from history.bridge import SuspendedError, drive
 from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
@@ -26,6 +26,7 @@ from tests.unit.in_memory import (
     resolving,
     started_by_another,
     state_of,
+    store_of,
     take_over,
     told,
 )
@@ -166,7 +167,7 @@ class TestLease:
         assert not outcome.suspend
         assert effects.runs == []
 
-    def test_the_wait_is_never_longer_than_half_a_minute_nor_a_busy_loop(self) -> None:
+    def test_the_wait_is_never_longer_than_ten_minutes_nor_a_busy_loop(self) -> None:
         clock = Clock()
         book = made(Effects(), history=MemoryHistory(clock=clock), lease=timedelta(hours=1))
         started_by_another(book, lease=timedelta(hours=1))
@@ -175,8 +176,45 @@ class TestLease:
         clock.now += timedelta(hours=1) - timedelta(milliseconds=1)
         short = book.handle(message())
 
-        assert long.recover_after == 30.0
+        assert long.recover_after == 600.0
         assert short.recover_after == 0.1
+
+    def test_a_copy_of_a_crashed_run_is_looked_at_when_the_lease_is_over(self) -> None:
+        clock = Clock()
+        book = made(Effects(), history=MemoryHistory(clock=clock))
+        started_by_another(book, lease=timedelta(seconds=30))
+        clock.now += timedelta(seconds=28)
+
+        early = book.handle(message(delivery_count=2))
+        clock.now += timedelta(seconds=early.recover_after)
+        then = book.handle(message(delivery_count=3))
+
+        assert early.recover_after == 2.0
+        assert (then.row, then.status) == (10, Status.IN_DOUBT)
+
+    @pytest.mark.parametrize(
+        ("limit", "hours", "counted"), [(100, 12, True), (20, 2, True), (5, 0.25, True), (5, 12, False)]
+    )
+    def test_a_copy_that_waits_for_a_long_run_is_not_delivered_too_often(
+        self, limit: int, hours: float, *, counted: bool
+    ) -> None:
+        clock, lease = Clock(), timedelta(seconds=30)
+        begun = clock.now
+        book = made(Effects(), history=MemoryHistory(clock=clock), max_delivery_count=limit)
+        started_by_another(book, lease=lease)
+        running = entry_of(book)
+        assert running is not None
+        deliveries = 0
+
+        while clock.now - begun < timedelta(hours=hours):
+            deliveries += 1
+            drive(store_of(book).renew(NAME, "u-1", running.fence, lease))
+            waiting = book.handle(message(delivery_count=deliveries if counted else -1))
+            assert (waiting.row, waiting.acknowledge) == (12, False)
+            clock.now += timedelta(seconds=waiting.recover_after)
+
+        assert waiting.recover_after <= 600.0
+        assert deliveries <= 100
 
     def test_when_it_is_over_the_message_is_in_doubt(self) -> None:
         clock = Clock()

@@ -6,6 +6,7 @@ The table has no unique key, so that an order that was booked twice would stand 
 import os
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 
 from pydantic import BaseModel, PositiveFloat
 
@@ -27,7 +28,11 @@ class Order(BaseModel):
     amount: PositiveFloat
 
 
-@trigger("demo-orders", name="demo-booking", concurrency=4)
+#: What a killed worker had in flight is looked at after so long: the usual 30 seconds would be a long demo.
+LEASE = timedelta(seconds=2)
+
+
+@trigger("demo-orders", name="demo-booking", concurrency=4, lease=LEASE)
 def book(order: Order, delivery: Delivery) -> None:
     """Book one order."""
     with closing(connect()) as connection, connection:

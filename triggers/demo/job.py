@@ -156,7 +156,7 @@ class Job:
     def _check(self, expected: _Expected, half: int, seconds: float) -> Summary:
         rows = Counter(self._bookings())
         store = open_history(self.ground.history)
-        # A copy that arrived while its original ran was In Doubt then; now the original has completed.
+        # A worker that stood still for a whole lease may have completed what was In Doubt meanwhile.
         drive(close_settled(book.name, store, store.parking))
         parked = drive(store.parking.list(trigger=book.name, limit=expected.lines))
         drive(store.close())

@@ -35,7 +35,7 @@ class FirstExecution(Execution):
             return
         except FatalError as error:
             run.begun = True
-            self._end(run, {}, None, error, work)
+            self._end(run, None, error, work)
             reject(run)
             return
         if first:

@@ -101,7 +101,7 @@ class PartExecution(Execution):
         except HistoryUnavailableError as error:
             give_back(run, self.settings, error)
         except FatalError as error:
-            self._end(run, {}, None, error, work)
+            self._end(run, None, error, work)
             reject(run)
         else:
             run.result, run.join = added, WAITING
