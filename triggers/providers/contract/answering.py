@@ -83,6 +83,17 @@ class AnsweringContract(ContractTools):
 
             assert bodies(await take(receiver, 1)) == ["1"]
 
+    async def test_a_dozen_delayed_messages_hold_nothing_up(self, provider: Provider) -> None:
+        """Copies that wait for their originals, more of them than are fetched at once."""
+        async with self.receiving(provider) as receiver:
+            await provider.send(self.destination, numbered(13))
+            for number in range(12):
+                [copy] = await take(receiver, 1)
+                assert bodies([copy]) == [str(number)]
+                await receiver.recover([copy], timedelta(seconds=6 * SOON))
+
+            assert bodies(await take(receiver, 1)) == ["12"]
+
     async def test_closing_gives_back_what_is_unanswered(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider, name="a") as receiver:
             await provider.send(self.destination, numbered(3))
