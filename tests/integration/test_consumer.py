@@ -77,7 +77,9 @@ class TestConsuming:
         self, lane: Lane, redis_url: str
     ) -> None:
         may_end = threading.Event()
-        orders = lane.trigger("orders", lambda _: may_end.wait(PATIENCE), concurrency=2, prefetch=1, lease=None)
+        orders = lane.trigger(
+            "orders", lambda _: may_end.wait(PATIENCE), concurrency=2, prefetch=1, lease=None
+        )
         send(redis_url, "orders", "twice", "twice")
 
         with lane.run([orders], redis_url, history=redis_url):
