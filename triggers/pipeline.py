@@ -28,7 +28,7 @@ from typing import Self, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
+from history.parking import encodable
 from triggers.atomic import Removal, Transactions
 from triggers.completion import Completion
 from triggers.detection import Answer, HistoryUse, Status
@@ -41,6 +41,7 @@ from triggers.providers.provider import Answers, Arrival, Received, Receiver, Ta
 from triggers.routing import Routing, drop_expired
 from triggers.run import UNPARKED_DELAY, Run
 from triggers.settings import Settings
+from triggers.unreadable import park_raw
 
 _log = logging.getLogger(__name__)
 
@@ -274,21 +275,9 @@ class Pipeline:
 
     async def park_unreadable(self, unreadable: Unreadable) -> bool:
         """Keep a delivery that is no message, whole, and say so."""
-        name, fields = self.settings.name, raw_fields(unreadable.fields)
+        name = self.settings.name
         destination, index = self._origin()
-        stand_in = Message(body=repr(sorted(fields.items())))
-        parked = await self.lot.park(
-            [
-                Parked(
-                    id=parked_id(name, stand_in),
-                    trigger_name=name,
-                    kind=ParkedKind.UNREADABLE,
-                    reason=unreadable.problem,
-                    destination=destination,
-                    raw=fields,
-                )
-            ]
-        )
+        parked = await park_raw(self.lot, unreadable, trigger=name, destination=destination)
         event = RetrievalFailureEvent(
             trigger_name=name,
             destination=destination,

@@ -20,6 +20,7 @@ from triggers.providers.provider import (
     Receiver,
     Unreadable,
 )
+from triggers.providers.reading import Limited, Limits
 
 _log = logging.getLogger(__name__)
 
@@ -133,6 +134,8 @@ class Worker:
         receiver = await self.provider.open_receiver(
             self.destination, subscription=settings.name, name=self.name
         )
+        if isinstance(receiver, Limited):
+            receiver.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
         self._alive_due = 0.0
         return self.receiver

@@ -9,10 +9,10 @@ from hypothesis import strategies as some
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.providers import amqp_codec, rabbitmq_codec
-from triggers.providers.broker_codec import UndecodableError
 from triggers.providers.broker_url import BrokerUrl
-from triggers.providers.rabbitmq_frames import Connection, driver, properties_of
+from triggers.providers.rabbitmq_frames import Packer, driver, properties_of, unpacked
 from triggers.providers.rabbitmq_settings import RabbitmqSettings, arguments_of
+from triggers.providers.reading import UndecodableError
 from triggers.providers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 
 texts = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
@@ -43,12 +43,11 @@ def through_0_9_1(message: Message, **told: Any) -> Message:
     """Encode and decode, through pika's bytes."""
     basic, body = rabbitmq_codec.encode(message)
     sent = properties_of({**basic.properties, **told}, basic.headers)
-    connection: Any = Connection.__new__(Connection)
-    connection._frame_buffer = driver.frame.Header(1, len(body), sent).marshal()  # noqa: SLF001
-    _, frame = connection._read_frame()  # noqa: SLF001
-    received = frame.properties
+    received: list[bytes] = []
+    Packer(received.append).feed(driver.frame.Header(1, len(body), sent).marshal())
+    _, frame = driver.frame.decode_frame(b"".join(received))
     origin = rabbitmq_codec.Origin(destination="orders", quorum=True)
-    return rabbitmq_codec.decode(received, body, redelivered=False, origin=origin)
+    return rabbitmq_codec.decode(unpacked(frame.properties), body, redelivered=False, origin=origin)
 
 
 def through_1_0(message: Message) -> Message:

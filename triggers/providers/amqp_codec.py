@@ -26,7 +26,8 @@ from pydantic import JsonValue
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.amqp_driver import driver
-from triggers.providers.broker_codec import COUNTED, UndecodableError, checked, decode_body, encode_body, make
+from triggers.providers.broker_codec import COUNTED, checked, decode_body, encode_body, make
+from triggers.providers.reading import NO_LIMITS, Limits, UndecodableError, problem_of
 from triggers.providers.trust import FirstCount, TrustProfile, weighed
 
 #: JMS header -> attribute of proton's message, where both are texts.
@@ -46,6 +47,9 @@ _MESSAGE_TYPE = "x-opt-jms-msg-type"
 _OBJECT_MESSAGE = 1
 
 _UINTS = range(1, 2**32)
+
+#: How much of a dead letter's fields is told beside its bytes, and of how many.
+_MOST_OF_ONE, _MOST_FIELDS = 1024, 50
 
 
 def encode(message: Message) -> bytes:
@@ -93,7 +97,7 @@ class Origin:
         )
 
 
-def decode(encoded: bytes, origin: Origin) -> Message:
+def decode(encoded: bytes, origin: Origin, limits: Limits = NO_LIMITS) -> Message:
     """Return the message of a delivery.
 
     Raises:
@@ -122,7 +126,7 @@ def decode(encoded: bytes, origin: Origin) -> Message:
         "JMSXDeliveryCount": origin.count(received.delivery_count, redelivered=redelivered),
         "JMSRedelivered": redelivered,
     }
-    return make(headers, _body(received))
+    return make(headers, _body(received, limits, headers["JMSXDeliveryCount"]))
 
 
 def _id(value: Any) -> str:
@@ -156,7 +160,7 @@ def _property(name: str, value: Any) -> Any:
     raise UndecodableError(name, f"a value of type {kind}, which is no property of JMS")
 
 
-def _body(received: Any) -> bytes | str | JsonValue:
+def _body(received: Any, limits: Limits, count: int) -> bytes | str | JsonValue:
     body: Any = received.body
     annotations: dict[Any, Any] = received.annotations or {}
     if annotations.get(_MESSAGE_TYPE) == _OBJECT_MESSAGE:
@@ -164,6 +168,8 @@ def _body(received: Any) -> bytes | str | JsonValue:
     if isinstance(body, memoryview):
         body = body.tobytes()
     if isinstance(body, bytes):
+        if limits.leaves_encoded(len(body), count):
+            return body
         # proton says "None" where there is none.
         kind, encoding = (
             "" if (told := str(one)) == "None" else told
@@ -194,19 +200,18 @@ def _json(value: Any) -> JsonValue:
 
 def raw_fields(encoded: bytes) -> dict[bytes, bytes]:
     """Return a delivery as it came: its bytes, and what can be read of them, for people."""
-    fields = {b"message": encoded}
-    received: Any = driver.Message()
+    fields: dict[bytes, bytes] = {}
     try:
+        received: Any = driver.Message()
         received.decode(encoded)
+        told: dict[Any, Any] = received.properties or {}
+        shown: dict[Any, Any] = {"message_id": received.id, **told, "body": received.body}
+        for name, value in shown.items():
+            text = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+            fields[str(name).encode("utf-8", "surrogatepass")] = text
     except Exception as error:  # noqa: BLE001  (as above)
-        fields[b"problem"] = str(error).encode("utf-8", "replace")
-        return fields
-    told: dict[Any, Any] = received.properties or {}
-    shown: dict[Any, Any] = {"message_id": received.id, **told, "body": received.body}
-    for name, value in shown.items():
-        text = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-        fields[str(name).encode("utf-8", "surrogatepass")] = text
-    return fields
+        fields[b"problem"] = problem_of(error).encode()
+    return {**fields, b"message": encoded}
 
 
 def encode_unreadable(fields: Mapping[bytes, bytes], reason: str) -> bytes:
@@ -218,6 +223,8 @@ def encode_unreadable(fields: Mapping[bytes, bytes], reason: str) -> bytes:
 
 def _shown(fields: Mapping[bytes, bytes]) -> str:
     told = {
-        name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, value in fields.items()
+        name[:_MOST_OF_ONE].decode("utf-8", "replace"): value[:_MOST_OF_ONE].decode("utf-8", "replace")
+        for name, value in list(fields.items())[:_MOST_FIELDS]
+        if name != b"message"
     }
-    return json.dumps({name: value for name, value in told.items() if name != "message"})
+    return json.dumps(told)

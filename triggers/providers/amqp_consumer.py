@@ -1,17 +1,18 @@
 """One receiver link, as a wire of :class:`~triggers.providers.push_receiver.PushReceiver`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
+from history.message import Message
 from triggers.providers.amqp_codec import Origin, decode, raw_fields
 from triggers.providers.amqp_driver import driver
 from triggers.providers.amqp_line import Line, ReceiverLink
-from triggers.providers.broker_codec import UndecodableError
-from triggers.providers.provider import AT_ONCE, Arrival, ProviderUnavailableError, Received, Unreadable
+from triggers.providers.provider import AT_ONCE, ProviderUnavailableError, Received
 from triggers.providers.push_receiver import Inbox, Token
+from triggers.providers.reading import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,13 @@ class AmqpConsumer:
 
     async def want(self, count: int) -> None:
         """Grant the credit that is missing; take it all back first where there is too much."""
-        link, inbox = self._attached(), self._inbox
+        link = self._attached()
         if count < self._wanted:
             await self.stop()
         self._wanted = count
-
-        def grant() -> None:
-            missing = count - link.proton.credit - inbox.size
-            if missing > 0:
-                link.proton.flow(missing)
-
-        link.tell(grant)
+        # Reckoned from what was taken by now: what is on its way, or in the inbox, has had its credit. By
+        # the time that the line grants it, some of it may have arrived and been taken.
+        link.tell(partial(link.grant, self._inbox.taken + count))
 
     async def stop(self) -> None:
         """Take the credit back; what was sent before arrives before this returns."""
@@ -73,7 +70,8 @@ class AmqpConsumer:
     def stop_soon(self) -> None:
         """Take the credit back, and do not wait."""
         link = self._attached()
-        link.tell(lambda: link.proton.drain(0))
+        link.tell(link.drain_soon)
+        self._wanted = 0
 
     def accept(self, tokens: Sequence[Token]) -> None:
         """Settle as accepted."""
@@ -106,13 +104,13 @@ class AmqpConsumer:
         """Send copies, accepted by the broker."""
         await self._bury(received, reason)
 
-    def decode(self, token: Token, raw: Any) -> Received:
+    def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
-        encoded = cast("bytes", raw)
-        try:
-            return Arrival(decode(encoded, cast("Origin", self._origin)), token)
-        except UndecodableError as error:
-            return Unreadable(raw_fields(encoded), str(error), token)
+        return decode(cast("bytes", raw), cast("Origin", self._origin), limits)
+
+    def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
+        """Return a delivery as it came."""
+        return raw_fields(cast("bytes", raw))
 
     async def close(self, held: Sequence[Token]) -> None:
         """Settle what is held as failed, and detach: the broker then has back all the rest."""

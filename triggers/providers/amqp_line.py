@@ -223,7 +223,11 @@ class Link:
 
 
 class ReceiverLink(Link):
-    """A link that receives: exactly what it has credit for."""
+    """A link that receives: exactly what it has credit for.
+
+    Credit is reckoned as totals. What one call of :meth:`grant` allows, another that says the same does not
+    allow again, whatever has arrived and been taken in between.
+    """
 
     def __init__(
         self,
@@ -235,6 +239,11 @@ class ReceiverLink(Link):
         super().__init__(line, address, lost)
         self._push = push
         self._drained: Future[Any] | None = None
+        # How many the peer was let send since the link was attached, and how many have come.
+        self._granted = 0
+        self._pushed = 0
+        self._draining = False
+        self._grant_afterwards: int | None = None
 
     def make(self, session: Any, name: str) -> Any:
         """Return a receiver."""
@@ -243,26 +252,53 @@ class ReceiverLink(Link):
         link.target.address = None
         return link
 
+    def grant(self, total: int) -> None:
+        """Let the peer send until ``total`` have come since the link was attached."""
+        if self._draining:
+            self._grant_afterwards = total
+        elif total > self._granted:
+            self.proton.flow(total - self._granted)
+            self._granted = total
+
     def delivered(self, delivery: Any) -> None:
         """Read a delivery, when all of it is there."""
-        if delivery.readable and not delivery.partial:
+        if delivery.aborted:  # the peer gave it up in the middle, and its credit is used
+            delivery.settle()
+            self._granted -= 1
+        elif delivery.readable and not delivery.partial:
             encoded = bytes(self.proton.recv(delivery.pending) or b"")
             self.proton.advance()
+            self._pushed += 1
             self._push(delivery, encoded)
+        self._look_whether_drained()
 
     def flowed(self) -> None:
-        """Note that the peer has used up the credit, or given it back."""
-        if self._drained is not None and self.proton.credit == 0:
-            fulfil(self._drained, None)
-            self._drained = None
+        """Note that the peer has given credit back."""
+        self._look_whether_drained()
 
     def drain(self, future: "Future[Any]") -> None:
-        """Take the credit back."""
-        if self.proton.credit == 0:
-            fulfil(future, None)
-            return
+        """Take the credit back; the future is fulfilled when nothing more is on its way."""
         self._drained = future
-        self.proton.drain(0)
+        self.drain_soon()
+
+    def drain_soon(self) -> None:
+        """Take the credit back, and do not wait."""
+        self._grant_afterwards = None
+        self._draining = True
+        if self.proton.credit > 0:
+            self.proton.drain(0)
+        self._look_whether_drained()
+
+    def _look_whether_drained(self) -> None:
+        # To proton, what has come and was not read in full has not used its credit.
+        if not self._draining or self.proton.credit > 0:
+            return
+        self._granted, self._draining = self._pushed, False
+        if self._drained is not None:
+            fulfil(self._drained, None)
+            self._drained = None
+        if self._grant_afterwards is not None:
+            self.grant(self._grant_afterwards)
 
 
 class SenderLink(Link):

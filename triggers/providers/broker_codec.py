@@ -9,6 +9,8 @@ from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, Message
+from triggers.providers.charsets import codec_of
+from triggers.providers.reading import UndecodableError
 
 #: How long a name, or the text of a basic property, may be, in bytes.
 SHORT = 255
@@ -18,13 +20,6 @@ COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
 
 _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _LONGS = range(-(2**63), 2**63)
-
-
-class UndecodableError(ValueError):
-    """A delivery is no message; the text names the header and the problem."""
-
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}; mend the sender (the delivery is kept whole)")
 
 
 def encode_body(body: bytes | str | JsonValue) -> tuple[str, bytes]:
@@ -88,8 +83,8 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
     """
     if encoding and encoding.lower() not in {"utf-8", "binary", "identity", "8bit", "us-ascii"}:
         raise UndecodableError("content_encoding", f"{reprlib.repr(encoding)} is unknown")
-    kind, _, options = (content_type or "").lower().partition(";")
-    kind = kind.strip()
+    kind, _, options = (content_type or "").partition(";")
+    kind = kind.strip().lower()
     if kind == "application/x-java-serialized-object":
         raise UndecodableError("content_type", "a serialised Java object is not read, for safety")
     if kind.startswith("text/"):
@@ -103,8 +98,17 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
 
 
 def _text(body: bytes, options: str) -> str:
-    charset = options.partition("charset=")[2].split(";")[0].strip(" \"'") or "utf-8"
+    told = dict(_option(option) for option in options.split(";") if "=" in option)
+    charset = told.get("charset") or "utf-8"
+    codec = codec_of(charset)
+    if codec is None:
+        raise UndecodableError("content_type", f"the charset {reprlib.repr(charset)} is not read")
     try:
-        return body.decode(charset)
-    except (UnicodeDecodeError, LookupError) as error:
+        return body.decode(codec)
+    except UnicodeError as error:
         raise UndecodableError("body", f"is no text in {charset} ({error})") from error
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip().lower(), value.strip(" \"'")

@@ -18,6 +18,7 @@ from triggers.providers import jms_jvm
 from triggers.providers.jms import JmsProvider
 from triggers.providers.jms_receiver import JmsReceiver
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Received
+from triggers.providers.reading import Limits
 
 T = TypeVar("T")
 
@@ -134,6 +135,15 @@ class AsyncJmsReceiver:
         self._receiver = receiver
         self._hand = hand
         self._closed = False
+
+    @property
+    def limits(self) -> Limits:
+        """As of the blocking form."""
+        return self._receiver.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._receiver.limits = limits
 
     @property
     def keep_alive_interval(self) -> timedelta:

@@ -19,6 +19,7 @@ stream are base64 here. A null text reads as an empty one.
 
 import base64
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -31,22 +32,18 @@ from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.providers import jms_jvm
 from triggers.providers.jms_link import JmsLink
 from triggers.providers.jms_places import Place
+from triggers.providers.reading import NO_LIMITS, Limits, UndecodableError, problem_of
+
+_log = logging.getLogger(__name__)
 
 #: The property that tells bodies apart which JMS, or JSON, does not.
 BODY = "jms_body"
 
+#: The field of an unreadable message that holds its body, where it can be copied at all.
+RAW_BODY = "body"
+
 #: JMSX properties that a sender may set.
 _SENT = {"JMSXGroupID", "JMSXGroupSeq"}
-
-_REMEDY = "mend the sender (the message is kept)"
-
-
-class UnreadableError(ValueError):
-    """A JMS message that is none of ours; ``opaque`` when its body cannot even be copied."""
-
-    def __init__(self, field: str, problem: str, *, opaque: bool = False) -> None:
-        super().__init__(f"{field}: {problem}; {_REMEDY}")
-        self.opaque = opaque
 
 
 class Sending(NamedTuple):
@@ -126,40 +123,44 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def decode(link: JmsLink, received: Any) -> Message:
+def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
     """Return the message that was received.
 
     Raises:
-        UnreadableError: it is none that we understand, or none that Java can read.
+        UndecodableError: it is none that we understand, or none that Java can read.
     """
     try:
-        properties = properties_of(received)
-        body = _body_of(link, received, properties)
         headers = _headers_of(link, received)
+        properties = properties_of(received)
+        body = _body_of(link, received, properties, limits, headers["JMSXDeliveryCount"])
     except jms_jvm.JavaError as error:
-        raise UnreadableError("message", str(jms_jvm.ThrownError(error)), opaque=True) from None
+        raise UndecodableError("message", str(jms_jvm.ThrownError(error))) from None
     try:
         return Message.from_headers({**properties, **headers}, body)
     except ValidationError as error:
         last = error.errors(include_url=False, include_context=False, include_input=False)[-1]
         field = str(last["loc"][0]) if last["loc"] else "uuid"
         names = {inner: header for header, inner in HEADER_FIELDS.items()}
-        raise UnreadableError(names.get(field, field), last["msg"]) from error
+        raise UndecodableError(names.get(field, field), last["msg"]) from error
     except (ValueError, OverflowError) as error:
-        raise UnreadableError("a JMS header", str(error)) from error
+        raise UndecodableError("a JMS header", str(error)) from error
 
 
 def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:
     """Return what can be told of a message that is none of ours: its fields, and its body where it can be."""
     told: dict[str, Any] = {}
-    with suppress(jms_jvm.JavaError):
+    with suppress(Exception):  # whatever Java, or what it holds, makes fail: the rest is told
         told.update(_headers_of(link, received))
-    with suppress(jms_jvm.JavaError, UnreadableError):
+    with suppress(Exception):
         told.update(properties_of(received))
-        body = _body_of(link, received, {})
-        told["body"] = body if isinstance(body, bytes | str) else json.dumps(body)
+    told.pop(RAW_BODY, None)
+    with suppress(Exception):
+        body = _body_of(link, received, {}, NO_LIMITS, UNDEFINED_COUNT)
+        told[RAW_BODY] = body if isinstance(body, bytes | str) else json.dumps(body)
     return {
-        name.encode(): value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        name.encode("utf-8", "surrogatepass"): value
+        if isinstance(value, bytes)
+        else str(value).encode("utf-8", "surrogatepass")
         for name, value in told.items()
         if value is not None
     }
@@ -203,12 +204,16 @@ def _count_of(received: Any) -> int:
         return UNDEFINED_COUNT
 
 
-def _body_of(link: JmsLink, received: Any, properties: dict[str, Any]) -> Any:
+def _body_of(
+    link: JmsLink, received: Any, properties: dict[str, Any], limits: Limits, delivery_count: int
+) -> Any:
     """Return the body; note its kind in the properties where Python does not tell it."""
     api = link.api
     if jms_jvm.is_a(received, f"{api}.TextMessage"):
         text = jms_jvm.python_value(received.getText()) or ""
-        return _json(text, properties) if properties.get(BODY) == "json" else text
+        if properties.get(BODY) != "json" or limits.leaves_encoded(len(text), delivery_count):
+            return text
+        return _json(text, properties)
     if jms_jvm.is_a(received, f"{api}.BytesMessage"):
         received.reset()
         array = jms_jvm.java_bytes(int(received.getBodyLength()))
@@ -222,7 +227,7 @@ def _body_of(link: JmsLink, received: Any, properties: dict[str, Any]) -> Any:
         return _stream(received)
     if jms_jvm.is_a(received, f"{api}.ObjectMessage"):
         problem = "an object message is never opened, for that would run classes of the sender's choice"
-        raise UnreadableError("body", problem, opaque=True)
+        raise UndecodableError("body", problem)
     properties[BODY] = "none"
     return None
 
@@ -231,7 +236,7 @@ def _json(text: str, properties: dict[str, Any]) -> JsonValue:
     try:
         value = cast("JsonValue", json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise UnreadableError("body", f"is no JSON, as {BODY} says ({error})") from error
+        raise UndecodableError("body", f"is no JSON, as {BODY} says ({error})") from error
     del properties[BODY]
     return value
 
@@ -260,11 +265,26 @@ def _jsonable(value: Any) -> Any:
     return base64.b64encode(plain).decode("ascii") if isinstance(plain, bytes) else plain
 
 
+def message_id_of(received: Any) -> str | None:
+    """Return the JMSMessageID; None where there is none that can be read."""
+    with suppress(Exception):  # whatever Java, or what it holds, makes fail
+        return cast("str | None", jms_jvm.python_value(received.getJMSMessageID()))
+    return None
+
+
 def with_reason(received: Any, message_id: str | None, added: Mapping[str, str]) -> None:
-    """Add properties to a message that was received, and its identity where it is but its JMSMessageID."""
-    properties = {name: received.getObjectProperty(name) for name in properties_of(received)}
+    """Add properties to a message that was received, and its identity where it is but its JMSMessageID.
+
+    One whose properties cannot be read stays as it is.
+    """
+    try:
+        properties = {name: received.getObjectProperty(name) for name in properties_of(received)}
+    except Exception as error:  # noqa: BLE001  (as above)
+        _log.warning("the properties of a dead letter cannot be read: %s", problem_of(error))
+        return
     received.clearProperties()
     if properties.get("uuid") is None and message_id is not None:
         properties["uuid"] = jms_jvm.java_value(message_id)
     for name, value in {**properties, **added}.items():
-        received.setObjectProperty(name, value)
+        with suppress(jms_jvm.JavaError):  # what its sender could set, but we may not
+            received.setObjectProperty(name, value)

@@ -6,23 +6,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
+from uuid import uuid4
 
 from history.errors import ConfigurationError
 from triggers.providers import jms_jvm
-from triggers.providers.jms_codec import UnreadableError, decode, raw, with_reason
+from triggers.providers.jms_codec import RAW_BODY, decode, message_id_of, raw, with_reason
 from triggers.providers.jms_link import JmsLink
 from triggers.providers.jms_places import Place
 from triggers.providers.jms_window import Held, Window
 from triggers.providers.provider import (
     AT_ONCE,
     RECEIVE_WAIT,
-    Arrival,
     ProviderUnavailableError,
     Received,
     Unreadable,
 )
+from triggers.providers.reading import NO_LIMITS, Limits, read
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class JmsReceiver:
         self._place = place
         self._subscription = subscription
         self._left = left
+        self.limits: Limits = NO_LIMITS
         self._connection: Any = None
         self._lost: threading.Event = threading.Event()
         self._idle: deque[Window] = deque()
@@ -115,7 +119,7 @@ class JmsReceiver:
         if message is None:
             self._idle.append(window)
             return None
-        held = Held(window, message, jms_jvm.python_value(message.getJMSMessageID()))
+        held = Held(window, message, message_id_of(message))
         self._held[held] = None
         return held
 
@@ -128,15 +132,17 @@ class JmsReceiver:
         return (self._place.is_shared and self._link.pulls) or not (self._held or self._later)
 
     def _received(self, held: Held) -> Received:
-        try:
-            return Arrival(decode(self._link, held.message), held)
-        except UnreadableError as error:
-            held.opaque = error.opaque
-            return Unreadable(raw(self._link, held.message), self._told_of(error), held)
-
-    def _told_of(self, error: UnreadableError) -> str:
-        moves = f"; it moves to {self._place.dead_letters} as it is" if error.opaque else ""
-        return f"{error}{moves}"
+        received = read(
+            partial(decode, self._link, held.message, self.limits),
+            handle=held,
+            delivery_id=partial(_id_of, held),
+            raw=partial(raw, self._link, held.message),
+        )
+        if isinstance(received, Unreadable) and RAW_BODY.encode() not in received.fields:
+            held.opaque = True
+            moves = f"{received.problem}; it moves to {self._place.dead_letters} as it is"
+            return replace(received, problem=moves)
+        return received
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Acknowledge each by itself; one whose body could not be copied moves to the dead letters."""
@@ -273,3 +279,8 @@ class JmsReceiver:
         self._idle.clear()
         if connection is not None:
             jms_jvm.close_quietly(connection)
+
+
+def _id_of(held: Held) -> str:
+    """Return the JMSMessageID, which the provider gave; without one, what no other delivery has."""
+    return held.message_id or uuid4().hex

@@ -42,11 +42,17 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """One delivery that is no message: its fields as they came, and what is wrong with them."""
+    """One delivery that is no message: its fields as they came, and what is wrong with them.
+
+    ``delivery_id`` is the delivery's own, such as an entry's in its stream: the same when it is delivered
+    again, another for any other delivery, even of the same bytes. Where the provider has no such id, it is
+    another each time. Without one, deliveries of the same bytes are taken for the same.
+    """
 
     fields: dict[bytes, bytes]
     problem: str
     handle: object
+    delivery_id: str | None = None
 
 
 #: Anything that a receiver hands over and wants answered.

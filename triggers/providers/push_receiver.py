@@ -3,18 +3,30 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, cast
+from uuid import uuid4
 
 from history.errors import ConfigurationError
+from history.message import Message
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, ProviderUnavailableError, Received
+from triggers.providers.reading import NO_LIMITS, Limits, read
 from triggers.providers.waiting import Wait, fulfil
 
 #: How long nobody may ask for messages before what was pushed meanwhile goes back, in seconds.
 IDLE = 2.0
+
+
+def _new_id() -> str:
+    """Return an id for a delivery: such a broker numbers them by channel or link, and gives no message an id.
+
+    So one that comes again is another delivery: better two copies of one message than one copy of two.
+    """
+    return uuid4().hex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +45,8 @@ class Inbox:
         self._waiting: Future[None] | None = None
         self._asking = False
         self._asked_at = time.monotonic()
+        #: How many were ever taken out.
+        self.taken = 0
         self.lost: Exception | None = None
 
     @property
@@ -60,7 +74,9 @@ class Inbox:
     def take(self, limit: int) -> list[tuple[Token, Any]]:
         """Return what was pushed, up to ``limit``."""
         with self._lock:
-            return [self._pushed.popleft() for _ in range(min(limit, len(self._pushed)))]
+            count = min(limit, len(self._pushed))
+            self.taken += count
+            return [self._pushed.popleft() for _ in range(count)]
 
     def next_one(self) -> "Future[None]":
         """Return what is fulfilled when there is something to take, or everything is lost."""
@@ -88,6 +104,7 @@ class Inbox:
             if self._asking or self.lost is not None or time.monotonic() - self._asked_at < IDLE:
                 return None
             tokens = [token for token, _ in self._pushed]
+            self.taken += len(tokens)
             self._pushed.clear()
             return tokens
 
@@ -131,8 +148,12 @@ class Wire(Protocol):
         """Write copies to the dead-letter destination; they stand there safely when this returns."""
         ...
 
-    def decode(self, token: Token, raw: Any) -> Received:
-        """Read a delivery."""
+    def decode(self, raw: Any, limits: Limits) -> Message:
+        """Read a delivery; whatever this raises makes it unreadable."""
+        ...
+
+    def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
+        """Return an unreadable delivery as it came."""
         ...
 
     async def close(self, held: Sequence[Token]) -> None:
@@ -157,6 +178,7 @@ class PushReceiver:
         self._wire = wire
         self._wait = wait
         self._left = left
+        self.limits: Limits = NO_LIMITS
         self._inbox: Inbox | None = None
         # In the order in which they came, which is how they go back.
         self._held: dict[Token, None] = {}
@@ -190,7 +212,16 @@ class PushReceiver:
         finally:
             inbox.end()
         self._held.update((token, None) for token, _ in taken)
-        return [self._wire.decode(token, raw) for token, raw in taken]
+        wire, limits = self._wire, self.limits
+        return [
+            read(
+                partial(wire.decode, raw, limits),
+                handle=token,
+                delivery_id=_new_id,
+                raw=partial(wire.raw_fields, raw),
+            )
+            for token, raw in taken
+        ]
 
     async def _pushed(self, inbox: Inbox, limit: int, deadline: float) -> list[tuple[Token, Any]]:
         await self._wire.want(limit)

@@ -15,7 +15,7 @@ from history.message import Message
 from triggers.providers.broker_url import BrokerUrl
 from triggers.providers.provider import Arrival, Received
 from triggers.providers.push_receiver import PushReceiver
-from triggers.providers.rabbitmq_codec import Basic, Origin, encode
+from triggers.providers.rabbitmq_codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq_consumer import RabbitmqConsumer
 from triggers.providers.rabbitmq_line import Channel, Line
 from triggers.providers.rabbitmq_publisher import Encoded, Publisher
@@ -148,11 +148,7 @@ class RabbitMQ:
             if isinstance(one, Arrival):
                 letters.append(encode(dead_copy(one.message, reason)))
             else:
-                fields = {name.decode("utf-8", "replace"): value for name, value in one.fields.items()}
-                body = fields.pop("body", b"")
-                told = {name: value.decode("utf-8", "replace") for name, value in fields.items()}
-                headers: dict[str, Any] = {**told, "dead-letter-reason": reason}
-                letters.append((Basic({"delivery_mode": 2}, headers), body))
+                letters.append(letter_of(one.fields, reason))
         await self._publish(destination, letters)
 
     async def _connected(self) -> Line:

@@ -14,20 +14,21 @@ A header whose value JMS does not know (a table, an array, bytes, a decimal) mak
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from history.message import UNDEFINED_COUNT, Message, PropertyValue
 from triggers.providers.broker_codec import (
     COUNTED,
     SHORT,
-    UndecodableError,
     checked,
     decode_body,
     encode_body,
     make,
 )
+from triggers.providers.rabbitmq_frames import Odd, Properties, read_properties
+from triggers.providers.reading import NO_LIMITS, Limits, UndecodableError
 from triggers.providers.trust import (
     RABBITMQ_CLASSIC,
     RABBITMQ_QUORUM,
@@ -43,6 +44,12 @@ _TEXTS = {
     "JMSReplyTo": "reply_to",
     "JMSType": "type",
 }
+
+#: A number of 64 bits has no more digits.
+_MOST_DIGITS = 20
+
+#: How much of one field, and of all, is told in a dead letter, in characters: they share one frame.
+_MOST_OF_ONE, _MOST_TOLD = 1024, 16 * 1024
 
 #: Where quorum queues count the deliveries before this one.
 COUNT_HEADER = "x-delivery-count"
@@ -109,20 +116,23 @@ class Origin:
         return RABBITMQ_CLASSIC if self.quorum is False else RABBITMQ_QUORUM
 
 
-def decode(properties: Any, body: bytes, *, redelivered: bool, origin: Origin) -> Message:
-    """Return the message of a delivery; ``properties`` is a ``pika.BasicProperties``.
+def decode(
+    encoded: bytes, body: bytes, *, redelivered: bool, origin: Origin, limits: Limits = NO_LIMITS
+) -> Message:
+    """Return the message of a delivery; ``encoded`` are its properties.
 
     Raises:
         UndecodableError: it is none.
     """
-    told = dict(cast("Mapping[str, Any]", properties.headers or {}))
+    properties = read_properties(encoded)
+    told = properties.headers
     count = origin.count(told.pop(COUNT_HEADER, None), redelivered=redelivered)
     headers: dict[str, Any] = {"JMSDestination": origin.destination}
     for header, name in _TEXTS.items():
         if (value := getattr(properties, name)) is not None:
             headers[header] = value
     if properties.timestamp is not None:
-        headers["JMSTimestamp"] = _milliseconds(properties.timestamp)
+        headers["JMSTimestamp"] = properties.timestamp * 1000
     if properties.priority is not None:
         headers["JMSPriority"] = min(properties.priority, 9)
     if properties.delivery_mode is not None:
@@ -133,43 +143,65 @@ def decode(properties: Any, body: bytes, *, redelivered: bool, origin: Origin) -
         if (plain := _property(name, value)) is not _LEFT_OUT:
             headers[name] = plain
     headers |= {"JMSXDeliveryCount": count, "JMSRedelivered": redelivered or count > 1}
-    content = decode_body(properties.content_type, properties.content_encoding, body)
-    return make(headers, content)
+    if limits.leaves_encoded(len(body), count):
+        return make(headers, body)
+    return make(headers, decode_body(properties.content_type, properties.content_encoding, body))
 
 
 _LEFT_OUT = object()
 
 
+#: What AMQP's letters stand for.
+_ODD = {
+    "S": "text that is no UTF-8",
+    "x": "bytes",
+    "A": "array",
+    "F": "table",
+    "D": "decimal",
+    "T": "timestamp",
+}
+
+
 def _property(name: str, value: Any) -> Any:
-    match value:
-        case bool() | str() | None | float():
-            return value
-        case int():
-            return int(value)  # pika has a kind of its own for the long ones
-        case _ if name.startswith("x-") or name in {"CC", "BCC"}:
-            return _LEFT_OUT
-        case _:
-            kind = type(value).__name__
-            raise UndecodableError(name, f"a value of type {kind}, which is no property of JMS")
-
-
-def _milliseconds(timestamp: Any) -> Any:
-    return round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp * 1000
+    if not isinstance(value, Odd):
+        return value
+    if name.startswith("x-") or name in {"CC", "BCC"}:
+        return _LEFT_OUT
+    raise UndecodableError(name, f"a value of type {_ODD[value.kind]}, which is no property of JMS")
 
 
 def _expiration(to_live: str, sent: int | None) -> int | None:
-    if not (to_live.isascii() and to_live.isdigit()):
+    if not (to_live.isascii() and to_live.isdigit() and len(to_live) <= _MOST_DIGITS):
         raise UndecodableError("expiration", f"{reprlib.repr(to_live)} is no number of milliseconds")
     return None if sent is None else sent + int(to_live)
 
 
-def raw_fields(properties: Any, body: bytes) -> dict[bytes, bytes]:
-    """Return a delivery as it came, for people to read: the body, and every property as text."""
-    fields: dict[bytes, bytes] = {b"body": body}
-    told: dict[str, Any] = {**vars(properties), **(properties.headers or {})}
-    for name, value in told.items():
-        if value is None or name == "headers":
-            continue
-        shown = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-        fields[str(name).encode("utf-8", "surrogatepass")] = shown
-    return fields
+def raw_fields(encoded: bytes, body: bytes) -> dict[bytes, bytes]:
+    """Return a delivery as it came: the body, the encoded properties, and for people what they say."""
+    shown: dict[bytes, bytes] = {}
+    with suppress(Exception):  # that they cannot be read may be why anybody asks
+        read = read_properties(encoded)
+        told: dict[str, Any] = {name: getattr(read, name) for name in _NAMES} | read.headers
+        shown = {name.encode(): _shown(value) for name, value in told.items() if value is not None}
+    return {**shown, b"properties": encoded, b"body": body}
+
+
+#: The basic properties that have a name of their own.
+_NAMES = tuple(one.name for one in fields(Properties) if one.name != "headers")
+
+
+def _shown(value: Any) -> bytes:
+    return value.encoded if isinstance(value, Odd) else str(value).encode()
+
+
+def letter_of(fields: Mapping[bytes, bytes], reason: str) -> tuple[Basic, bytes]:
+    """Return a dead letter for what could not be read: its body, and what can be told of the rest."""
+    headers: dict[str, PropertyValue] = {}
+    left = _MOST_TOLD
+    for name, value in fields.items():
+        told = value[:_MOST_OF_ONE].decode("utf-8", "replace")
+        left -= len(name) + len(told)
+        if name != b"body" and left > 0:
+            headers[name.decode("utf-8", "replace")[: SHORT // 4]] = told
+    headers["dead-letter-reason"] = reason
+    return Basic({"delivery_mode": 2}, headers), fields.get(b"body", b"")

@@ -1,25 +1,27 @@
 """One consumer of a RabbitMQ queue, as a wire of :class:`~triggers.providers.push_receiver.PushReceiver`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from typing import Any, cast
 
-from triggers.providers.broker_codec import UndecodableError
-from triggers.providers.provider import AT_ONCE, Arrival, ProviderUnavailableError, Received, Unreadable
+from history.message import Message
+from triggers.providers.provider import AT_ONCE, ProviderUnavailableError, Received
 from triggers.providers.push_receiver import Inbox, Token
 from triggers.providers.rabbitmq_codec import Origin, decode, raw_fields
+from triggers.providers.rabbitmq_frames import unpacked
 from triggers.providers.rabbitmq_line import Channel, Line
+from triggers.providers.reading import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A delivery as pika hands it over."""
+    """A delivery as it came, with its properties encoded."""
 
     redelivered: bool
-    properties: Any
+    properties: bytes
     body: bytes
 
 
@@ -85,7 +87,7 @@ class RabbitmqConsumer:
 
         def deliver(_: Any, method: Any, properties: Any, body: bytes) -> None:
             counted.add(method.delivery_tag)
-            inbox.push(Token(method.delivery_tag), Pushed(method.redelivered, properties, body))
+            inbox.push(Token(method.delivery_tag), Pushed(method.redelivered, unpacked(properties), body))
 
         if self._window != count:
             await channel.ask("setting the prefetch", "basic_qos", prefetch_count=count)
@@ -143,16 +145,21 @@ class RabbitmqConsumer:
         """Publish copies, confirmed."""
         await self._bury(received, reason)
 
-    def decode(self, token: Token, raw: Any) -> Received:
+    def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
         pushed = cast("Pushed", raw)
-        try:
-            message = decode(
-                pushed.properties, pushed.body, redelivered=pushed.redelivered, origin=self._origin
-            )
-        except UndecodableError as error:
-            return Unreadable(raw_fields(pushed.properties, pushed.body), str(error), token)
-        return Arrival(message, token)
+        return decode(
+            pushed.properties,
+            pushed.body,
+            redelivered=pushed.redelivered,
+            origin=self._origin,
+            limits=limits,
+        )
+
+    def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
+        """Return a delivery as it came."""
+        pushed = cast("Pushed", raw)
+        return raw_fields(pushed.properties, pushed.body)
 
     async def close(self, held: Sequence[Token]) -> None:  # noqa: ARG002  (the channel knows)
         """Close the channel: RabbitMQ then requeues what was not answered."""

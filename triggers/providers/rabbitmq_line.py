@@ -15,7 +15,7 @@ from history.errors import ConfigurationError
 from triggers.providers.broker_line import CONNECT_PATIENCE, BrokerLine, Work, quietly
 from triggers.providers.broker_url import BrokerUrl
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.rabbitmq_frames import Connection, driver
+from triggers.providers.rabbitmq_frames import Services, driver
 from triggers.providers.waiting import Wait, fail, fulfil
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,9 @@ class Line(BrokerLine):
             loop.stop()
 
         parameters = _parameters(self._url, self._tls, host, port)
-        self._connection = Connection(parameters, opened, failed, closed, custom_ioloop=loop)
+        self._connection = driver.SelectConnection(
+            parameters, opened, failed, closed, custom_ioloop=Services(loop)
+        )
         try:
             loop.start()
         finally:

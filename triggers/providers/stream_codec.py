@@ -23,6 +23,7 @@ from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, Message, PropertyValue
+from triggers.providers.reading import NO_LIMITS, Limits, UndecodableError
 
 #: Only the pending list knows these; fields of that name are not written and not read.
 _COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
@@ -40,15 +41,6 @@ _HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 _EMPTY = Message(body=b"")
-
-_REMEDY = "mend the sender (the entry is kept whole)"
-
-
-class UndecodableError(ValueError):
-    """The fields are no message; the text names the field and the remedy."""
-
-    def __init__(self, field: str, problem: str, remedy: str = _REMEDY) -> None:
-        super().__init__(f"{field}: {problem}; {remedy}")
 
 
 def message_id(stream: str, entry_id: bytes) -> str:
@@ -90,13 +82,23 @@ def _bytes(text: str) -> bytes:
         ) from error
 
 
-def decode(stream: str, entry_id: bytes, fields: Mapping[bytes, bytes], delivery_count: int) -> Message:
+def decode(
+    stream: str,
+    entry_id: bytes,
+    fields: Mapping[bytes, bytes],
+    delivery_count: int,
+    limits: Limits = NO_LIMITS,
+) -> Message:
     """Return the message of an entry that is delivered for the ``delivery_count``-th time.
 
     Raises:
         UndecodableError: the fields are no message.
     """
-    body = _decode_body(fields)
+    encoded = fields.get(b"body")
+    if encoded is not None and limits.leaves_encoded(len(encoded), delivery_count):
+        body: bytes | str | JsonValue = encoded
+    else:
+        body = _decode_body(encoded, fields)
     headers: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     field = b""
@@ -175,8 +177,7 @@ def _instant(milliseconds: bytes) -> datetime | None:
         return None  # a producer that numbers its entries by itself
 
 
-def _decode_body(fields: Mapping[bytes, bytes]) -> bytes | str | JsonValue:
-    body = fields.get(b"body")
+def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> bytes | str | JsonValue:
     if body is None:
         raise UndecodableError("body", "there is no such field", "send the body in a field named body")
     match kind := fields.get(b"body-kind", b"bytes"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 from history.errors import ConfigurationError
@@ -16,10 +17,10 @@ from triggers.providers.provider import (
     Arrival,
     ProviderUnavailableError,
     Received,
-    Unreadable,
 )
+from triggers.providers.reading import NO_LIMITS, Limits, read
 from triggers.providers.redis_link import RedisLink, SubscriptionGoneError
-from triggers.providers.stream_codec import UndecodableError, decode, encode
+from triggers.providers.stream_codec import decode, encode
 from triggers.providers.stream_keys import StreamKeys, dead_letters_of, name_in_use
 from triggers.providers.stream_settings import StreamSettings
 
@@ -73,6 +74,7 @@ class StreamReceiver:
         self._keys = keys
         self._settings = settings
         self._left = left
+        self.limits: Limits = NO_LIMITS
         self._claim_idle = _milliseconds(settings.claim_idle)
         self._shared = (keys.group, keys.consumer, token, self._claim_idle)
         self._held = _Held()
@@ -184,10 +186,12 @@ class StreamReceiver:
         ]
 
     def _received(self, entry_id: bytes, fields: dict[bytes, bytes], count: int) -> Received:
-        try:
-            return Arrival(decode(self._keys.stream, entry_id, fields, count), entry_id)
-        except UndecodableError as error:
-            return Unreadable(fields, str(error), entry_id)
+        return read(
+            partial(decode, self._keys.stream, entry_id, fields, count, self.limits),
+            handle=entry_id,
+            delivery_id=partial(str, entry_id, "ascii"),
+            raw=fields.copy,
+        )
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Take these out of the pending list, in one call."""

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from triggers.providers.reading import problem_of
 from triggers.providers.redis_link import PATIENCE, RedisLink
-from triggers.providers.stream_codec import UndecodableError, decode
+from triggers.providers.stream_codec import decode
 from triggers.providers.stream_keys import StreamKeys
 from triggers.providers.stream_settings import StreamSettings
 from triggers.spark.connections import patiently
@@ -149,8 +150,8 @@ class RedisLog:
     def _entry(self, entry_id: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
         try:
             message = decode(self.settings.stream, entry_id, fields, UNCOUNTED)
-        except UndecodableError as error:
-            return LogEntry(entry_id.decode(), None, str(error), fields)
+        except Exception as error:  # noqa: BLE001  (whatever foreign bytes make a decoder raise)
+            return LogEntry(entry_id.decode(), None, problem_of(error), fields)
         return LogEntry(entry_id.decode(), message, None, fields)
 
     def hold(self, place: Place) -> None:

@@ -1,0 +1,54 @@
+"""The charsets in which texts are read: those that people send, each in one pass over the bytes.
+
+A sender may name any charset, and Python knows some that are no charset at all: ``punycode`` takes quadratic
+time, ``undefined`` always fails, ``rot13`` and ``base64`` give no text. So there is a list.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
+
+_UNICODE = (
+    "ascii",
+    "utf_8",
+    "utf_8_sig",
+    *(f"utf_{bits}{order}" for bits in (16, 32) for order in ("", "_be", "_le")),
+)
+_EUROPE = (
+    "latin_1",
+    *(f"iso8859_{part}" for part in (*range(1, 12), *range(13, 17))),
+    "koi8_r",
+    "koi8_u",
+    "mac_roman",
+)
+_PCS = tuple(f"cp{page}" for page in (437, 850, 852, 855, 858, 866, 874, *range(1250, 1259)))
+_ASIA = (
+    *("shift_jis", "cp932", "euc_jp", "iso2022_jp"),
+    *("gb2312", "gbk", "gb18030", "big5", "cp950"),
+    *("euc_kr", "cp949", "tis_620"),
+)
+_MAINFRAMES = ("cp037", "cp273", "cp500", "cp1140")
+
+_READ = frozenset((*_UNICODE, *_EUROPE, *_PCS, *_ASIA, *_MAINFRAMES))
+
+#: What the name of a charset may be made of; none has a longer one.
+_NAME = re.compile(r"[A-Za-z0-9_.:+()-]{1,40}")
+
+
+def _names() -> Iterator[tuple[str, str]]:
+    for codec in _READ:
+        yield codec, codec
+    for alias, codec in aliases.items():
+        if codec in _READ:
+            yield alias, codec
+
+
+_CODECS: Mapping[str, str] = dict(_names())
+
+
+def codec_of(charset: str) -> str | None:
+    """Return the name under which Python knows a charset, or None for one that is not read."""
+    if _NAME.fullmatch(charset) is None:
+        return None
+    return _CODECS.get(normalize_encoding(charset.lower()))
