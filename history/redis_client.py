@@ -13,6 +13,7 @@ from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis_errors import Kind, configuration_error, is_elsewhere, sort
 from history.redis_failover import hang_up
+from history.redis_forks import survive_forks
 from history.redis_probe import answers, stranger_at
 from history.redis_urls import open_client, split_circuit
 from history.redis_wires import Wires
@@ -52,6 +53,7 @@ class RedisClient:
             raise ConfigurationError(
                 "history", "its Redis client is one with decode_responses=True", "leave that out"
             )
+        survive_forks(client)
         self.client = client
         self.url = url
         self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)

@@ -12,6 +12,7 @@ from typing import Any
 import redis
 
 from history.bridge import settled
+from history.redis_forks import abandon
 
 #: How many commands of a long call are on their way at a time.
 UNDER_WAY = 3
@@ -89,6 +90,8 @@ class Wires:
     def _take(self) -> Any:
         if self._process != os.getpid():
             # A forked child must not speak on its parent's connections.
+            if self._waits:
+                abandon(self._idle)
             self._process, self._idle = os.getpid(), []
         try:
             return self._idle.pop()

@@ -34,6 +34,7 @@ from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.sql_dialects import Dialect, Statement, statement
 from history.sql_errors import is_unanswered, translated
+from history.sql_forks import survive_forks
 from history.sql_probe import hurry
 
 T = TypeVar("T")
@@ -96,12 +97,15 @@ def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
             "history", "not a URL", "use sqlite:///file.db or postgresql://..."
         ) from error
     if parsed.get_backend_name() == Dialect.SQLITE:
-        return _open_sqlite(parsed, asyncio=asyncio)
-    if parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
-        return _open_postgresql(parsed, asyncio=asyncio)
-    raise ConfigurationError(
-        "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
-    )
+        engine = _open_sqlite(parsed, asyncio=asyncio)
+    elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
+        engine = _open_postgresql(parsed, asyncio=asyncio)
+    else:
+        raise ConfigurationError(
+            "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
+        )
+    survive_forks(engine)
+    return engine
 
 
 def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
@@ -188,7 +192,7 @@ def _configure_postgresql(connection: DBAPIConnection, _record: object) -> None:
 
 
 def refuse_other_drivers(engine: AnyEngine) -> None:
-    """Refuse an engine for another database or driver.
+    """Refuse an engine for another database or driver; one that is good survives forks from now on.
 
     Raises:
         ConfigurationError: it is one.
@@ -199,6 +203,7 @@ def refuse_other_drivers(engine: AnyEngine) -> None:
             f"cannot use {engine.dialect.name} through {engine.dialect.driver}",
             "give it an engine for SQLite (pysqlite, aiosqlite) or PostgreSQL (psycopg)",
         )
+    survive_forks(engine)
 
 
 async def fetch(connection: AnyConnection, statement: Statement, **values: object) -> Sequence[AnyRow]:

@@ -8,7 +8,6 @@ process dies.
 Calls block for as long as the disk takes, also under asyncio, where they hold the event loop for so long.
 """
 
-import os
 import sqlite3
 import threading
 from collections.abc import Collection, Generator, Iterable, Sequence
@@ -16,9 +15,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from history.errors import UnavailableError
+from history.forks import at_fork, keep
 from history.message import Message
 from history.parking import encodable
 from triggers.client_queue_file import BUSY_TIMEOUT_SECONDS, prepare
@@ -71,11 +70,29 @@ class ClientQueue:
         self.alias = alias
         self.limit = limit
         self._begin()
+        at_fork(
+            self, ClientQueue._in_child, before=ClientQueue._before_fork, in_parent=ClientQueue._after_fork
+        )
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
+        self._forking = False
         self._connection: sqlite3.Connection | None = None
+
+    def _before_fork(self) -> None:
+        """Close the file: a child with a connection of its parent believes to hold locks that it has not."""
+        self._forking = self._lock.acquire(timeout=BUSY_TIMEOUT_SECONDS)
+        if self._forking and self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _after_fork(self) -> None:
+        if self._forking:
+            self._lock.release()
+
+    def _in_child(self) -> None:
+        keep(self._connection)  # closing it would let go of the parent's locks
+        self._begin()
 
     def put(self, destination: str, messages: Iterable[Message]) -> None:
         """Store messages behind those that wait already, all of them or none.
@@ -224,15 +241,12 @@ class ClientQueue:
         """Close the file; the next use opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
-            if connection is not None and self._process == os.getpid():
+            if connection is not None:
                 connection.close()
 
     @contextmanager
     def _using(self, doing: str, *, writing: bool = False) -> Generator[sqlite3.Connection]:
         """Use the connection, one thread at a time; what is written stands or falls together."""
-        if self._process != os.getpid():
-            _inherited.append(self._connection)
-            self._begin()
         with self._lock:
             try:
                 if self._connection is None:
@@ -261,10 +275,6 @@ class ClientQueue:
             connection.close()
             raise
         return connection
-
-
-#: Connections of a parent process: closing them in its child would let go of the parent's locks.
-_inherited: list[Any] = []
 
 
 def _count(connection: sqlite3.Connection) -> int:

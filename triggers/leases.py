@@ -12,16 +12,14 @@ lease has passed: what was not there when it looked last is not due any sooner.
 
 import asyncio
 import logging
-import os
 import threading
 import time
-import weakref
 from datetime import timedelta
-from functools import cache
 
 from history.bridge import drive
 from history.entry import Entry, State
 from history.errors import UnavailableError
+from history.forks import at_fork
 from history.store import HistoryStore
 from triggers.run import Run
 
@@ -61,8 +59,7 @@ class LeaseKeeper:
         self._loop = loop
         self._ending: set[int] = set()
         self._begin_anew()
-        _keepers.add(self)
-        _watch_forks()
+        at_fork(self, LeaseKeeper.forget)
 
     def _begin_anew(self) -> None:
         self._held: set[Run] = set()
@@ -211,17 +208,3 @@ class LeaseKeeper:
 
     def _extra(self, run: Run) -> dict[str, object]:
         return {"trigger": self._trigger, "uuid": run.message.uuid, "fence": run.fence}
-
-
-_keepers: "weakref.WeakSet[LeaseKeeper]" = weakref.WeakSet()
-
-
-# At the first keeper, because importing a package has no effect; once.
-@cache
-def _watch_forks() -> None:
-    os.register_at_fork(after_in_child=_forget_all)
-
-
-def _forget_all() -> None:
-    for keeper in list(_keepers):
-        keeper.forget()

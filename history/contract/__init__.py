@@ -18,12 +18,14 @@ coroutines simply never suspend. The random runs need hypothesis. For readable f
 
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
+Of a store in the memory of one process, ``survives_forks`` is to be false.
 """
 
 from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
 from history.contract.control import ControlContract
 from history.contract.fences import FenceContract
+from history.contract.forks import ForkContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
@@ -47,6 +49,7 @@ class HistoryContract(
     AdoptionContract,
     ProgressContract,
     RaceContract,
+    ForkContract,
     RunContract,
 ):
     """Everything that a :class:`~history.store.HistoryStore` must do; subclass it with the three fixtures."""

@@ -43,6 +43,9 @@ class TestHistoryStores(HistoryContract):
     def blocking(self, kind: str) -> bool:
         return not kind.endswith("asyncio")
 
+    def survives_forks(self, store: HistoryStore) -> bool:
+        return not isinstance(store, MemoryHistory)
+
     @pytest.fixture
     async def store(self, opening: Opening) -> AsyncIterator[HistoryStore]:
         store = opening()

@@ -23,6 +23,7 @@ class OnActiveMq(ContractTools):
     assigned: ClassVar[frozenset[str]] = frozenset({"message_id", "timestamp", "expiration", "destination"})
     delays: ClassVar[bool] = False
     refuses_same_name: ClassVar[bool] = False
+    survives_forks: ClassVar[bool | None] = False
     subscribes: ClassVar[bool] = False
     takes_over: ClassVar[bool] = False
 

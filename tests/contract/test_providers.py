@@ -38,6 +38,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 class TestMemory(ProviderContract):
+    survives_forks = None
+
     @pytest.fixture
     def provider(self) -> Provider:
         return MemoryProvider()
@@ -48,6 +50,8 @@ class TestMemory(ProviderContract):
 
 
 class TestMemoryThroughAsyncio(ProviderContract):
+    survives_forks = None
+
     @pytest.fixture
     def provider(self) -> Provider:
         return MemoryProvider().for_asyncio()

@@ -5,6 +5,7 @@ a provider that never answers keeps no process from ending.
 """
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -31,6 +32,7 @@ class Hand:
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._process = os.getpid()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def _work(self) -> None:
@@ -53,7 +55,13 @@ class Hand:
         """Have a coroutine of the blocking form driven in the thread; return what it returns.
 
         Where the wait for it is cancelled, it still ends; ``unwanted`` is then driven with its result.
+
+        Raises:
+            ConfigurationError: this process was forked since, and has neither the thread nor a JVM.
         """
+        if self._process != os.getpid():
+            coroutine.close()
+            jms_jvm.refuse_forked()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from history.errors import ConfigurationError, MissingExtraError
+from history.forks import keep as keep_of_parent
 
 try:
     import jpype  # pyright: ignore[reportMissingTypeStubs]
@@ -36,7 +37,8 @@ _entering = threading.Lock()
 _ending = threading.Event()
 _inside: Counter[int] = Counter()
 _connections: dict[int, Any] = {}
-_started_in: int | None = None
+_started: list[bool] = []
+_forked: list[bool] = []
 _classpath: set[str] = set()
 
 #: Any exception that Java throws.
@@ -54,15 +56,9 @@ def ensure_started(classpath: Sequence[str], options: Sequence[str]) -> None:
         ConfigurationError: there is no JVM, a pattern of the class path finds nothing, or this process was
             forked from one whose JVM ran.
     """
-    global _started_in  # noqa: PLW0603  (there is one JVM in a process, whatever one does)
+    refuse_forked()
     jars = list(_expanded(classpath))
     with _starting:
-        if _started_in not in {None, os.getpid()}:
-            raise ConfigurationError(
-                "provider",
-                "this process was forked from one whose Java virtual machine ran, and has none that works",
-                "fork before the first use of JMS, or start processes with multiprocessing's 'spawn'",
-            )
         if _java.isJVMStarted():
             for jar in jars:
                 if jar not in _classpath:
@@ -70,7 +66,35 @@ def ensure_started(classpath: Sequence[str], options: Sequence[str]) -> None:
         else:
             _start(jars, options)
         _classpath.update(jars)
-        _started_in = os.getpid()
+        if not _started:
+            _started.append(True)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def refuse_forked() -> None:
+    """Refuse to use the JVM of this process's parent, which has no threads here and would never answer.
+
+    Raises:
+        ConfigurationError: this process was forked from one whose JVM ran.
+    """
+    if _forked:
+        raise ConfigurationError(
+            "provider",
+            "this process was forked from one whose Java virtual machine ran, and has none that works",
+            "fork before the first use of JMS, or start processes with multiprocessing's 'spawn'",
+        )
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: touch nothing of Java's, not even when this process ends."""
+    global _starting, _entering, _connections  # noqa: PLW0603  (others' threads may hold these locks)
+    _forked.append(True)
+    _starting, _entering = threading.Lock(), threading.Lock()
+    _inside.clear()
+    keep_of_parent(_connections)  # collecting them would call Java
+    _connections = {}
+    _jpype_config.onexit = False
 
 
 def _start(jars: list[str], options: Sequence[str]) -> None:
@@ -146,7 +170,7 @@ class ThrownError(Exception):
 
 
 class EndingError(Exception):
-    """This process ends, and no thread may begin to work in Java any more."""
+    """This process ends, or was forked, and no thread may begin to work in Java any more."""
 
 
 @contextmanager
@@ -160,6 +184,8 @@ def inside() -> Generator[None, None, None]:
     with _entering:
         if _ending.is_set():
             raise EndingError("this process ends")
+        if _forked:
+            raise EndingError("this process was forked")
         _inside[threading.get_ident()] += 1
     try:
         yield

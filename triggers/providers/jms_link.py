@@ -183,6 +183,7 @@ class JmsLink:
         except jms_jvm.ThrownError as failure:
             raise self._translated(failure, doing) from failure
         except jms_jvm.EndingError as error:
+            jms_jvm.refuse_forked()
             raise ProviderUnavailableError(_WHAT, doing) from error
 
     def _translated(self, failure: jms_jvm.ThrownError, doing: str) -> Exception:

@@ -15,6 +15,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis_errors import Kind, configuration_error, is_elsewhere, sort
 from history.redis_failover import hang_up
+from history.redis_forks import survive_forks
 from history.redis_probe import stranger_at
 from history.redis_urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
@@ -72,6 +73,7 @@ class RedisLink:
     """
 
     def __init__(self, client: Client) -> None:
+        survive_forks(client)
         self._client = client
         self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
 

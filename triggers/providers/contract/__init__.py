@@ -20,11 +20,17 @@ stands in the attributes of :class:`~triggers.providers.contract.common.Contract
 from triggers.providers.contract.answering import AnsweringContract
 from triggers.providers.contract.arriving import ArrivingContract
 from triggers.providers.contract.delaying import DelayingContract
+from triggers.providers.contract.forking import ForkingContract
 from triggers.providers.contract.sharing import SharingContract
 from triggers.providers.contract.taking_over import TakingOverContract
 
 
 class ProviderContract(
-    ArrivingContract, SharingContract, AnsweringContract, DelayingContract, TakingOverContract
+    ArrivingContract,
+    SharingContract,
+    AnsweringContract,
+    DelayingContract,
+    TakingOverContract,
+    ForkingContract,
 ):
     """Everything that a provider must do; subclass it with the two fixtures."""

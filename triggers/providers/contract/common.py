@@ -38,6 +38,10 @@ class ContractTools:
     #: Whether two living consumers of one subscription cannot have the same name.
     refuses_same_name: ClassVar[bool] = True
 
+    #: Whether a forked child can use its parent's provider. False: it is refused there, with an error that
+    #: says so; None: it lives in the memory of one process.
+    survives_forks: ClassVar[bool | None] = True
+
     #: Whether each subscription gets everything; else a destination is one queue, which all of them share.
     subscribes: ClassVar[bool] = True
 

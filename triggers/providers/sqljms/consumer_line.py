@@ -1,11 +1,13 @@
 """A consumer's way to the database: on PostgreSQL a connection of its own, which is told of new messages."""
 
+import os
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import HistoryUnavailableError
+from history.forks import keep
 from history.sql_dialects import Dialect
 from history.sql_engine import BEGIN, COMMIT, AnyConnection, Work, execute
 from history.store import HistoryStore
@@ -28,6 +30,7 @@ class ConsumerLine:
     channel: str | None = None
     _connection: AnyConnection | None = field(default=None)
     _hearing: Hearing | None = field(default=None)
+    _process: int = field(default_factory=os.getpid)
 
     @property
     def dialect(self) -> Dialect:
@@ -128,6 +131,10 @@ class ConsumerLine:
         await self._hang_up()
 
     async def _connected(self, doing: str) -> AnyConnection:
+        if self._process != os.getpid():
+            # A forked child must not speak on its parent's connection.
+            keep(self._connection)
+            self._connection, self._process = None, os.getpid()
         if self._connection is None:
             connection = await self.link.connect(doing)
             try:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
+from history.forks import at_fork
 from history.sql_dialects import Dialect, statement
 from history.sql_engine import AnyConnection, AnyEngine, OwnLine, Work, fetch
 from history.sql_errors import translated
@@ -58,6 +59,11 @@ class SqlLink:
         self._line = PreparedLine(self._own, look=self._look, make=create)
         self._identity: int | None = None
         self._block = _Block()
+        self._lock = threading.Lock()
+        at_fork(self, SqlLink._renew)
+
+    def _renew(self) -> None:
+        """Begin with a free lock, in a forked child; which ids are its parent's, a block knows."""
         self._lock = threading.Lock()
 
     @property

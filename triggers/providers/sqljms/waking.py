@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from history.forks import at_fork
 from history.sql_dialects import statement
 from history.sql_engine import AnyConnection, execute
 from triggers.providers.bell import Bell, wait_in_loop, wait_in_thread
@@ -22,6 +23,11 @@ class Bells:
         self._lock = threading.Lock()
         self._bells: dict[int, Bell] = {}
 
+    def renew(self) -> None:
+        """Begin without bells: in a forked child nobody waits for its parent's."""
+        self._lock = threading.Lock()
+        self._bells = {}
+
     def of(self, identity: int) -> Bell:
         """Return the bell of a database."""
         with self._lock:
@@ -36,6 +42,7 @@ class Bells:
 
 #: Not a registry of anything but who waits: senders and receivers need not know each other.
 BELLS = Bells()
+at_fork(BELLS, Bells.renew)
 
 
 class Hearing:

@@ -1,0 +1,45 @@
+"""redis-py's clients for asyncio across a fork. Its blocking pools look at the process id themselves.
+
+A transport of asyncio that a child collects takes itself off its parent's event loop, whose list of sockets
+the two processes share: the parent would wait for ever. So what the parent made is kept, and not used.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import redis.asyncio
+
+from history.forks import at_fork, keep, unplug
+
+
+def survive_forks(client: Any) -> None:
+    """Have a client work in a forked child, too."""
+    if isinstance(client, redis.asyncio.Redis):
+        at_fork(client.connection_pool, _renew_pool)
+    elif isinstance(client, redis.asyncio.RedisCluster):
+        at_fork(client, _renew_nodes)
+
+
+def abandon(connections: Iterable[Any]) -> None:
+    """Take connections of a parent out of use, in its child."""
+    for connection in connections:
+        keep(connection)
+        writer = getattr(connection, "_writer", None)
+        line = None if writer is None else writer.get_extra_info("socket")
+        if line is not None and line.fileno() >= 0:
+            unplug(line.fileno())
+
+
+def _renew_pool(pool: Any) -> None:
+    abandon([*pool._available_connections, *pool._in_use_connections])  # noqa: SLF001  (it has no such verb)
+    pool.reset()
+    if hasattr(pool, "_lock"):
+        pool._lock = asyncio.Lock()  # noqa: SLF001  (as above; a task of the parent may hold it)
+
+
+def _renew_nodes(client: Any) -> None:
+    for node in client.nodes_manager.nodes_cache.values():
+        abandon(node._connections)  # noqa: SLF001  (as above)
+        node._connections = []  # noqa: SLF001
+        node._free.clear()  # noqa: SLF001
