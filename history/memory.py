@@ -30,7 +30,7 @@ from history.memory_control import MemoryControl
 from history.memory_joining import MemoryJoining
 from history.memory_progress import MemoryProgress
 from history.parking import Parked, Parking
-from history.progress import Progress
+from history.progress import BatchRecord, Progress
 from history.store import (
     WHOLE,
     BatchOwner,
@@ -265,19 +265,36 @@ class MemoryHistory(SingleVerbs):
                 space.write(key, entry)
             return renewed
 
-    async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
-        """Settle the batch's one ledger entry."""
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Settle the one ledger entry of each batch, and keep the record, under one lock."""
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
-            held = space.read_batch(owner, now)
-            if held is None:
-                return outcome is None
-            entry, settled = settle(held, fence=held.fence, outcome=outcome, now=now)
-            if settled and entry is not None:
-                space.ledger[held.fence] = entry
-            elif settled:
-                del space.ledger[held.fence], space.numbers[owner]
-            return settled
+            entries: list[tuple[BatchOwner, Fence, Entry | None]] = []
+            for owner in owners:
+                held = space.read_batch(owner, now)
+                if held is None:
+                    if outcome is not None:
+                        return False
+                    continue
+                entry, settled = settle(held, fence=held.fence, outcome=outcome, now=now)
+                if not settled:
+                    return False
+                entries.append((owner, held.fence, entry))
+            if record is not None and not self._progress.keep(trigger, record):
+                return False
+            for owner, number, entry in entries:
+                if entry is not None:
+                    space.ledger[number] = entry
+                else:
+                    del space.ledger[number], space.numbers[owner]
+            return True
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""

@@ -20,6 +20,10 @@ class MemoryProgress:
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
         """Keep a record that follows the one that is held."""
+        return self.keep(trigger, record)
+
+    def keep(self, trigger: str, record: BatchRecord) -> bool:
+        """Do what :meth:`write` does, for the history that settles in the same step."""
         with self._lock:
             records = self._records.setdefault((trigger, record.query), {})
             held = records.get(record.batch)

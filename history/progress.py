@@ -16,14 +16,18 @@ follow the one it holds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
+from history.entry import EntryOutcome
 from history.errors import DoubtlessError, HistoryUnavailableError
+
+if TYPE_CHECKING:
+    from history.store import BatchOwner
 
 #: How many batches of a query are remembered; with each new one the oldest is forgotten.
 KEPT_BATCHES = 1000
@@ -50,7 +54,9 @@ class BatchRecord(BaseModel):
 
     ``query`` names it and ``lineage`` is its checkpoint; ``run`` is the token of the present run and
     ``attempt`` its number, from 1. ``unentered`` are earlier runs that never reached the user's function.
-    ``changed_at`` is by the driver's clock. ``revision`` grows with every change.
+    ``unfinished`` says that an earlier run reached it, and that the batch was not completed since: part of
+    its effects may be there. It is None where an older version wrote the record. ``changed_at`` is by the
+    driver's clock. ``revision`` grows with every change.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -62,6 +68,7 @@ class BatchRecord(BaseModel):
     attempt: int = 1
     state: BatchState = BatchState.CLAIMING
     unentered: tuple[str, ...] = ()
+    unfinished: bool | None = None
     name: str | None = None
     started_at: AwareDatetime
     changed_at: AwareDatetime
@@ -132,10 +139,24 @@ def begun(held: BatchRecord | None, beginning: Beginning, now: datetime) -> Batc
         name=beginning.name,
         attempt=1 if held is None else held.attempt + 1,
         unentered=unentered,
+        unfinished=held is not None and _left_unfinished(held),
         started_at=now,
         changed_at=now,
         revision=1 if held is None else held.revision + 1,
     )
+
+
+def _left_unfinished(held: BatchRecord) -> bool:
+    """Whether effects of a batch may be there that nobody has completed."""
+    match held.state:
+        case BatchState.RUNNING | BatchState.RELEASED:
+            return True
+        case BatchState.COMPLETED | BatchState.FAILED:
+            return False
+        case BatchState.CLAIMING if held.unfinished is None:
+            return held.attempt - 1 > len(held.unentered)
+        case BatchState.CLAIMING:
+            return held.unfinished
 
 
 def changed(
@@ -198,4 +219,62 @@ async def _change(
         wanted = after(held)
         if wanted is held or await progress.write(trigger, wanted):
             return wanted
+    raise HistoryUnavailableError("noting the progress of a batch that others keep changing")
+
+
+class Settles(Protocol):
+    """What completes batches and keeps the record of it in one step: a document history."""
+
+    @property
+    def progress(self) -> Progress:
+        """The records."""
+        ...
+
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence["BatchOwner"],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """See :class:`~history.store.HistoryStore`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ends: what becomes of its entries, and what the ledger notes of it."""
+
+    outcome: EntryOutcome | None
+    state: BatchState
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+async def end(
+    store: Settles,
+    trigger: str,
+    record: BatchRecord,
+    owners: Sequence["BatchOwner"],
+    ending: Ending,
+    now: datetime,
+) -> BatchRecord:
+    """Complete (or release) all that a run owns and note it, with one write: all of it or nothing.
+
+    Raises:
+        StaleRunError: another run has begun since, and decides.
+        HistoryUnavailableError: the history has forgotten what the run had claimed, or others kept changing
+            the record.
+    """
+    before: BatchRecord | None = None
+    for _ in range(ATTEMPTS):
+        held = await store.progress.read(trigger, record.query, record.batch)
+        if held is None:
+            raise HistoryUnavailableError("noting the progress of a batch that was forgotten")
+        wanted = changed(held, record.run, ending.state, now, ending.counts)
+        if held == before:
+            raise HistoryUnavailableError(f"settling {owners[0].token}: it has forgotten what was claimed")
+        if await store.settle_batches(trigger, owners, ending.outcome, record=wanted):
+            return wanted
+        before = held
     raise HistoryUnavailableError("noting the progress of a batch that others keep changing")

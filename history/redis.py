@@ -29,13 +29,13 @@ from history.entry import (
 from history.errors import ConfigurationError
 from history.joining import Joining
 from history.parking import Parking
-from history.progress import Progress
+from history.progress import BatchRecord, Progress
 from history.redis_client import TRIGGERS_KEY, RedisClient
 from history.redis_control import RedisControl
 from history.redis_errors import NotPermittedError
 from history.redis_joining import RedisJoining
 from history.redis_parking import RedisParking
-from history.redis_progress import RedisProgress
+from history.redis_progress import RedisProgress, record_words
 from history.redis_replies import BATCH_CLAIMS, CLAIMS, CODES, in_one_round, pieces, read_entry, rounds
 from history.redis_scripts import Scripts
 from history.store import (
@@ -288,9 +288,19 @@ class RedisHistory(SingleVerbs):
         words = [b"%d" % fence, b"%d" % milliseconds(lease)]
         return bool(await self._scripts(trigger).run("renew", [*words, digest(uuid)]))
 
-    async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
-        """Settle the batch's one ledger record."""
-        return bool(await self._scripts(trigger).run("settle_batch", [owner.token.encode(), CODES[outcome]]))
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Settle the one ledger record of each batch, and keep the record, in one script."""
+        tokens = [owner.token.encode() for owner in owners]
+        noted = [] if record is None else record_words(record)
+        words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
+        return bool(await self._scripts(trigger).run("settle_batches", words))
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""

@@ -1,4 +1,4 @@
-"""The records of batches in Redis, in the slot of the document history; see ``lua/progress_write.lua``."""
+"""The records of batches in Redis, in the slot of the document history; see ``lua/progress_keep.lua``."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,6 +10,18 @@ from history.store import milliseconds
 
 #: For how long a query that does nothing is remembered.
 REMEMBERED = timedelta(days=90)
+
+
+def record_words(record: BatchRecord) -> list[bytes]:
+    """Return a record as ``lua/progress_keep.lua`` takes it."""
+    return [
+        record.query.encode(),
+        b"%d" % record.batch,
+        b"%d" % record.revision,
+        record.model_dump_json().encode(),
+        b"%d" % (record.batch - KEPT_BATCHES),
+        b"%d" % milliseconds(REMEMBERED),
+    ]
 
 
 class RedisProgress:
@@ -29,15 +41,7 @@ class RedisProgress:
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
         """Keep a record that follows the one that is held; see :class:`~history.progress.Progress`."""
-        words = [
-            record.query.encode(),
-            b"%d" % record.batch,
-            b"%d" % record.revision,
-            record.model_dump_json().encode(),
-            b"%d" % (record.batch - KEPT_BATCHES),
-            b"%d" % milliseconds(REMEMBERED),
-        ]
-        return bool(await self._for(trigger).run("progress_write", words))
+        return bool(await self._for(trigger).run("progress_write", record_words(record)))
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
         """Return records of a query, the greatest batch first."""

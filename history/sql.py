@@ -25,7 +25,7 @@ from history.entry import (
 from history.errors import ConfigurationError
 from history.joining import Joining
 from history.parking import Parking
-from history.progress import Progress
+from history.progress import BatchRecord, Progress
 from history.sql_check import warnings_about
 from history.sql_claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql_control import SqlControl, place_of
@@ -45,7 +45,7 @@ from history.sql_parking import SqlParking
 from history.sql_probe import circuit_for
 from history.sql_progress import SqlProgress
 from history.sql_purging import purge_some
-from history.sql_settlements import settle_batch, settle_entries
+from history.sql_settlements import settle_batches, settle_entries
 from history.sql_statements import FORGET, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
 from history.sql_transaction import SqlTransaction, guard, open_transaction
 from history.store import (
@@ -250,10 +250,22 @@ class SqlHistory(SingleVerbs):
                 return True
         return False
 
-    async def settle_batch(self, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None) -> bool:
-        """Settle the batch's one row of the ledger."""
-        work = partial(settle_batch, trigger=trigger, owner=owner, outcome=outcome)
-        return await self._line.run("settling a batch", work, atomic=self._in_steps)
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Settle the one row of each batch, and keep the record, in one transaction."""
+        work = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, record=record)
+        if record is not None:
+            # A view inside somebody's transaction has another line.
+            progress = self._progress if self._progress.line is self._line else SqlProgress(self._line)
+            return await progress.run("settling batches", work)
+        atomic = self._in_steps or len(owners) > 1
+        return await self._line.run("settling a batch", work, atomic=atomic)
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from history.progress import KEPT_BATCHES, BatchRecord
 from history.sql_dialects import Statement, statement
-from history.sql_engine import AnyConnection, AnyRow, Line, execute, fetch
+from history.sql_engine import AnyConnection, AnyRow, Line, Work, execute, fetch
 from history.sql_making import AddedTables, make_tables, table_exists
 from history.tables import PROGRESS
 
@@ -56,6 +56,24 @@ LATEST = statement("""
 """)
 
 
+async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchRecord) -> bool:
+    """Keep a record that follows the one that is held; in a transaction."""
+    place: dict[str, Any] = {"trigger": trigger, "query": record.query}
+    values: dict[str, Any] = {
+        "batch": record.batch,
+        "revision": record.revision,
+        "changed_at": (record.changed_at - _EPOCH) // _MICROSECOND,
+        "document": record.model_dump_json(),
+    }
+    first = record.revision == 1
+    if not await fetch(connection, INSERT if first else UPDATE, **place, **values):
+        held = await fetch(connection, READ, **place, batch=record.batch)
+        return bool(held) and BatchRecord.model_validate_json(held[0].document) == record
+    if first:
+        await execute(connection, FORGET, **place, batch=record.batch - KEPT_BATCHES)
+    return True
+
+
 class SqlProgress:
     """Records of batches in a SQL database; safe to share between threads, as the history is.
 
@@ -63,7 +81,7 @@ class SqlProgress:
     """
 
     def __init__(self, line: Line) -> None:
-        self._line = line
+        self.line = line
         self._run = AddedTables(
             line,
             look=partial(table_exists, table=PROGRESS),
@@ -72,6 +90,10 @@ class SqlProgress:
             creating="creating the batches",
         ).run
 
+    async def run(self, doing: str, work: Work[T]) -> T:
+        """Do something in a transaction that finds the table of the records there."""
+        return await self._run(doing, work, atomic=True)
+
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
         """Return the record of a batch."""
         found = await self._records(READ, trigger=trigger, query=query, batch=batch)
@@ -79,25 +101,7 @@ class SqlProgress:
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
         """Keep a record that follows the one that is held; see :class:`~history.progress.Progress`."""
-        values: dict[str, Any] = {
-            "trigger": trigger,
-            "query": record.query,
-            "batch": record.batch,
-            "revision": record.revision,
-            "changed_at": (record.changed_at - _EPOCH) // _MICROSECOND,
-            "document": record.model_dump_json(),
-        }
-        write = partial(fetch, statement=INSERT if record.revision == 1 else UPDATE, **values)
-        if not await self._run("noting a batch", write, atomic=True):
-            return await self.read(trigger, record.query, record.batch) == record
-        if record.revision == 1:
-            old: dict[str, Any] = {
-                "trigger": trigger,
-                "query": record.query,
-                "batch": record.batch - KEPT_BATCHES,
-            }
-            await self._run("forgetting batches", partial(execute, statement=FORGET, **old), atomic=True)
-        return True
+        return await self.run("noting a batch", partial(keep_record, trigger=trigger, record=record))
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
         """Return records of a query, the greatest batch first."""

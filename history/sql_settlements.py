@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from history.entry import EntryOutcome, Settlement, State
 from history.errors import HistoryUnavailableError
+from history.progress import BatchRecord
 from history.sql_claims import ATTEMPTS, entry_of, look_up
 from history.sql_dialects import wanted
 from history.sql_engine import AnyConnection, fetch
+from history.sql_progress import keep_record
 from history.sql_statements import COMPLETE_BATCH, LEDGER, RELEASE_BATCH, SETTLE
 from history.store import BatchOwner
 
@@ -51,6 +53,43 @@ async def _write(
     )
     rows = await fetch(connection, SETTLE, trigger=trigger, **values)
     return [row.digest for row in rows if row.expires_at]
+
+
+async def settle_batches(
+    connection: AnyConnection,
+    *,
+    trigger: str,
+    owners: Sequence[BatchOwner],
+    outcome: EntryOutcome | None,
+    record: BatchRecord | None,
+) -> bool:
+    """Complete or release the rows of the ledger, and keep the record; answer whether all is now as asked.
+
+    Several rows need a transaction: what was looked at first may have changed when it is written.
+
+    Raises:
+        HistoryUnavailableError: others got in the way.
+    """
+    if len(owners) == 1 and record is None:
+        return await settle_batch(connection, trigger=trigger, owner=owners[0], outcome=outcome)
+    for owner in owners:
+        if not await _may_settle(connection, trigger, owner, outcome):
+            return False
+    if record is not None and not await keep_record(connection, trigger=trigger, record=record):
+        return False
+    for owner in owners:
+        if not await settle_batch(connection, trigger=trigger, owner=owner, outcome=outcome):
+            raise HistoryUnavailableError("settling batches that others keep changing")
+    return True
+
+
+async def _may_settle(
+    connection: AnyConnection, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
+) -> bool:
+    standing = await fetch(connection, LEDGER, trigger=trigger, token=owner.token)
+    if not standing:
+        return outcome is None
+    return standing[0].state != State.COMPLETED or bool(standing[0].outcome == outcome)
 
 
 async def settle_batch(

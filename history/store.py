@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.joining import Joining
 from history.message import Uuid
 from history.parking import Parking
-from history.progress import Progress
+from history.progress import BatchRecord, Progress
 
 #: The most uuids that one round trip claims; longer calls are cut into such pieces.
 CLAIM_BATCH = 200
@@ -223,6 +223,22 @@ class HistoryStore(Protocol):
         """
         ...
 
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Complete (or with None release) what several batches still own, all of it or nothing.
+
+        ``record`` tells of it in the ledger of :attr:`progress`, and is kept in the same step. Sending it
+        twice succeeds twice. False, and nothing is written, when one of the batches is unknown or has ended
+        otherwise, or when the record does not follow the one that is held.
+        """
+        ...
+
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming; None for an absent or expired one."""
         ...
@@ -266,7 +282,7 @@ class HistoryStore(Protocol):
 
 
 class SingleVerbs:
-    """Verbs on top of others: ``complete`` and ``release`` by ``settle``, ``purge`` by ``purge_some``."""
+    """Verbs on top of those that do many: ``complete``, ``release``, ``settle_batch``, ``purge``."""
 
     async def purge(self: "_PurgesSome", trigger: str) -> int:
         """Delete entries whose time to live is over; return how many."""
@@ -287,9 +303,24 @@ class SingleVerbs:
         """Undo one claim, as if it had never been made; False when the fence is stale."""
         return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None)]))[0]
 
+    async def settle_batch(
+        self: "_Settles", trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
+    ) -> bool:
+        """Complete (or with None release) every entry that the batch still owns, with one write."""
+        return await self.settle_batches(trigger, [owner], outcome)
+
 
 class _Settles(Protocol):
     async def settle(self: Self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]: ...
+
+    async def settle_batches(
+        self: Self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool: ...
 
 
 class _PurgesSome(Protocol):

@@ -1,8 +1,15 @@
 """Batches as owners."""
 
+from datetime import UTC, datetime
+
+import pytest
+
 from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, State
+from history.progress import BatchState, Beginning, begin, changed
 from history.store import BatchOwner, HistoryStore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class BatchContract:
@@ -196,3 +203,95 @@ class BatchContract:
         await store.purge(TRIGGER)
         assert (await claim_one(store, "u1", self.batch)).found is None
         assert state_of(await found(store, "u1")) is State.STARTED
+
+    async def test_several_batches_are_settled_together_and_twice(self, store: HistoryStore) -> None:
+        other = BatchOwner("query-1/7+")
+        await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+        await store.claim(TRIGGER, ["u3"], other)
+
+        for _ in range(2):
+            assert await store.settle_batches(TRIGGER, [self.batch, other], EntryOutcome.OK)
+
+        entries = await store.lookup(TRIGGER, ["u1", "u2", "u3"])
+        assert [state_of(entry) for entry in entries] == [EntryOutcome.OK] * 3
+        assert not await store.settle_batches(TRIGGER, [self.batch, other], None)
+        assert await store.settle_batches(TRIGGER, [], EntryOutcome.OK)
+
+    async def test_several_batches_are_released_together_and_open_again_empty(
+        self, store: HistoryStore
+    ) -> None:
+        other = BatchOwner("query-1/7+")
+        await store.claim(TRIGGER, ["u1", "u2"], self.batch)
+        await store.claim(TRIGGER, ["u3"], other)
+
+        for _ in range(2):
+            assert await store.settle_batches(TRIGGER, [self.batch, other], None)
+
+        assert [await absent(store, uuid) for uuid in ("u1", "u2", "u3")] == [True] * 3
+        await store.claim(TRIGGER, ["u4"], self.batch)
+        await store.claim(TRIGGER, ["u5"], other)
+        assert await store.settle_batches(TRIGGER, [self.batch, other], EntryOutcome.OK)
+        entries = await store.lookup(TRIGGER, ["u1", "u2", "u3", "u4", "u5"])
+        assert [state_of(entry) for entry in entries] == [None] * 3 + [EntryOutcome.OK] * 2
+        stats = await store.stats(TRIGGER)
+        assert (stats.started, stats.completed) == (0, 2)
+
+    @pytest.mark.parametrize("place", [0, 1, 2])
+    @pytest.mark.parametrize("other_end", [None, EntryOutcome.FAILED], ids=["unknown", "failed"])
+    async def test_where_one_batch_cannot_be_completed_none_is(
+        self, store: HistoryStore, place: int, other_end: EntryOutcome | None
+    ) -> None:
+        owners = [BatchOwner(f"query-1/7/{n}") for n in range(3)]
+        for n, owner in enumerate(owners):
+            if n != place or other_end is not None:
+                await store.claim(TRIGGER, [f"u{n}"], owner)
+        if other_end is not None:
+            await store.settle_batch(TRIGGER, owners[place], other_end)
+
+        assert not await store.settle_batches(TRIGGER, owners, EntryOutcome.OK)
+
+        entries = await store.lookup(TRIGGER, [f"u{n}" for n in range(3)])
+        assert [state_of(entry) for entry in entries] == [
+            other_end if n == place else State.STARTED for n in range(3)
+        ]
+
+    async def test_what_is_settled_is_noted_in_the_same_step(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        run = Beginning(query="query-1", batch=7, lineage="lineage-1", run="a")
+        begun = await begin(store.progress, TRIGGER, run, NOW)
+        done = changed(begun, "a", BatchState.COMPLETED, NOW, {"rows": 1})
+        await store.claim(TRIGGER, ["u1"], self.batch)
+
+        for _ in range(2):
+            assert await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
+
+        assert await another.progress.read(TRIGGER, "query-1", 7) == done
+        assert [one.batch for one in await another.progress.latest(TRIGGER)] == [7]
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_a_run_that_somebody_began_anew_settles_nothing(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        run = Beginning(query="query-1", batch=7, lineage="lineage-1", run="a")
+        stale = await begin(store.progress, TRIGGER, run, NOW)
+        done = changed(stale, "a", BatchState.COMPLETED, NOW, {})
+        await store.claim(TRIGGER, ["u1"], self.batch)
+        anew = Beginning(query="query-1", batch=7, lineage="lineage-1", run="b")
+        latest = await begin(another.progress, TRIGGER, anew, NOW)
+
+        assert not await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
+
+        assert (await found(store, "u1")).state is State.STARTED
+        assert await store.progress.read(TRIGGER, "query-1", 7) == latest
+
+    async def test_what_cannot_be_settled_is_not_noted(self, store: HistoryStore) -> None:
+        run = Beginning(query="query-1", batch=7, lineage="lineage-1", run="a")
+        begun = await begin(store.progress, TRIGGER, run, NOW)
+        done = changed(begun, "a", BatchState.COMPLETED, NOW, {})
+
+        assert not await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
+
+        assert await store.progress.read(TRIGGER, "query-1", 7) == begun
+        assert await store.settle_batches(TRIGGER, [self.batch], None, record=done)
+        assert await store.progress.read(TRIGGER, "query-1", 7) == done

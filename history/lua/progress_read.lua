@@ -1,6 +1,6 @@
 -- Progress: read records of batches.
 --
--- KEYS   the trigger's history (see head.lua, progress_write.lua)
+-- KEYS   the trigger's history (see head.lua, progress_keep.lua)
 -- ARGV   query, or nothing for the last one of each query; batch, or nothing for all of the query's
 -- Reply  records (JSON)
 
