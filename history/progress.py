@@ -273,7 +273,7 @@ async def end(
             raise HistoryUnavailableError("noting the progress of a batch that was forgotten")
         wanted = changed(held, record.run, ending.state, now, ending.counts)
         if held == before:
-            raise HistoryUnavailableError(f"settling {owners[0].token}: it has forgotten what was claimed")
+            raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
         if await store.settle_batches(trigger, owners, ending.outcome, record=wanted):
             return wanted
         before = held

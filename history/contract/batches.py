@@ -34,6 +34,9 @@ class BatchContract:
         again = await another.claim(TRIGGER, uuids, "worker-1")
         assert {state_of(claim.found) for claim in again} == {EntryOutcome.OK}
         assert [claim.fence for claim in again] == [claim.fence for claim in claims]
+        assert {(claim.found.owner, claim.found.batch) for claim in again if claim.found} == {
+            (self.batch.token, True)
+        }
 
     async def test_a_batch_fails_as_a_whole(self, store: HistoryStore) -> None:
         await store.claim(TRIGGER, ["u1", "u2"], self.batch)

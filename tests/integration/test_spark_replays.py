@@ -13,10 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history import open_history
 from history.bridge import drive
+from history.entry import EntryOutcome
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
 from history.parking import Evidence, ParkedKind
 from history.progress import BatchState, StaleRunError
+from history.store import BatchOwner
 from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.network import Network
@@ -125,9 +127,171 @@ def test_rows_run_again_where_the_sink_is_idempotent(batches: Batches, step: Bat
     report = batches.run(["a", "b", "c", "a"], on_replay="execute")
 
     assert first == ([] if step is BatchStep.CLAIMED else ["a", "b"])
-    assert batches.take() == (["c"] if step is BatchStep.COMPLETED else ["a", "b", "c"])
-    assert _counts(report) == ((4, 1, 3, 0, 0) if step is BatchStep.COMPLETED else (4, 3, 1, 0, 0))
+    assert batches.take() == ["a", "b", "c"]
+    assert _counts(report) == (4, 3, 1, 0, 0)
     assert batches.run(["a", "b", "c"]).duplicate == 3
+
+
+class Folder:
+    """A sink that is written anew by batch id: what it holds is what the function was given last."""
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches = batches
+        self.holds: list[str] | None = None
+        self.calls = 0
+
+    def write(self) -> None:
+        self.holds, self.calls = self.batches.take(), self.calls + 1
+
+    def run(self, uuids: Sequence[str], **settings: Any) -> BatchReport:
+        return self.batches.run(uuids, self.write, on_replay="execute", **settings)
+
+    def run_and_die(self, step: BatchStep, uuids: Sequence[str], **settings: Any) -> None:
+        self.batches.dies_at = step
+        with pytest.raises(DiedError):
+            self.run(uuids, **settings)
+        self.batches.dies_at = None
+
+    def fail(self, uuids: Sequence[str]) -> None:
+        def load() -> None:
+            self.write()
+            raise TransientError("the disk is full")
+
+        with pytest.raises(TransientError):
+            self.batches.run(uuids, load, on_replay="execute")
+
+
+@pytest.fixture
+def folder(batches: Batches) -> Folder:
+    return Folder(batches)
+
+
+def _claimed_by_others(url: str, *uuids: str) -> None:
+    store = open_history(url)
+    drive(store.claim("load", uuids, "a worker that died"))
+    drive(store.close())
+
+
+def _released_by_others(url: str, *uuids: str) -> None:
+    store = open_history(url)
+    for uuid, claim in zip(uuids, drive(store.claim("load", uuids, "a worker that died")), strict=True):
+        assert drive(store.release("load", uuid, claim.fence))
+    drive(store.close())
+
+
+def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:
+    return [Resolution.NEW for _ in messages]
+
+
+@pytest.mark.parametrize(
+    ("step", "how"),
+    [*((step, {"resolver": always_new}) for step in BatchStep), (BatchStep.RUN, {"in_doubt": "execute"})],
+)
+def test_a_batch_whose_rows_have_two_owners_is_completed_as_one(
+    batches: Batches, folder: Folder, step: BatchStep, how: Any
+) -> None:
+    _claimed_by_others(batches.url, "x", "y")
+
+    folder.run_and_die(step, ["a", "x", "b", "y"], **how)
+    calls = folder.calls
+    report = folder.run(["a", "x", "b", "y"], **how)
+
+    assert folder.holds == ["a", "b", "x", "y"]
+    assert folder.calls - calls == (0 if step >= BatchStep.COMPLETED else 1)
+    assert report.new + report.in_doubt == (0 if step >= BatchStep.COMPLETED else 4)
+    assert folder.run(["a", "x", "b", "y"], **how).duplicate == 4
+    assert folder.calls - calls == (0 if step >= BatchStep.COMPLETED else 1)
+    assert _is_all_completed(batches.url, "a", "b", "x", "y")
+
+
+def _is_all_completed(url: str, *uuids: str) -> bool:
+    store = open_history(url)
+    entries = drive(store.lookup("load", uuids))
+    drive(store.close())
+    return all(entry is not None and entry.outcome == "ok" for entry in entries)
+
+
+@pytest.mark.parametrize("part", ["", "+"], ids=["claimed", "taken over"])
+def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
+    batches: Batches, folder: Folder, part: str
+) -> None:
+    _claimed_by_others(batches.url, "x")
+    folder.run_and_die(BatchStep.RUN, ["a", "b", "x"], in_doubt="execute")
+    store = open_history(batches.url)
+    record = drive(store.progress.read("load", "q", 7))
+    assert record is not None
+    owner = BatchOwner(f"{record.lineage}/7/{record.run}{part}")
+    assert drive(store.settle_batch("load", owner, EntryOutcome.OK))
+    drive(store.close())
+
+    report = folder.run(["a", "b", "x"], in_doubt="execute")
+
+    assert folder.holds == ["a", "b", "x"]
+    assert report.new == 3
+    assert _is_all_completed(batches.url, "a", "b", "x")
+
+
+def test_a_row_that_comes_to_a_completed_batch_does_not_push_the_others_out(
+    batches: Batches, folder: Folder
+) -> None:
+    _claimed_by_others(batches.url, "x")
+    folder.run(["a", "b", "x"])
+    assert folder.holds == ["a", "b"]
+    _released_by_others(batches.url, "x")
+
+    folder.run_and_die(BatchStep.RUN, ["a", "b", "x"])
+    assert folder.holds == ["a", "b", "x"]
+    folder.run(["a", "b", "x"])
+
+    assert folder.holds == ["a", "b", "x"]
+    assert (folder.calls, _is_all_completed(batches.url, "a", "b", "x")) == (3, True)
+
+
+def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_processed_it(
+    batches: Batches, folder: Folder
+) -> None:
+    folder.fail(["a", "b"])
+    assert folder.holds == ["a", "b"]
+    batches.run(["a", "b"], batch_id=1, query="another")
+    assert batches.take() == ["a", "b"]
+
+    report = folder.run(["a", "b"])
+
+    assert folder.holds == []
+    assert _counts(report) == (2, 0, 2, 0, 0)
+    assert folder.run(["a", "b"]).duplicate == 2
+    assert folder.calls == 2
+
+
+def test_what_a_dead_attempt_wrote_does_not_stay_either(batches: Batches, folder: Folder) -> None:
+    folder.run_and_die(BatchStep.RUN, ["a", "b"])
+    batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
+    batches.take()
+
+    folder.run_and_die(BatchStep.CLAIMED, ["a", "b"])
+    folder.run(["a", "b"])
+
+    assert folder.holds == ["b"]
+
+
+def test_a_batch_that_never_entered_the_function_is_not_handed_over_empty(
+    batches: Batches, folder: Folder
+) -> None:
+    folder.run_and_die(BatchStep.CLAIMED, ["a"])
+    batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
+    batches.take()
+
+    folder.run(["a"])
+    folder.run(["a"])
+
+    assert (folder.holds, folder.calls) == (None, 0)
+
+
+def test_a_sink_that_is_not_written_anew_gets_no_empty_batch(batches: Batches) -> None:
+    batches.run_and_die(BatchStep.RUN, ["a", "b"])
+    batches.take()
+
+    batches.run(["a", "b"], lambda: pytest.fail("it was called"))
 
 
 def by_row(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolution:

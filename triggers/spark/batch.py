@@ -1,22 +1,21 @@
 """One run of one micro-batch; its steps are told of in :mod:`triggers.spark.foreach_batch`."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.entry import EntryOutcome
-from history.errors import HistoryUnavailableError
-from history.progress import BatchRecord, BatchState
+from history.progress import BatchRecord, BatchState, Ending
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.failures import is_transient
 from triggers.spark.aside import EVENT, PARKED, REASON, RUNS, STATUS, looked_at_again
 from triggers.spark.claiming import COUNT, KEY, VERDICT, Verdict, with_verdicts
 from triggers.spark.columns import quoted
-from triggers.spark.connections import history_at, patiently
+from triggers.spark.connections import patiently
 from triggers.spark.ledger import Ledger, run_of
 from triggers.spark.owners import BatchRun
 from triggers.spark.plainly import plainly
@@ -49,24 +48,33 @@ class Batch:
             with plainly(self.batch.sparkSession):
                 told = Tally.of_verdicts(verdicts.persist(), self.settings.name)
             self.reach(BatchStep.CLAIMED)
-            new = verdicts.filter(f"{VERDICT} = {Verdict.NEW:d}").drop(KEY, COUNT, VERDICT)
             if told.aside:
                 aside = looked_at_again(verdicts, self.settings, run).persist()
                 told = told.with_aside(aside)
                 self._tell(aside)
-                if told.runs_aside:
-                    new = new.unionByName(aside.filter(RUNS).select(*map(quoted, new.columns)))
                 self.reach(BatchStep.KEPT_ASIDE)
+            if self.settings.on_replay == "execute":
+                told = told.with_whole_batch(unfinished=bool(self.record.unfinished))
+            ended = told
             if told.runs:
-                told = self._run(new, run, told)
-            report = told.report(self.record, self.notes, time.perf_counter() - started)
-            state = BatchState.FAILED if told.failed else BatchState.COMPLETED
-            self.ledger.note(self.record, state, report.counts)
-            return report
+                ended = self._run(self._rows(verdicts, aside, told), run, told)
+            report = ended.report(self.record, self.notes, time.perf_counter() - started)
+            self._end(run, told, ended, report.counts)
+            return replace(report, seconds=time.perf_counter() - started)
         finally:
             for held in (verdicts, aside):
                 if held is not None:
                     held.unpersist()
+
+    def _rows(self, verdicts: DataFrame, aside: DataFrame | None, told: Tally) -> DataFrame:
+        """Return what the user's function is given."""
+        wanted = f"{VERDICT} = {Verdict.NEW:d}"
+        if told.again:
+            wanted += f" OR {VERDICT} = {Verdict.DONE:d}"
+        rows = verdicts.filter(wanted).drop(KEY, COUNT, VERDICT)
+        if aside is None or not told.runs_aside:
+            return rows
+        return rows.unionByName(aside.filter(RUNS).select(*map(quoted, rows.columns)))
 
     def _tell(self, aside: DataFrame) -> None:
         """Publish the events of what was given up, and hand over what was kept aside."""
@@ -78,23 +86,21 @@ class Batch:
             self.settings.parked_to(aside.filter(PARKED).select(*shown), self.record.batch)
 
     def _run(self, new: DataFrame, run: BatchRun, told: "Tally") -> "Tally":
-        """Run the user's function and complete the batch, or do what its failure asks for."""
+        """Run the user's function, or do what its failure asks for; return how the batch is to end."""
         self.ledger.note(self.record, BatchState.RUNNING)
         self.reach(BatchStep.ENTERED)
         error = self._attempts(new)
         if error is None:
             self.reach(BatchStep.RUN)
-            self._settle(run, EntryOutcome.OK, told)
-            self.reach(BatchStep.COMPLETED)
             return told
         transient = is_transient(error, self.settings.trigger.transient)
         if transient:
-            self._settle(run, None, told)
-            self.ledger.note(self.record, BatchState.RELEASED)
-        if transient or self.settings.on_fatal == "raise" or _was_stopped(error):
+            owners = run.owners(claimed=told.new > 0, resolved=told.runs_aside > 0)
+            self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
+        # Rows that an earlier run has completed cannot be given up.
+        if transient or self.settings.on_fatal == "raise" or told.again or _was_stopped(error):
             raise error
         reject(new, self.settings, run, error)
-        self._settle(run, EntryOutcome.FAILED, told)
         return told.as_failed()
 
     def _attempts(self, new: DataFrame) -> Exception | None:
@@ -113,17 +119,14 @@ class Batch:
                 return None
         return failure
 
-    def _settle(self, run: BatchRun, outcome: EntryOutcome | None, told: "Tally") -> None:
-        """Complete or release what the run owns.
-
-        Raises:
-            HistoryUnavailableError: it stayed away, or does not know the batch any more.
-        """
-        store = history_at(self.settings.history)
-        owners = [run.owner] * bool(told.new) + [run.resolved_owner] * bool(told.runs_aside)
-        for owner in owners:
-            if not patiently(self.settings.patience, store.settle_batch, self.settings.name, owner, outcome):
-                raise HistoryUnavailableError(f"settling {owner.token}: it has forgotten what was claimed")
+    def _end(self, run: BatchRun, told: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
+        """Complete all that the run owns, and note it: one write, so that no later run finds half of it."""
+        owners = run.owners(claimed=told.new > 0, resolved=told.runs_aside > 0)
+        outcome, state = EntryOutcome.OK, BatchState.COMPLETED
+        if ended.failed:
+            outcome, state = EntryOutcome.FAILED, BatchState.FAILED
+        self.ledger.end(self.record, owners, Ending(outcome=outcome, state=state, counts=counts))
+        self.reach(BatchStep.COMPLETED)
 
 
 def _was_stopped(error: Exception) -> bool:

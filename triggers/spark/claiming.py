@@ -37,13 +37,17 @@ ROUNDS = 5
 
 
 class Verdict(IntEnum):
-    """What becomes of a row; what is ASIDE or ASKED is looked at once more, whole."""
+    """What becomes of a row; from ASIDE on it is looked at once more, whole.
+
+    DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
+    """
 
     NEW = 0
     DUPLICATE = 1
-    ASIDE = 2
-    ASKED = 3
-    REPLAYED = 4
+    DONE = 2
+    ASIDE = 3
+    ASKED = 4
+    REPLAYED = 5
 
 
 #: Added to the verdict on the first row of a uuid, for each further one.
@@ -186,7 +190,8 @@ class Claiming:
         entry = claim.found
         found = found_in(entry)
         if entry is None or entry.state is not State.STARTED:
-            return _KINDS.index((found, False)), False
+            done = self.executes_replayed and entry is not None and self.run.has_completed(entry)
+            return _KINDS.index((found, done)), False
         if self.run.never_ran(entry):
             return 0, True
         replayed = self.run.is_replayed(entry)
@@ -199,6 +204,8 @@ class Claiming:
 
     def _verdict(self, kind: tuple[Found, bool], count: Count) -> int:
         found, replayed = kind
+        if replayed and found is Found.COMPLETED_OK:
+            return Verdict.DONE
         if replayed and self.executes_replayed:
             word = Word.NEW
         else:
@@ -224,6 +231,7 @@ _KINDS: tuple[tuple[Found, bool], ...] = (
     (Found.COMPLETED_FAILED, False),
     (Found.STARTED, False),
     (Found.IN_PROGRESS, False),
+    (Found.COMPLETED_OK, True),
     (Found.STARTED, True),
     (Found.IN_PROGRESS, True),
 )

@@ -11,9 +11,15 @@ step   done                                                    a run that comes 
 3      what the table keeps aside is parked, events are told   the same, parked again under the same ids
 4      the ledger says that the user's function is entered     rows that may be processed: ``on_replay``
 5      the user's function has run                             the same
-6      the batch is completed, with one write                  duplicates
-7      the ledger holds the counts, and Spark commits          no run: Spark does not call again
+6      the batch is completed and the ledger holds its         duplicates
+       counts, with one write
+7      the report is there, and Spark commits                  no run: Spark does not call again
 =====  ======================================================  =============================================
+
+With ``on_replay="execute"`` the sink is one that is written anew. So a run hands over all rows of its batch,
+those that an earlier run has completed too, or none: none where an earlier run has completed the batch and no
+row came to it since. And where an earlier run had entered the function and the batch was not completed, it is
+called, with an empty frame if need be: what somebody else has processed since must not stay in the sink.
 
 The verdicts are computed once and persisted. What is lost with an executor is claimed again under the same
 token, and comes out the same; see :mod:`triggers.spark.owners`.

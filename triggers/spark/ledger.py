@@ -10,7 +10,8 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError
-from history.progress import BatchRecord, BatchState, Beginning, begin, change
+from history.progress import BatchRecord, BatchState, Beginning, Ending, begin, change, end
+from history.store import BatchOwner
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.owners import BatchRun
 from triggers.spark.settings import BatchSettings
@@ -91,6 +92,16 @@ class Ledger:
         progress, name = history_at(self.settings.history).progress, self.settings.name
         now = datetime.now(UTC)
         patiently(self.settings.patience, change, progress, name, record, state, now, counts)
+
+    def end(self, record: BatchRecord, owners: Sequence[BatchOwner], ending: Ending) -> None:
+        """Complete or release what a run owns, and note it, with one write.
+
+        Raises:
+            StaleRunError: another run of the batch has begun since.
+            HistoryUnavailableError: it stayed away, or has forgotten what was claimed.
+        """
+        store, now = history_at(self.settings.history), datetime.now(UTC)
+        patiently(self.settings.patience, end, store, self.settings.name, record, owners, ending, now)
 
     def _resets(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> Sequence[str]:
         """Say that batch ids went back, if they did."""

@@ -11,7 +11,9 @@ a token of an earlier run of the   the row comes again. When the ledger knows th
 same batch                         user's function, the row was never handed over: it is adopted, and NEW.
                                    Else it may have been processed: ``on_replay`` and the resolver decide
 anything else, STARTED             somebody else's: In Doubt, or the resolver decides
-COMPLETED                          a duplicate
+COMPLETED                          a duplicate. Where the token is an earlier run's of the same batch, and the
+                                   sink is one that is written anew, it is handed over again if the function
+                                   is called at all: it gets all rows of its batch, or none
 =================================  ========================================================================
 
 That a run entered the function is noted in the ledger *before* it does, by a write that a run which was begun
@@ -21,11 +23,12 @@ What the resolver says is NEW is claimed under a second token, ``<run>+``. Were 
 partition that is computed again would find those rows to be its own, and hand them over twice.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote
 
-from history.entry import Entry, State
+from history.entry import Entry, EntryOutcome, State
 from history.store import BatchOwner
 
 
@@ -47,6 +50,10 @@ class BatchRun:
         """Who claims what nobody has claimed."""
         return BatchOwner(self._batch + self.token)
 
+    def owners(self, *, claimed: bool, resolved: bool) -> Sequence[BatchOwner]:
+        """Return who owns the rows of this run that were claimed, and those that were taken over."""
+        return [self.owner] * claimed + [self.resolved_owner] * resolved
+
     @property
     def resolved_owner(self) -> BatchOwner:
         """Who takes over what the resolver says is NEW."""
@@ -59,6 +66,11 @@ class BatchRun:
     def never_ran(self, found: Entry) -> bool:
         """Whether an entry's row was certainly not handed to the user's function."""
         return self._earlier(found) in self.unentered
+
+    def has_completed(self, found: Entry) -> bool:
+        """Whether an entry is one that an earlier run of this batch has completed."""
+        done = found.outcome is EntryOutcome.OK and found.batch
+        return done and (found.owner or "").startswith(self._batch)
 
     def _earlier(self, found: Entry) -> str | None:
         owner = found.owner or ""

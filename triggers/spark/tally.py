@@ -1,7 +1,7 @@
 """How many rows of a micro-batch are what."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
@@ -19,15 +19,22 @@ OBSERVED = "doubtless:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many rows are what; ``aside`` are those that are looked at again."""
+    """How many rows are what; ``aside`` are those that are looked at again.
+
+    ``done`` duplicates were completed by an earlier run of the same batch; ``again`` rows are such ones that
+    the function is given once more. ``unfinished`` says that it is called even where no row is left.
+    """
 
     new: int = 0
+    again: int = 0
     duplicate: int = 0
+    done: int = 0
     in_doubt: int = 0
     rejected: int = 0
     aside: int = 0
     runs_aside: int = 0
     new_aside: int = 0
+    unfinished: bool = False
     failed: bool = False
 
     @classmethod
@@ -36,13 +43,13 @@ class Tally:
         metrics = _metrics()
         # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.
         (counts,) = verdicts.observe(f"{OBSERVED}{trigger}", *metrics).agg(*metrics).collect()
-        return cls(new=counts["new"], duplicate=counts["duplicate"], aside=counts["aside"])
+        return cls(**{name: counts[name] for name in ("new", "duplicate", "done", "aside")})
 
     def with_aside(self, aside: DataFrame) -> "Tally":
         """Count what became of the rows that were put aside, which computes it."""
         counts = counted(aside, STATUS, [*Status, REJECTED], F.count_if(RUNS).alias("runs"))
-        return Tally(
-            new=self.new,
+        return replace(
+            self,
             duplicate=self.duplicate + counts[Status.DUPLICATE],
             in_doubt=counts[Status.IN_DOUBT],
             rejected=counts[REJECTED],
@@ -50,10 +57,19 @@ class Tally:
             new_aside=counts[Status.NEW],
         )
 
+    def with_whole_batch(self, *, unfinished: bool) -> "Tally":
+        """Count what a sink that is written anew must be given: all rows of the batch, or none.
+
+        ``unfinished`` says that an earlier run may have written rows that nobody has completed.
+        """
+        if not unfinished and not self.runs:
+            return self
+        return replace(self, again=self.done, duplicate=self.duplicate - self.done, unfinished=unfinished)
+
     @property
-    def runs(self) -> int:
-        """How many rows the user's function is given."""
-        return self.new + self.runs_aside
+    def runs(self) -> bool:
+        """Whether the user's function is called."""
+        return self.unfinished or self.new + self.runs_aside > 0
 
     def as_failed(self) -> "Tally":
         """Count the new rows as given up."""
@@ -67,7 +83,7 @@ class Tally:
 
     def report(self, record: BatchRecord, notes: Sequence[str], seconds: float) -> BatchReport:
         """Return the report of the batch."""
-        new = self.new + self.new_aside
+        new = self.new + self.again + self.new_aside
         return BatchReport(
             batch_id=record.batch,
             query=record.query,
@@ -92,5 +108,12 @@ def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -
 def _metrics() -> Sequence[Column]:
     """Return what is observed of a batch: its rows by what the claims made of them."""
     new, aside = f"{VERDICT} = {Verdict.NEW:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
-    counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
+    done = f"{VERDICT} = {Verdict.DONE:d}"
+    counts = {
+        "rows": "true",
+        "new": new,
+        "duplicate": f"NOT ({new} OR {aside})",
+        "done": done,
+        "aside": aside,
+    }
     return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]
