@@ -153,10 +153,9 @@ def _left_unfinished(held: BatchRecord) -> bool:
             return True
         case BatchState.COMPLETED | BatchState.FAILED:
             return False
-        case BatchState.CLAIMING if held.unfinished is None:
-            return held.attempt - 1 > len(held.unentered)
         case BatchState.CLAIMING:
-            return held.unfinished
+            entered = held.attempt - 1 > len(held.unentered)
+            return entered if held.unfinished is None else held.unfinished
 
 
 def changed(

@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
@@ -75,9 +75,71 @@ def mapped(
     return cast("DataFrame", cast("Any", frame).mapInArrow(batches, schema))
 
 
-def rows_of(batch: RecordBatch) -> list[dict[str, Any]]:
-    """Return the rows of a batch as Python values."""
-    return cast("list[dict[str, Any]]", batch.to_pylist())
+class BrokenText(bytes):
+    """A text that is no UTF-8, as it came."""
+
+
+class OutOfRange(str):
+    """An instant or a day that Python has no value for, as text."""
+
+    __slots__ = ()
+
+
+class OddRow(dict[str, Any]):
+    """A row with a value that is none of Python's: :class:`BrokenText` or :class:`OutOfRange`, somewhere.
+
+    ``column`` is the first one that has it.
+    """
+
+    column: str
+
+
+#: How the maps of a row become Python values: as pairs, or as dictionaries.
+Maps = Literal["strict"] | None
+
+
+def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
+    """Return the rows of a batch as Python values; one that has none does not keep the others from it."""
+    try:
+        return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
+    except (ValueError, OverflowError):
+        return [_row(batch.slice(place, 1), maps) for place in range(cast("int", batch.num_rows))]
+
+
+def _row(one: RecordBatch, maps: Maps) -> dict[str, Any]:
+    try:
+        return cast("dict[str, Any]", one.to_pylist(maps_as_pydicts=maps)[0])
+    except (ValueError, OverflowError):
+        row = OddRow()
+    for name, column in zip(one.schema.names, one.columns, strict=True):
+        try:
+            row[name] = column[0].as_py(maps_as_pydicts=maps)
+        except (ValueError, OverflowError):
+            row[name] = _odd(column[0], maps)
+            row.column = getattr(row, "column", name)
+    return row
+
+
+def _odd(value: Any, maps: Maps) -> Any:
+    """Return a value of Arrow, part by part."""
+    kind = value.type
+    if not value.is_valid or not _arrow.types.is_nested(kind):
+        return _odd_leaf(value)
+    if _arrow.types.is_struct(kind):
+        return {kind.field(place).name: _odd(value[place], maps) for place in range(kind.num_fields)}
+    if not _arrow.types.is_map(kind):
+        return [_odd(one, maps) for one in value.values]
+    pairs = [(_odd(one["key"], maps), _odd(one["value"], maps)) for one in value.values]
+    return pairs if maps is None else dict(pairs)
+
+
+def _odd_leaf(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return BrokenText(value.as_buffer().to_pybytes())
+    except (ValueError, OverflowError):
+        return OutOfRange(value.cast(_arrow.string()).as_py())
 
 
 def chunks_of(batch: RecordBatch, size: int) -> Iterator[list[dict[str, Any]]]:

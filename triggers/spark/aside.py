@@ -30,7 +30,7 @@ from triggers.spark.arrow import RecordBatch, mapped, rows_of, widened
 from triggers.spark.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
 from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
 from triggers.spark.owners import BatchRun
-from triggers.spark.rows import message_of
+from triggers.spark.rows import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
@@ -157,10 +157,11 @@ class Looking:
         user = {name: value for name, value in values.items() if not name.startswith("__doubtless_")}
         again = values[VERDICT] >= AGAIN
         columns, destination = self.settings.columns, self.settings.trigger.destination
-        named = user[columns.uuid]
-        uuid = values[KEY] or (None if named is None or named == "" else str(named))
         try:
+            uuid = values[KEY] or identity_of_row(user, columns)
             message = message_of(user, columns, destination=destination, uuid=uuid)
+        except NoIdentityError as error:
+            return _Row(values[KEY], values, again, None, reason=str(error))
         except ValidationError:
             return _Row(values[KEY], values, again, None)
         return _Row(values[KEY], values, again, Run(message, HistoryUse.ON))
@@ -252,13 +253,12 @@ class Looking:
 
     def _unreadable(self, row: _Row) -> tuple[Parked, RetrievalFailureEvent]:
         name, destination = self.settings.name, self.settings.trigger.destination
-        user = {key: value for key, value in row.values.items() if not key.startswith("__doubtless_")}
-        raw = raw_fields({key.encode(): str(value).encode() for key, value in user.items()})
+        raw = raw_fields(raw_of(row.values))
         parked = Parked(
             id=parked_id(name, Message(body=repr(sorted(raw.items())))),
             trigger_name=name,
             kind=ParkedKind.UNREADABLE,
-            reason=_UNREADABLE,
+            reason=row.reason,
             destination=destination,
             raw=raw,
         )
@@ -266,7 +266,7 @@ class Looking:
             trigger_name=name,
             destination=destination,
             delivery_count=-1,
-            exception_message=_UNREADABLE,
+            exception_message=row.reason,
             cause=Cause.UNREADABLE,
         )
         return parked, event

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
@@ -39,6 +40,7 @@ from triggers.spark.arrow import mapped
 from triggers.spark.aside import EVENT, STATUS, looked_at_again
 from triggers.spark.atomic_writing import TOLD, AtomicWriting
 from triggers.spark.claiming import KEY, VERDICT, Verdict, prepared
+from triggers.spark.columns import check_columns
 from triggers.spark.connections import patiently
 from triggers.spark.ledger import Ledger, identity_of, run_of
 from triggers.spark.report import BatchReport
@@ -152,15 +154,24 @@ class AtomicSink:
     def __repr__(self) -> str:
         return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
 
+    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
+        """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
+
+        Raises:
+            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
+        """
+        check_columns(self.settings.columns, stream.schema)
+        return stream.writeStream.foreachBatch(self)
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write one micro-batch; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream lacks a column.
+            ConfigurationError: the stream's columns do not do.
             Exception: rows could not be written, or the database stayed away.
         """
         started = time.perf_counter()
-        self.settings.columns.check(batch.columns)
+        check_columns(self.settings.columns, batch.schema)
         ledger = Ledger(self.settings)
         record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
         ledger.note(record, BatchState.RUNNING)

@@ -27,7 +27,7 @@ from triggers.failures import FatalError, is_transient
 from triggers.judge import Judge
 from triggers.run import Run
 from triggers.settings import Settings
-from triggers.spark.arrow import RecordBatch, record_batch
+from triggers.spark.arrow import OddRow, RecordBatch, record_batch, rows_of
 from triggers.spark.claiming import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows import message_of
@@ -207,6 +207,7 @@ class Chunk:
             return []
         await transaction.mark()
         try:
+            _refuse_odd(rows)
             self.of.write(cast("Any", transaction.connection), [_of_user(row) for row in rows])
             await transaction.keep()
         except Exception as error:
@@ -274,6 +275,17 @@ def _is_open(found: Entry | None) -> bool:
     return found is None or found.state is State.STARTED
 
 
+def _refuse_odd(rows: Sequence[Values]) -> None:
+    """Let no row go into a table that is not what came.
+
+    Raises:
+        FatalError: a value is none of Python's.
+    """
+    for row in rows:
+        if isinstance(row, OddRow):
+            raise FatalError(f"column {row.column} of row {row[KEY]} is no UTF-8, or no instant of Python's")
+
+
 def _of_user(row: Values) -> Values:
     return {name: value for name, value in row.items() if name not in {KEY, COUNT}}
 
@@ -282,7 +294,7 @@ def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Valu
     """Yield rows, so many at a time."""
     waiting: list[Values] = []
     for batch in batches:
-        waiting += batch.to_pylist(maps_as_pydicts="strict")
+        waiting += rows_of(batch, maps="strict")
         while len(waiting) >= most:
             yield waiting[:most]
             waiting = waiting[most:]

@@ -62,7 +62,7 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     columns, count = settings.columns, delivery_count(settings.columns)
     most = settings.trigger.policy.max_delivery_count
     counts = f"{count} = {UNDEFINED_COUNT} OR {count} BETWEEN 1 AND {most}"
-    key = f"CASE WHEN {counts} THEN {identity(columns)} END"
+    key = f"CASE WHEN {counts} THEN {identity(columns, batch.schema)} END"
     keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
     parted = keyed.repartition(task_count(batch, settings), KEY)
     message_id = [] if columns.message_id is None else [quoted(columns.message_id)]

@@ -1,4 +1,10 @@
-"""What a row says of its message, as Spark SQL.
+"""What a row says of its message, as Spark SQL, and which types can say it.
+
+An identity is text. Text and whole numbers are theirs as they are. Bytes, such as Kafka's keys, are the
+text that they hold in UTF-8, so it makes no difference who casts a key to a string and who does not; bytes
+that are no text are their lower-case hexadecimal. What Spark would write differently by session, by version
+or by scale, such as an instant or a double, is refused before a row is judged: one identity in two texts is
+two messages.
 
 Text, not ``Column`` objects: of those each part is a call to the JVM, and a plan that is made for every
 micro-batch would be a hundred of them.
@@ -6,8 +12,27 @@ micro-batch would be a hundred of them.
 
 from collections.abc import Sequence
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+    VariantType,
+)
 
+from history.errors import ConfigurationError
 from history.message import UNDEFINED_COUNT
 from triggers.spark.settings import Columns
 
@@ -20,11 +45,70 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def identity(columns: Columns) -> str:
-    """Return the identity of a row, as text: its uuid, else its message id; null for an empty one."""
-    named = [quoted(name) for name in (columns.uuid, columns.message_id) if name]
-    parts = [f"nullif(CAST({name} AS STRING), '')" for name in named]
-    return f"coalesce({', '.join(parts)})"
+_TEXTS = (StringType, CharType, VarcharType)
+_WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def check_columns(columns: Columns, schema: StructType) -> None:
+    """Refuse a stream that lacks a column, or that has one of a type from which nothing can be told.
+
+    Raises:
+        ConfigurationError: naming the setting, the column, its type and the remedy.
+    """
+    columns.check(schema.names)
+    for setting in ("uuid", "message_id", "delivery_count"):
+        name = getattr(columns, setting)
+        if name is None:
+            continue
+        kind = schema[name].dataType
+        if not _is_text_or_number(kind) and not (
+            isinstance(kind, BinaryType) and setting != "delivery_count"
+        ):
+            role = "delivery count" if setting == "delivery_count" else "identity"
+            raise ConfigurationError(
+                setting,
+                f"column {name!r} is of type {kind.simpleString()}, which is no {role}",
+                _remedy(name, kind, setting),
+            )
+
+
+def _is_text_or_number(kind: DataType) -> bool:
+    return isinstance(kind, (*_TEXTS, *_WHOLE_NUMBERS)) or (isinstance(kind, DecimalType) and kind.scale == 0)
+
+
+def _remedy(name: str, kind: DataType, setting: str) -> str:
+    if setting == "delivery_count":
+        return f"give whole numbers: withColumn({name!r}, F.col({name!r}).cast('bigint'))"
+    if isinstance(kind, TimestampType):
+        return (
+            f"its text depends on the session's time zone: withColumn({name!r}, F.unix_micros({name!r})) "
+            "is the same in all"
+        )
+    if isinstance(kind, DateType | TimestampNTZType):
+        return f"write it as text of your own choice: withColumn({name!r}, F.col({name!r}).cast('string'))"
+    if isinstance(kind, StructType):
+        return f"name the field that tells a row from others: withColumn({name!r}, F.col('{name}.id'))"
+    return f"give text, bytes or whole numbers, written the same everywhere: withColumn({name!r}, ...)"
+
+
+def identity(columns: Columns, schema: StructType) -> str:
+    """Return the identity of a row, as text: its uuid, else its message id.
+
+    It is null for an empty one, and for a text that is no UTF-8, which neither Python nor a history can hold.
+    """
+    named = [name for name in (columns.uuid, columns.message_id) if name]
+    parts = [f"nullif({_as_text(quoted(name), schema[name].dataType)}, '')" for name in named]
+    told = f"coalesce({', '.join(parts)})"
+    if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
+        return told
+    return f"CASE WHEN is_valid_utf8({told}) THEN {told} END"
+
+
+def _as_text(column: str, kind: DataType) -> str:
+    text = f"CAST({column} AS STRING)"
+    if not isinstance(kind, BinaryType):
+        return text
+    return f"CASE WHEN is_valid_utf8({text}) THEN {text} ELSE lower(hex({column})) END"
 
 
 def delivery_count(columns: Columns) -> str:

@@ -43,6 +43,7 @@ from triggers.detection import InDoubtPolicy, Policy
 from triggers.failures import Retry
 from triggers.settings import NO_RETRY, Settings
 from triggers.spark.batch import Batch
+from triggers.spark.columns import check_columns
 from triggers.spark.ledger import Ledger, identity_of
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import (
@@ -196,20 +197,20 @@ class ForeachBatch:
         """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
 
         Raises:
-            ConfigurationError: naming a column that it lacks.
+            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
         """
-        self.settings.columns.check(stream.columns)
+        check_columns(self.settings.columns, stream.schema)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Take one micro-batch through all of it; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream lacks a column.
+            ConfigurationError: the stream's columns do not do.
             HistoryUnavailableError: the history stayed away for longer than ``patience``.
             Exception: what the function raised, unless ``on_fatal`` says to reject.
         """
-        self.settings.columns.check(batch.columns)
+        check_columns(self.settings.columns, batch.schema)
         ledger = Ledger(self.settings)
         record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
         self.reach(BatchStep.BEGUN)

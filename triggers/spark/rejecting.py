@@ -22,7 +22,7 @@ from triggers.spark.settings import BatchSettings
 
 def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception) -> None:
     """Publish an event for each row, and park it, as the second table says of a fatal failure."""
-    keyed = new.selectExpr("*", f"{identity(settings.columns)} AS {KEY}")
+    keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
     failure = Failure(f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000])
     parked = mapped(keyed, Rejecting(settings.shipped, run, failure).reject, "event string")
     for row in parked.toLocalIterator():

@@ -34,10 +34,11 @@ from triggers.outcome import Outcome
 from triggers.providers.provider import Unreadable
 from triggers.spark.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.claiming import COUNT, KEY, prepared
+from triggers.spark.columns import check_columns
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.ledger import Ledger, identity_of
 from triggers.spark.report import BatchReport
-from triggers.spark.rows import message_of
+from triggers.spark.rows import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings, Columns
 from triggers.spark.shipping import AnyTrigger, packed, unpacked
 from triggers.spark.tally import counted
@@ -73,20 +74,20 @@ class RowService:
         """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
 
         Raises:
-            ConfigurationError: naming a column that it lacks.
+            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
         """
-        self.settings.columns.check(stream.columns)
+        check_columns(self.settings.columns, stream.schema)
         return stream.writeStream.foreachBatch(self)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Run the service for each NEW row of one micro-batch; Spark calls this.
 
         Raises:
-            ConfigurationError: the stream lacks a column, or the trigger cannot travel.
+            ConfigurationError: the stream's columns do not do, or the trigger cannot travel.
             TransientError: rows are to be given back, so that the batch must come again.
         """
         started = time.perf_counter()
-        self.settings.columns.check(batch.columns)
+        check_columns(self.settings.columns, batch.schema)
         if self._shipped is None:
             self._shipped = packed(self.trigger, self.settings.history)
         ledger = Ledger(self.settings)
@@ -129,7 +130,7 @@ class _Running:
         for row in rows:
             try:
                 messages.append(self._message(row))
-            except ValidationError as error:
+            except (ValidationError, NoIdentityError) as error:
                 self._set_aside(trigger, row, error)
                 told.append((REJECTED, None))
         return told + [_told(outcome) for outcome in self._handle(trigger, messages)]
@@ -137,16 +138,14 @@ class _Running:
     def _message(self, row: dict[str, Any]) -> Message:
         key = row.pop(KEY)
         row.pop(COUNT)
-        named = row[self.settings.columns.uuid]
-        uuid = key or (None if named is None or named == "" else str(named))
+        uuid = key or identity_of_row(row, self.settings.columns)
         return message_of(
             row, self.settings.columns, destination=self.settings.trigger.destination, uuid=uuid
         )
 
-    def _set_aside(self, trigger: AnyTrigger, row: Mapping[str, Any], error: ValidationError) -> None:
+    def _set_aside(self, trigger: AnyTrigger, row: Mapping[str, Any], error: ValueError) -> None:
         """Park a row that is no message, as a provider's unreadable delivery is."""
-        fields = {name.encode(): str(value).encode() for name, value in row.items()}
-        drive(trigger.pipeline().park_unreadable(Unreadable(fields, str(error), None)))
+        drive(trigger.pipeline().park_unreadable(Unreadable(raw_of(row), str(error), None)))
 
     def _handle(self, trigger: AnyTrigger, messages: Sequence[Message]) -> list[Outcome]:
         """Handle messages, and again those that somebody alive is at; the rest is to be given back."""

@@ -1,13 +1,55 @@
 """Rows as messages: for resolvers, for parking, and for trigger services that run row by row."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from triggers.spark.arrow import BrokenText
 from triggers.spark.settings import Columns
+
+
+class NoIdentityError(ValueError):
+    """What is to be the identity of a row is no UTF-8."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"its {column} is no UTF-8")
+
+
+def identity_of_row(row: Mapping[str, Any], columns: Columns) -> str | None:
+    """Return the identity that :func:`~triggers.spark.columns.identity` tells; None where there is none.
+
+    Raises:
+        NoIdentityError: it is no UTF-8.
+    """
+    for column in (columns.uuid, columns.message_id):
+        value = None if column is None else row[column]
+        if isinstance(value, BrokenText):
+            raise NoIdentityError(column or "")
+        if text := _as_text(value):
+            return text
+    return None
+
+
+def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Return the columns of a row that is no message, as a provider returns the fields of a delivery."""
+    user = {name: value for name, value in row.items() if not name.startswith("__doubtless_")}
+    return {
+        name.encode("utf-8", "backslashreplace"): value if isinstance(value, bytes) else str(value).encode()
+        for name, value in user.items()
+    }
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, bytes | bytearray):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.decode("utf-8", "backslashreplace") if isinstance(value, BrokenText) else value.hex()
+    return None if value is None else str(value)
 
 
 def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uuid: str | None) -> Message:
@@ -40,13 +82,14 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
 
 
 def _text(row: Mapping[str, Any], column: str | None) -> str | None:
-    return None if column is None or row[column] is None else str(row[column])
+    return None if column is None else _as_text(row[column]) or None
 
 
 def _count(row: Mapping[str, Any], column: str | None) -> Any:
     if column is None or row[column] is None:
         return UNDEFINED_COUNT
-    return row[column]
+    count = row[column]
+    return int(count) if isinstance(count, Decimal) else count
 
 
 def _property(value: Any) -> bool | int | float | str | None:
@@ -57,13 +100,34 @@ def _property(value: Any) -> bool | int | float | str | None:
 
 
 def _body(value: Any) -> Any:
-    return value if isinstance(value, bytes | str) else _plain(value)
+    match value:
+        case bytes():
+            return bytes(value)
+        case str():
+            return str(value)
+        case _:
+            return _plain(value)
 
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
-    return json.loads(json.dumps(value, default=_told))
+    try:
+        return json.loads(json.dumps(value, default=_told))
+    except TypeError:  # the keys of a map are no text
+        return json.loads(json.dumps(_with_text_keys(value), default=_told))
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        pairs: Mapping[Any, Any] = cast("Any", value)
+        return {_told(key): _with_text_keys(one) for key, one in pairs.items()}
+    if isinstance(value, list | tuple):
+        items: Sequence[Any] = cast("Any", value)
+        return [_with_text_keys(one) for one in items]
+    return value
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, BrokenText):
+        return value.decode("utf-8", "backslashreplace")
     return value.hex() if isinstance(value, bytes | bytearray) else str(value)

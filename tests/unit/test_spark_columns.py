@@ -1,0 +1,153 @@
+"""Which columns can tell a message, and rows with values that Python has none for."""
+
+from typing import Any
+
+import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+from pyspark.sql import types as t
+
+from history.errors import ConfigurationError
+from triggers.spark.arrow import BrokenText, OddRow, OutOfRange, rows_of
+from triggers.spark.columns import check_columns
+from triggers.spark.rows import NoIdentityError, identity_of_row, message_of, raw_of
+from triggers.spark.settings import Columns
+
+_arrow: Any = pa
+
+GOOD: list[t.DataType] = [
+    t.StringType(),
+    t.StringType("UTF8_LCASE"),
+    t.VarcharType(40),
+    t.CharType(4),
+    t.ByteType(),
+    t.ShortType(),
+    t.IntegerType(),
+    t.LongType(),
+    t.DecimalType(38, 0),
+]
+BAD: list[t.DataType] = [
+    t.BooleanType(),
+    t.FloatType(),
+    t.DoubleType(),
+    t.DecimalType(10, 2),
+    t.DateType(),
+    t.TimestampType(),
+    t.TimestampNTZType(),
+    t.DayTimeIntervalType(),
+    t.NullType(),
+    t.VariantType(),
+    t.ArrayType(t.StringType()),
+    t.MapType(t.StringType(), t.StringType()),
+    t.StructType([t.StructField("id", t.StringType())]),
+]
+
+SETTINGS = ["uuid", "message_id", "delivery_count"]
+
+
+def _check(setting: str, kind: t.DataType) -> None:
+    columns = Columns(**{"uuid": "good", setting: "it"})
+    schema = t.StructType([t.StructField("good", t.StringType()), t.StructField("it", kind)])
+    check_columns(columns, schema)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("kind", GOOD, ids=str)
+def test_text_and_whole_numbers_tell_a_message(setting: str, kind: t.DataType) -> None:
+    _check(setting, kind)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("kind", BAD, ids=str)
+def test_a_type_that_tells_nothing_is_refused_with_the_remedy(setting: str, kind: t.DataType) -> None:
+    with pytest.raises(ConfigurationError, match=r"column 'it' is of type .*withColumn\('it'") as raised:
+        _check(setting, kind)
+
+    assert raised.value.setting == setting
+    assert kind.simpleString() in str(raised.value)
+
+
+def test_bytes_are_an_identity_and_no_count() -> None:
+    _check("uuid", t.BinaryType())
+    _check("message_id", t.BinaryType())
+    with pytest.raises(ConfigurationError, match="type binary, which is no delivery count"):
+        _check("delivery_count", t.BinaryType())
+
+
+def _texts(*values: bytes | None) -> Any:
+    return _arrow.array(list(values), _arrow.binary()).view(_arrow.string())
+
+
+def test_a_value_that_python_has_none_for_does_not_keep_the_others_from_it() -> None:
+    far = _arrow.array([253402300800 * 10**6, 0, None], _arrow.int64()).cast(_arrow.timestamp("us", tz="UTC"))
+    texts = _texts(b"\xff\xfe", b"good", None)
+    nested = _arrow.StructArray.from_arrays([texts, _arrow.array([1, 2, 3])], ["text", "number"])
+    listed = _arrow.ListArray.from_arrays([0, 2, 3, 3], texts)
+    mapped = _arrow.MapArray.from_arrays([0, 1, 1, 1], _texts(b"k"), _texts(b"\xc3"))
+    batch = _arrow.RecordBatch.from_arrays(
+        [_arrow.array([1, 2, 3]), texts, far, nested, listed, mapped],
+        names=["id", "text", "at", "nested", "listed", "mapped"],
+    )
+
+    first, second, third = rows_of(batch, maps="strict")
+
+    assert isinstance(first, OddRow)
+    assert first.column == "text"
+    assert first == {
+        "id": 1,
+        "text": b"\xff\xfe",
+        "at": "10000-01-01 00:00:00.000000Z",
+        "nested": {"text": b"\xff\xfe", "number": 1},
+        "listed": [b"\xff\xfe", "good"],
+        "mapped": {"k": b"\xc3"},
+    }
+    assert isinstance(first["at"], OutOfRange)
+    assert isinstance(first["text"], BrokenText)
+    assert (type(second), second["text"], second["nested"]) == (dict, "good", {"text": "good", "number": 2})
+    assert (type(third), third["text"], third["at"], third["listed"]) == (dict, None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("row", "identity"),
+    [
+        ({"uuid": "a", "id": "b"}, "a"),
+        ({"uuid": 7, "id": None}, "7"),
+        ({"uuid": b"a", "id": None}, "a"),
+        ({"uuid": b"\xff\x00", "id": None}, "ff00"),
+        ({"uuid": "", "id": b""}, None),
+        ({"uuid": None, "id": b"\xc3\xa9"}, "é"),
+        ({"uuid": "a", "id": BrokenText(b"\xff")}, "a"),
+    ],
+)
+def test_the_identity_of_a_row_is_told_in_python_as_by_spark(
+    row: dict[str, Any], identity: str | None
+) -> None:
+    assert identity_of_row(row, Columns(uuid="uuid", message_id="id")) == identity
+
+
+@pytest.mark.parametrize(
+    "row", [{"uuid": BrokenText(b"\xff"), "id": "b"}, {"uuid": "", "id": BrokenText(b"\xff")}]
+)
+def test_a_text_that_is_no_utf_8_is_no_identity(row: dict[str, Any]) -> None:
+    with pytest.raises(NoIdentityError, match="is no UTF-8"):
+        identity_of_row(row, Columns(uuid="uuid", message_id="id"))
+
+
+def test_a_row_is_a_message_whatever_its_columns_hold() -> None:
+    row = {
+        "uuid": "a",
+        "id": "",
+        "count": None,
+        "body": BrokenText(b"\xff"),
+        "map": {b"\x01": BrokenText(b"\xfe")},
+    }
+    columns = Columns(uuid="uuid", message_id="id", body="body")
+
+    message = message_of(row, columns, destination="orders", uuid="a")
+    whole = message_of(row, Columns(uuid="uuid"), destination="orders", uuid="a")
+
+    assert (message.body, message.message_id, message.uuid) == (b"\xff", None, "a")
+    assert message.properties["map"] == '{"01": "\\\\xfe"}'
+    assert isinstance(whole.body, dict)
+    assert whole.body["body"] == "\\xff"
+    assert type(message.body) is bytes
+    assert raw_of({**row, "__doubtless_key": "a"})[b"body"] == b"\xff"
