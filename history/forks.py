@@ -67,18 +67,24 @@ def unplug(descriptor: int) -> None:
 
 
 def _before() -> None:
-    for owner, care in list(_cares.items()):
+    for owner, care in _all():
         _do(care.before, owner)
 
 
 def _in_parent() -> None:
-    for owner, care in list(_cares.items()):
+    for owner, care in _all():
         _do(care.in_parent, owner)
 
 
 def _in_child() -> None:
-    for owner, care in list(_cares.items()):
+    for owner, care in _all():
         _do(care.in_child, owner)
+
+
+def _all() -> list[tuple[Any, _Care]]:
+    """Return the owners that live; another thread may add one meanwhile."""
+    owners = [reference() for reference in _cares.keyrefs()]
+    return [(owner, _cares[owner]) for owner in owners if owner is not None]
 
 
 def _do(work: Callable[[Any], object] | None, owner: object) -> None:
