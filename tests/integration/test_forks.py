@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -237,16 +238,16 @@ class TestThreadsAndFiles:
         lease = timedelta(seconds=0.6)
         keeper = LeaseKeeper(TRIGGER, lease, store)
         mine = drive(claim_one(store, "u1", "parent", lease=lease))
-        held = keeper.hold(run_of("u1", mine.fence, "parent"))
-        assert held is not None
+        run = run_of("u1", mine.fence, "parent")
+        keeper.hold(run, monotonic())
 
         def hold_another() -> None:
             claimed = drive(claim_one(store, "u2", "child", lease=lease))
-            assert keeper.hold(run_of("u2", claimed.fence, "child")) is not None
+            keeper.hold(run_of("u2", claimed.fence, "child"), monotonic())
             threading.Event().wait(2.5)
 
         child = fork(_blocking(hold_another), blocking=True)
-        held.ended = True
+        keeper.let_go(run)
         keeper.close()
 
         try:
