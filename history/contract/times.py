@@ -171,24 +171,35 @@ class TimeContract:
         # A store may keep what began at about one time together: so some begins at any part of such a time.
         lives_for, begins = timedelta(seconds=4), 16
         ends: dict[str, datetime] = {}
+        number = 0
         for number in range(begins):
             ends |= await _remembered(store, number, lives_for)
             await asyncio.sleep(lives_for.total_seconds() / 2 / begins)
         await claim_one(store, "clock", "worker-1")
 
         while ends:
-            page = await store.scan(TRIGGER, limit=500)
+            number += 1  # something begins all the time, and may make room for itself
+            await _remembered(store, number, lives_for)
+            scanned = set(await _scanned(store))
             entries = await store.lookup(TRIGGER, list(ends))
             probe = await store.claim(TRIGGER, list(ends), BatchOwner("probe"))
             await store.purge(TRIGGER)
             now = (await found(store, "clock")).read_at
-            scanned = {one.digest for one in page.entries}
             for (uuid, end), entry, claim in zip(list(ends.items()), entries, probe, strict=True):
                 kept = entry is not None and claim.found is not None and digest(uuid) in scanned
                 assert kept or end <= now, f"{uuid} is forgotten {end - now} early"
                 if not kept:
                     del ends[uuid]
             await asyncio.sleep(0.05)
+
+
+async def _scanned(store: HistoryStore) -> list[bytes]:
+    page = await store.scan(TRIGGER)
+    scanned = [one.digest for one in page.entries]
+    while page.cursor is not None:
+        page = await store.scan(TRIGGER, cursor=page.cursor)
+        scanned += [one.digest for one in page.entries]
+    return scanned
 
 
 async def _remembered(store: HistoryStore, number: int, lives_for: timedelta) -> dict[str, datetime]:
