@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from datetime import datetime
 
 from history.progress import KEPT_BATCHES, BatchRecord
 
@@ -32,7 +33,10 @@ class MemoryProgress:
             if record.revision != (0 if held is None else held.revision) + 1:
                 return False
             records[record.batch] = record
-            records.pop(record.batch - KEPT_BATCHES, None)
+            if record.revision == 1:
+                first, last = record.batch - KEPT_BATCHES, record.batch + KEPT_BATCHES
+                for far in [one for one in records if not first < one <= last]:
+                    del records[far]
             return True
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
@@ -47,3 +51,12 @@ class MemoryProgress:
             of_queries = [held for (name, _), held in self._records.items() if name == trigger]
         last = [max(held.values(), key=lambda one: one.changed_at) for held in of_queries if held]
         return sorted(last, key=lambda one: one.query)
+
+    async def purge_some(self, trigger: str, before: datetime) -> int:
+        """Forget the records that have not changed since."""
+        with self._lock:
+            own = [records for (name, _), records in self._records.items() if name == trigger]
+            old = [(held, batch) for held in own for batch, one in held.items() if one.changed_at < before]
+            for held, batch in old:
+                del held[batch]
+            return len(old)

@@ -17,7 +17,7 @@ follow the one it holds.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 #: How many batches of a query are remembered; with each new one the oldest is forgotten.
 KEPT_BATCHES = 1000
+
+#: For how long a query that does nothing is remembered.
+REMEMBERED = timedelta(days=90)
 
 #: How many runs that never entered the user's function a batch remembers.
 KEPT_RUNS = 20
@@ -102,6 +105,13 @@ class Progress(Protocol):
         """Return for each query the record that changed last, by the query's name."""
         ...
 
+    async def purge_some(self, trigger: str, before: datetime) -> int:
+        """Forget some records that have not changed since, a bounded number of them; return how many.
+
+        A store whose records vanish by themselves tidies up what is left of them.
+        """
+        ...
+
 
 class StaleRunError(DoubtlessError):
     """Another run of the same batch has begun: this one may not go on."""
@@ -139,7 +149,8 @@ def begun(held: BatchRecord | None, beginning: Beginning, now: datetime) -> Batc
         name=beginning.name,
         attempt=1 if held is None else held.attempt + 1,
         unentered=unentered,
-        unfinished=held is not None and _left_unfinished(held),
+        # Under another checkpoint the same number is another batch.
+        unfinished=held is not None and held.lineage == beginning.lineage and _left_unfinished(held),
         started_at=now,
         changed_at=now,
         revision=1 if held is None else held.revision + 1,

@@ -1,15 +1,12 @@
 """The records of batches in Redis, in the slot of the document history; see ``lua/progress_keep.lua``."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime
 
-from history.progress import KEPT_BATCHES, BatchRecord
+from history.progress import KEPT_BATCHES, REMEMBERED, BatchRecord
 from history.redis_client import RedisClient
 from history.redis_scripts import Scripts
 from history.store import milliseconds
-
-#: For how long a query that does nothing is remembered.
-REMEMBERED = timedelta(days=90)
 
 
 def record_words(record: BatchRecord) -> list[bytes]:
@@ -33,6 +30,7 @@ class RedisProgress:
     def __init__(self, client: RedisClient) -> None:
         self._redis = client
         self._scripts: dict[str, Scripts] = {}
+        self._purged: dict[str, bytes] = {}
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
         """Return the record of a batch."""
@@ -51,6 +49,12 @@ class RedisProgress:
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
         return sorted(await self._read(trigger), key=lambda one: one.query)
+
+    async def purge_some(self, trigger: str, before: datetime) -> int:  # noqa: ARG002  (they expire)
+        """Forget the names of some queries whose records have expired."""
+        cursor = self._purged.get(trigger, b"0")
+        self._purged[trigger], deleted = await self._for(trigger).run("progress_purge", [cursor])
+        return int(deleted)
 
     async def _read(self, trigger: str, *words: bytes) -> Sequence[BatchRecord]:
         texts: Sequence[bytes] = await self._for(trigger).run("progress_read", words)

@@ -34,9 +34,10 @@ UPDATE = statement("""
     RETURNING revision
 """)
 
-# Forget what a query did long ago.
+# Forget what a query did long ago, and what was left behind by checkpoints that were reset.
 FORGET = statement("""
-    DELETE FROM doubtless_progress WHERE trigger_name = :trigger AND query = :query AND batch <= :batch
+    DELETE FROM doubtless_progress
+    WHERE trigger_name = :trigger AND query = :query AND (batch <= :batch OR batch > :far)
 """)
 
 # The records of a query, the greatest batch first.
@@ -45,15 +46,29 @@ BATCHES = statement("""
     WHERE trigger_name = :trigger AND query = :query ORDER BY batch DESC LIMIT :limit
 """)
 
-# The record of each query that changed last.
+# The record of each query that changed last, found in one pass: this is asked before every batch.
 LATEST = statement("""
-    SELECT document FROM doubtless_progress AS p
-    WHERE trigger_name = :trigger AND batch = (
-        SELECT n.batch FROM doubtless_progress AS n
-        WHERE n.trigger_name = p.trigger_name AND n.query = p.query
-        ORDER BY n.changed_at DESC, n.batch DESC LIMIT 1)
-    ORDER BY query
+    WITH placed AS (
+        SELECT query, batch, ROW_NUMBER() OVER (
+            PARTITION BY query ORDER BY changed_at DESC, batch DESC) AS place
+        FROM doubtless_progress WHERE trigger_name = :trigger
+    )
+    SELECT p.document FROM placed JOIN doubtless_progress AS p
+        ON p.trigger_name = :trigger AND p.query = placed.query AND p.batch = placed.batch
+    WHERE placed.place = 1
+    ORDER BY p.query
 """)
+
+# Forget some records that have not changed since.
+PURGE = statement("""
+    DELETE FROM doubtless_progress WHERE trigger_name = :trigger AND (query, batch) IN (
+        SELECT query, batch FROM doubtless_progress
+        WHERE trigger_name = :trigger AND changed_at < :before LIMIT :limit)
+    RETURNING batch
+""")
+
+#: How many records a piece of a purge forgets.
+PIECE = 500
 
 
 async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchRecord) -> bool:
@@ -62,7 +77,7 @@ async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchR
     values: dict[str, Any] = {
         "batch": record.batch,
         "revision": record.revision,
-        "changed_at": (record.changed_at - _EPOCH) // _MICROSECOND,
+        "changed_at": _microseconds(record.changed_at),
         "document": record.model_dump_json(),
     }
     first = record.revision == 1
@@ -70,7 +85,8 @@ async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchR
         held = await fetch(connection, READ, **place, batch=record.batch)
         return bool(held) and BatchRecord.model_validate_json(held[0].document) == record
     if first:
-        await execute(connection, FORGET, **place, batch=record.batch - KEPT_BATCHES)
+        near = {"batch": record.batch - KEPT_BATCHES, "far": record.batch + KEPT_BATCHES}
+        await execute(connection, FORGET, **place, **near)
     return True
 
 
@@ -111,6 +127,11 @@ class SqlProgress:
         """Return for each query the record that changed last."""
         return await self._records(LATEST, trigger=trigger)
 
+    async def purge_some(self, trigger: str, before: datetime) -> int:
+        """Forget some records that have not changed since."""
+        values = {"trigger": trigger, "before": _microseconds(before), "limit": PIECE}
+        return len(await self.run("forgetting batches", partial(fetch, statement=PURGE, **values)))
+
     async def _records(self, statement: Statement, **values: Any) -> Sequence[BatchRecord]:
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
             return await fetch(connection, statement, **values)
@@ -122,3 +143,7 @@ class SqlProgress:
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+def _microseconds(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MICROSECOND

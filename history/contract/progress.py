@@ -8,6 +8,7 @@ from history.contract.common import TRIGGER, claim_one, found, state_of
 from history.entry import EntryOutcome, State
 from history.progress import (
     KEPT_BATCHES,
+    REMEMBERED,
     BatchState,
     Beginning,
     StaleRunError,
@@ -148,3 +149,49 @@ class ProgressContract:
             KEPT_BATCHES + 1,
             2,
         ]
+
+    async def test_what_checkpoints_that_were_reset_left_behind_is_forgotten(
+        self, store: HistoryStore
+    ) -> None:
+        for batch in (3 * KEPT_BATCHES, 3 * KEPT_BATCHES + 1):
+            await begin(store.progress, TRIGGER, _run("a", batch), NOW)
+        await begin(store.progress, TRIGGER, _run("a", 2 * KEPT_BATCHES + 1), NOW)
+
+        await begin(store.progress, TRIGGER, _run("a", KEPT_BATCHES + 1), NOW)
+
+        held = await store.progress.batches(TRIGGER, "query-1")
+        assert [one.batch for one in held] == [2 * KEPT_BATCHES + 1, KEPT_BATCHES + 1]
+
+    async def test_records_that_have_not_changed_for_long_are_forgotten(self, store: HistoryStore) -> None:
+        old, now = NOW, NOW + REMEMBERED
+        for batch in range(3):
+            await begin(store.progress, TRIGGER, _run("a", batch), old)
+            await begin(store.progress, "another", _run("a", batch), old)
+        await begin(store.progress, TRIGGER, _run("a", 3), now)
+
+        await store.progress.purge_some(TRIGGER, now)
+        await store.progress.purge_some(TRIGGER, now)
+
+        held = [one.batch for one in await store.progress.batches(TRIGGER, "query-1")]
+        assert held in ([3], [3, 2, 1, 0]), "or they expire by themselves"
+        assert held[0] == 3
+        assert len(await store.progress.batches("another", "query-1")) == 3
+
+    async def test_a_batch_is_unfinished_from_its_function_on_until_it_is_completed(
+        self, store: HistoryStore
+    ) -> None:
+        async def next_run(run: str, state: BatchState | None, lineage: str = "lineage-1") -> bool | None:
+            anew = Beginning(query="query-1", batch=7, lineage=lineage, run=run)
+            record = await begin(store.progress, TRIGGER, anew, NOW)
+            if state is not None:
+                await change(store.progress, TRIGGER, record, state, NOW)
+            return record.unfinished
+
+        assert not await next_run("a", None)
+        assert not await next_run("b", BatchState.RUNNING)
+        assert await next_run("c", None)
+        assert await next_run("d", BatchState.RELEASED)
+        assert await next_run("e", BatchState.COMPLETED)
+        assert not await next_run("f", None)
+        assert not await next_run("g", BatchState.RUNNING)
+        assert not await next_run("h", None, "another checkpoint")

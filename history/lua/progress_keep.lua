@@ -15,6 +15,13 @@ local function keep_record(before)
   if tonumber(revision) ~= last + 1 then return false end
   redis.call('HSET', key, batch, text)
   redis.call('HDEL', key, forgotten)
+  local kept, latest = batch - forgotten, redis.call('HGET', progress, query)
+  if latest and latest - batch > 0 then
+    -- The checkpoint was reset: it will be long until these numbers are reached again.
+    for _, other in ipairs(redis.call('HKEYS', key)) do
+      if other - batch > kept then redis.call('HDEL', key, other) end
+    end
+  end
   redis.call('HSET', progress, query, batch)
   redis.call('PEXPIRE', key, remembered)
   redis.call('PEXPIRE', progress, remembered)
