@@ -90,11 +90,16 @@ class Claim(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """How one claimed uuid ended: OK or FAILED complete it, None releases it (as if never claimed)."""
+    """How one claimed uuid ended: OK or FAILED complete it, None releases it (as if never claimed).
+
+    ``owner`` is who claimed it. A server that came back with older data may have granted a fence twice, and
+    then only the owner tells one claim from the other; None compares the fence alone.
+    """
 
     uuid: Uuid
     fence: Fence
     outcome: EntryOutcome | None
+    owner: str | None = None
 
 
 #: How many bytes a digest has.
@@ -172,9 +177,16 @@ def claim(
 
 
 def take_over(
-    entry: Entry | None, owner: str, *, expected_fence: Fence, fence: Fence, now: datetime, terms: Terms
+    entry: Entry | None,
+    owner: str,
+    *,
+    expected_fence: Fence,
+    expected_owner: str | None = None,
+    fence: Fence,
+    now: datetime,
+    terms: Terms,
 ) -> tuple[Entry | None, Claim | None]:
-    """Replace a STARTED entry that still has ``expected_fence``; None where it has not.
+    """Replace a STARTED entry that still has ``expected_fence``, and owner if one is told; None where not.
 
     Meeting one's own owner token is success here too.
     """
@@ -183,18 +195,27 @@ def take_over(
         return entry, None
     if entry.owner == owner:
         return entry, Claim(None, entry.fence)
-    if entry.fence != expected_fence:
+    if not _is_held(entry, expected_fence, expected_owner):
         return entry, None
     taken = started(owner, fence, now, terms)
     return taken, Claim(None, fence)
 
 
-def settle(
-    entry: Entry | None, *, fence: Fence, outcome: EntryOutcome | None, now: datetime
-) -> tuple[Entry | None, bool]:
-    """Complete or release a STARTED entry with exactly this fence.
+def _is_held(entry: Entry, fence: Fence, owner: str | None) -> bool:
+    return entry.fence == fence and owner in {None, entry.owner}
 
-    Answers whether the entry is now as asked: a settlement that is sent twice succeeds twice, a stale one
+
+def settle(
+    entry: Entry | None,
+    *,
+    fence: Fence,
+    outcome: EntryOutcome | None,
+    now: datetime,
+    owner: str | None = None,
+) -> tuple[Entry | None, bool]:
+    """Complete or release a STARTED entry with exactly this fence, and this owner if one is told.
+
+    The owner of a completed entry is not compared, for a store need not keep it. Answers whether the entry is now as asked: a settlement that is sent twice succeeds twice, a stale one
     changes nothing.
     """
     entry = current(entry, now)
@@ -204,19 +225,23 @@ def settle(
         return entry, False
     if entry.state is State.COMPLETED:
         return entry, entry.outcome == outcome
+    if not _is_held(entry, fence, owner):
+        return entry, False
     if outcome is None:
         return None, True
     return replace(entry, state=State.COMPLETED, outcome=outcome, lease_until=None), True
 
 
-def renew(entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime) -> tuple[Entry | None, bool]:
+def renew(
+    entry: Entry | None, *, fence: Fence, lease: timedelta, now: datetime, owner: str | None = None
+) -> tuple[Entry | None, bool]:
     """Prolong the lease of a STARTED entry with exactly this fence, and its life, lest it end before.
 
-    One of a batch lives as long as its batch, which was decided when that was opened: a lease that would
-    outlive it is not granted.
+    Another owner's is left alone, where one is told. One of a batch lives as long as its batch, which was
+    decided when that was opened: a lease that would outlive it is not granted.
     """
     entry = current(entry, now)
-    if entry is None or entry.fence != fence or entry.state is not State.STARTED:
+    if entry is None or entry.state is not State.STARTED or not _is_held(entry, fence, owner):
         return entry, False
     least = now + lease if entry.batch else outliving(entry.started_at, now + lease)
     if entry.batch and least > entry.expires_at:

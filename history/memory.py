@@ -198,6 +198,7 @@ class MemoryHistory(SingleVerbs):
         expected_fence: int,
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         terms = Terms(lease, time_to_live)
@@ -207,6 +208,7 @@ class MemoryHistory(SingleVerbs):
                 space.read(key, now),
                 owner,
                 expected_fence=Fence(expected_fence),
+                expected_owner=expected_owner,
                 fence=self._next_fence(),
                 now=now,
                 terms=terms,
@@ -246,18 +248,24 @@ class MemoryHistory(SingleVerbs):
             done: list[bool] = []
             for one in settlements:
                 key = digest(one.uuid)
-                entry, settled = settle(space.read(key, now), fence=one.fence, outcome=one.outcome, now=now)
+                entry, settled = settle(
+                    space.read(key, now), fence=one.fence, outcome=one.outcome, now=now, owner=one.owner
+                )
                 if settled:
                     space.write(key, entry)
                 done.append(settled)
             return done
 
-    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
         """Prolong a lease whose fence still stands."""
         check_held("lease", lease)
         with self._lock:
             space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
-            entry, renewed = renew(space.read(key, now), fence=Fence(fence), lease=lease, now=now)
+            entry, renewed = renew(
+                space.read(key, now), fence=Fence(fence), lease=lease, now=now, owner=owner
+            )
             number = space.entries.get(key)
             if renewed and entry is not None and isinstance(number, int):
                 space.ledger[number] = entry

@@ -9,7 +9,7 @@ import logging
 import struct
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from history.entry import (
     check_held,
     digest,
 )
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.joining import Joining
 from history.parking import Parking
 from history.progress import BatchRecord, Progress
@@ -54,8 +54,9 @@ from history.store import (
 
 _log = logging.getLogger(__name__)
 
-#: Lease and time to live in milliseconds, as the scripts unpack them; the owner's token follows.
-_TERMS = struct.Struct(">qq")
+#: Lease and time to live in milliseconds, and the greatest fence that is known of, as the scripts unpack them;
+#: the owner's token follows.
+_TERMS = struct.Struct(">qqQ")
 
 #: What a settlement is answered with.
 _YES, _UNDECIDED = b"1?"
@@ -73,8 +74,10 @@ class RedisHistory(SingleVerbs):
     Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
     whose own retries are switched off. While the server does not answer, calls fail at once, unless
     ``circuit`` is false, or ``?circuit=off`` stands in the URL. At its first use it refuses a server that may
-    silently forget. It remembers the epoch of the data it wrote into, and says so, once, at level CRITICAL,
-    when a flushed or another server answers instead.
+    silently forget. It remembers the epoch of the data it wrote into and the greatest fence that it was given,
+    and says so, once, at level CRITICAL, when a flushed or another server answers instead, or one with older
+    data. A fence is not granted twice even then. A part of the history that is gone, or on its way to another
+    node of a Cluster, counts as a history that is away: what stood there is not taken for absent.
 
     Guarantee: in doubt; fenced, where the effect's target checks the fence. An asynchronous replica that
     takes over may have lost the last entries.
@@ -89,6 +92,7 @@ class RedisHistory(SingleVerbs):
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
+        self._fences: dict[str, int] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -166,6 +170,7 @@ class RedisHistory(SingleVerbs):
         client = self._redis.client
         await self._redis.call("naming the trigger", lambda: client.sadd(TRIGGERS_KEY, trigger))
         self._prepared[trigger] = Scripts(self._redis, trigger)
+        self._fences.setdefault(trigger, 0)
 
     async def claim(
         self,
@@ -181,14 +186,14 @@ class RedisHistory(SingleVerbs):
             return []
         if trigger not in self._prepared:
             await self._prepare(trigger)
-        terms = _terms(owner, lease, time_to_live)
+        terms = self._terms(trigger, owner, lease, time_to_live)
         digests = [digest(uuid) for uuid in uuids]
         form = BATCH_CLAIMS if isinstance(owner, BatchOwner) else CLAIMS
         scripts = self._scripts(trigger)
         if in_one_round(digests):
             reply = await scripts.run(form.script, form.words(terms, digests))
             self._check_epoch(trigger, reply[1])
-            return form.read(reply, owner)
+            return self._note_fences(trigger, form.read(reply, owner))
         claims: dict[int, Claim] = {}
         cut = list(rounds(digests))
         calls = (form.words(terms, [digests[place] for place in places]) for _, places in cut)
@@ -200,26 +205,38 @@ class RedisHistory(SingleVerbs):
                 # Only the first place of a uuid may meet its own claim and succeed.
                 answers = form.read(reply, owner if first else None)
                 claims.update(zip(places, answers, strict=True))
-        return [claims[place] for place in range(len(digests))]
+        return self._note_fences(trigger, [claims[place] for place in range(len(digests))])
+
+    def _note_fences(self, trigger: str, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Remember the greatest fence met: a server that knows only smaller ones has lost something."""
+        greatest = claims[0].fence if len(claims) == 1 else max(claim.fence for claim in claims)
+        if greatest > self._fences.get(trigger, 0):
+            self._fences[trigger] = greatest
+        return claims
 
     def _check_epoch(self, trigger: str, epoch: int) -> None:
         if epoch != self._epochs.get(trigger):
             self._note_epoch(trigger, epoch)
 
-    def _note_epoch(self, trigger: str, epoch: int) -> None:
-        """Remember which data set this is; another one than before has forgotten everything."""
+    def _note_epoch(self, trigger: str, told: int) -> None:
+        """Remember which data set this is, and say so where it has forgotten something.
+
+        Another one than before has forgotten everything; in one that is told as negative, fences that this
+        client was given have not been granted.
+        """
+        epoch = abs(told)
         with self._lock:
             known, self._epochs[trigger] = self._epochs.get(trigger), epoch
-            if known in {None, epoch}:
+            if told > 0 and known in {None, epoch}:
                 return
-            # The server may be another one, and the trigger's name is gone too.
+            # The server may be another one, and the trigger's name may be gone too.
             self._checked = False
             self._prepared.pop(trigger, None)
-        _log.critical(
-            "the document history of %s was flushed or replaced: messages processed before are NEW again",
-            trigger,
-            extra={"trigger": trigger},
-        )
+        if known not in {None, epoch}:
+            what = "was flushed or replaced: messages processed before"
+        else:
+            what = "is older than it was: messages processed since"
+        _log.critical("the document history of %s %s are NEW again", trigger, what, extra={"trigger": trigger})
 
     async def take_over(
         self,
@@ -230,11 +247,16 @@ class RedisHistory(SingleVerbs):
         expected_fence: int,
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
-        words = [_terms(owner, lease, time_to_live), b"%d" % expected_fence]
-        fence = await self._scripts(trigger).run("take_over", [*words, digest(uuid)])
-        return None if fence < 0 else Claim(None, Fence(fence))
+        words = [self._terms(trigger, owner, lease, time_to_live), b"%d" % expected_fence]
+        told = (expected_owner or "").encode()
+        fence = await self._scripts(trigger).run("take_over", [*words, digest(uuid), told])
+        if fence < 0:
+            return None
+        (taken,) = self._note_fences(trigger, [Claim(None, Fence(fence))])
+        return taken
 
     async def adopt(
         self,
@@ -245,7 +267,7 @@ class RedisHistory(SingleVerbs):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[bool]:
         """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
-        terms = _terms(owner, None, time_to_live)
+        terms = self._terms(trigger, owner, None, time_to_live)
 
         def words(piece: Sequence[tuple[str, int]]) -> list[bytes]:
             fences, digests = [_FENCE.pack(fence) for _, fence in piece], [digest(uuid) for uuid, _ in piece]
@@ -258,7 +280,9 @@ class RedisHistory(SingleVerbs):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         digests = [digest(one.uuid) for one in settlements]
-        asked = [_ASKED.pack(CODES[one.outcome], one.fence) for one in settlements]
+        asked = [
+            _ASKED.pack(CODES[one.outcome], one.fence) + (one.owner or "").encode() for one in settlements
+        ]
         if in_one_round(digests):
             return await self._settle(trigger, asked, digests)
         done: dict[int, bool] = {}
@@ -271,7 +295,9 @@ class RedisHistory(SingleVerbs):
         """Settle in one round trip, and in one more what is not simply in flight."""
         answers = await self._scripts(trigger).run("settle", asked + digests)
         if answers.endswith(b"+"):
-            await self._scripts(trigger).run("split", [])
+            # Whether that succeeds or not, they are settled; the next call tries again.
+            with suppress(HistoryUnavailableError):
+                await self._scripts(trigger).run("split", [])
         done = [answer == _YES for answer in answers[:-1]]
         if b"?" in answers:
             rest = [place for place, answer in enumerate(answers) if answer == _UNDECIDED]
@@ -282,11 +308,13 @@ class RedisHistory(SingleVerbs):
                 done[place] = answer == _YES
         return done
 
-    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
         """Prolong a lease whose fence still stands."""
         check_held("lease", lease)
-        words = [b"%d" % fence, b"%d" % milliseconds(lease)]
-        return bool(await self._scripts(trigger).run("renew", [*words, digest(uuid)]))
+        words = [b"%d" % fence, b"%d" % milliseconds(lease), digest(uuid), (owner or "").encode()]
+        return bool(await self._scripts(trigger).run("renew", words))
 
     async def settle_batches(
         self,
@@ -352,10 +380,10 @@ class RedisHistory(SingleVerbs):
     def _scripts(self, trigger: str) -> Scripts:
         return self._prepared.get(trigger) or Scripts(self._redis, trigger)
 
-
-def _terms(owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
-    check_held("time_to_live", time_to_live)
-    check_held("lease", lease)
-    token = owner.token if isinstance(owner, BatchOwner) else owner
-    held = -1 if lease is None else milliseconds(lease)
-    return _TERMS.pack(held, milliseconds(time_to_live)) + token.encode()
+    def _terms(self, trigger: str, owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
+        check_held("time_to_live", time_to_live)
+        check_held("lease", lease)
+        token = owner.token if isinstance(owner, BatchOwner) else owner
+        held = -1 if lease is None else milliseconds(lease)
+        known = self._fences.get(trigger, 0)
+        return _TERMS.pack(held, milliseconds(time_to_live), known) + token.encode()

@@ -61,6 +61,8 @@ class RedisClient:
         pool = None if self.is_cluster else client.connection_pool
         #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
         self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
+        #: Grows when the nodes of a cluster may have changed, of which its client does not tell.
+        self.doubts = 0
         self.circuit = Circuit(
             f"Redis at {_address_of(pool)}",
             partial(answers, pool, waits=self.is_asyncio),

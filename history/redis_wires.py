@@ -6,6 +6,7 @@ answer. Here a command is packed from parts that are packed already, and connect
 """
 
 import os
+import re
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
@@ -18,6 +19,14 @@ from history.redis_forks import abandon
 UNDER_WAY = 3
 
 
+#: How a server names itself; another one answers, or the same one has started again, where this has changed.
+_RUN_ID = re.compile(rb"run_id:(\w+)")
+
+
+class AnotherServerError(Exception):
+    """A new connection leads to another server than those before; the command was not sent."""
+
+
 def packed(words: Iterable[bytes]) -> bytes:
     """Return words as the server reads them, each with its length. A command begins with their number."""
     return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
@@ -28,6 +37,9 @@ class Wires:
 
     They do not count among that pool's connections, so that a small pool cannot be used up by them. Each is
     in use by one call at a time; safe to share between threads, and across a fork.
+
+    A connection belongs to one run of one server, which is asked for its name once: ``server`` is the name of
+    the last one, and empty while none was met, or where the account may not ask.
     """
 
     def __init__(self, pool: Any, *, waits: bool) -> None:
@@ -35,14 +47,16 @@ class Wires:
         self._waits = waits
         self._idle: list[Any] = []
         self._process = os.getpid()
+        self.server = b""
 
     async def ask(self, command: bytes) -> Any:
         """Send one packed command and return the answer as it came.
 
         Raises:
             redis.RedisError: what the server or the connection has to say; a lost connection was closed.
+            AnotherServerError: nothing was sent yet; ask again.
         """
-        wire = self._take()
+        wire = self._take() or await self._open()
         try:
             sending = wire.send_packed_command((command,))
             if self._waits:
@@ -69,8 +83,9 @@ class Wires:
         Raises:
             redis.RedisError: what the server or the connection has to say. The rest is not answered then, and
                 the connection is closed.
+            AnotherServerError: nothing was sent yet; ask again.
         """
-        wire, under_way, done = self._take(), 0, False
+        wire, under_way, done = self._take() or await self._open(), 0, False
         try:
             for command in commands:
                 await settled(wire.send_packed_command((command,)))
@@ -87,7 +102,7 @@ class Wires:
             else:
                 await self.close(wire)
 
-    def _take(self) -> Any:
+    def _take(self) -> Any | None:
         if self._process != os.getpid():
             # A forked child must not speak on its parent's connections.
             if self._waits:
@@ -96,7 +111,36 @@ class Wires:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._pool.connection_class(**self._pool.connection_kwargs)
+            return None
+
+    async def _open(self) -> Any:
+        """Open a connection, and tell by an error when it leads to another server."""
+        wire = self._pool.connection_class(**self._pool.connection_kwargs)
+        try:
+            await settled(wire.send_command("INFO", "server"))
+            named = _RUN_ID.search(await settled(wire.read_response()))
+        except redis.ResponseError:
+            named = None  # it may not ask, or the server is busy: what it has to say to the command counts
+        except BaseException:
+            await self.close(wire)
+            raise
+        known = self.server
+        if named is not None and named[1] != known:
+            self.server = named[1]
+            if known:
+                self._idle.append(wire)
+                raise AnotherServerError
+        return wire
+
+    async def name(self) -> bytes:
+        """Return ``server``, from a connection that is opened if there is none.
+
+        Raises:
+            redis.RedisError: as :meth:`ask`.
+            AnotherServerError: it has just changed; ask again.
+        """
+        self._idle.append(self._take() or await self._open())
+        return self.server
 
     async def close(self, *busy: Any) -> None:
         """Close what is idle, and what is named; the next call opens a connection again."""

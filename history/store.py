@@ -171,8 +171,12 @@ class HistoryStore(Protocol):
         expected_fence: int,
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
     ) -> Claim | None:
-        """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not."""
+        """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not.
+
+        ``expected_owner``, if told, must still be its owner, too; see :class:`~history.entry.Settlement`.
+        """
         ...
 
     async def adopt(
@@ -191,22 +195,34 @@ class HistoryStore(Protocol):
         ...
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
-        """Complete or release many claims in one round trip per 200; False for each stale fence."""
+        """Complete or release many claims in one round trip per 200; False for each stale fence.
+
+        Also for a STARTED entry whose owner is another than the one that its settlement tells.
+        """
         ...
 
     async def complete(
-        self, trigger: str, uuid: str, fence: int, outcome: EntryOutcome = EntryOutcome.OK
+        self,
+        trigger: str,
+        uuid: str,
+        fence: int,
+        outcome: EntryOutcome = EntryOutcome.OK,
+        *,
+        owner: str | None = None,
     ) -> bool:
-        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale."""
+        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale or another's."""
         ...
 
-    async def release(self, trigger: str, uuid: str, fence: int) -> bool:
-        """Undo one claim, as if it had never been made; False when the fence is stale."""
+    async def release(self, trigger: str, uuid: str, fence: int, *, owner: str | None = None) -> bool:
+        """Undo one claim, as if it had never been made; False when the fence is stale or another's."""
         ...
 
-    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
-        """Prolong the lease of a STARTED entry to ``lease`` from now; False when the fence is stale.
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
+        """Prolong the lease of a STARTED entry to ``lease`` from now.
 
+        False when the fence is stale, or ``owner`` is told and is not the entry's any more.
         The entry's life is prolonged with it, to twice as long as the run may have taken by then at least:
         it neither expires under a run that is alive, nor at the moment in which that completes. A batch's is
         not: False, too, for a lease that would outlive the batch of an entry.
@@ -293,15 +309,23 @@ class SingleVerbs:
         return deleted
 
     async def complete(
-        self: "_Settles", trigger: str, uuid: str, fence: int, outcome: EntryOutcome = EntryOutcome.OK
+        self: "_Settles",
+        trigger: str,
+        uuid: str,
+        fence: int,
+        outcome: EntryOutcome = EntryOutcome.OK,
+        *,
+        owner: str | None = None,
     ) -> bool:
-        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale."""
-        settlement = Settlement(Uuid(uuid), Fence(fence), EntryOutcome(outcome))
+        """Mark one claim COMPLETED; False, and nothing changed, when the fence is stale or another's."""
+        settlement = Settlement(Uuid(uuid), Fence(fence), EntryOutcome(outcome), owner)
         return (await self.settle(trigger, [settlement]))[0]
 
-    async def release(self: "_Settles", trigger: str, uuid: str, fence: int) -> bool:
-        """Undo one claim, as if it had never been made; False when the fence is stale."""
-        return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None)]))[0]
+    async def release(
+        self: "_Settles", trigger: str, uuid: str, fence: int, *, owner: str | None = None
+    ) -> bool:
+        """Undo one claim, as if it had never been made; False when the fence is stale or another's."""
+        return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None, owner)]))[0]
 
     async def settle_batch(
         self: "_Settles", trigger: str, owner: BatchOwner, outcome: EntryOutcome | None

@@ -1,7 +1,7 @@
 -- Adopt: move STARTED entries that still have the expected fence into a batch.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; expected fence, packed ...; as many digests
+-- ARGV   as claim.lua, for a batch token; expected fence, packed ...; as many digests
 -- Reply  one per digest: the batch's fence, also for what it holds already, or -1 where the fence is stale
 
 --include head
@@ -12,6 +12,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include open_batch
 
 local asked_for, reply, adopted = (#ARGV - 1) / 2, {}, 0
+local gone, left = {}, {}  -- what it leaves behind: runs in flight; buckets and digests
 if batch.state ~= 'S' then batch = open_batch() end
 open_slice(batch.started, batch.expires - batch.started)
 local slice = name
@@ -21,9 +22,17 @@ local function adopt(digest, expected)
   if not entry or entry.state ~= 'S' then return -1 end
   if entry.batch and entry.fence == batch.fence then return batch.fence end
   if entry.fence ~= expected then return -1 end
-  if entry.batch then remove(digest, entry, key) else redis.call('HDEL', KEYS[1], digest) end
   open_named(slice)
-  insert(digest, batch.started, 'B', batch.fence)
+  local stale_before = stale
+  local target = insert(digest, batch.started, 'B', batch.fence)
+  if entry.batch then leave_batch(entry.fence) end
+  if key == target then
+    stale = stale_before  -- insert() took what it replaced for stale
+  elseif key then
+    left[#left + 1], left[#left + 2] = key, digest
+  else
+    gone[#gone + 1] = digest
+  end
   adopted = adopted + 1
   return batch.fence
 end
@@ -36,4 +45,6 @@ if adopted > 0 then
   redis.call('HINCRBY', ledger, field('c', batch.fence), adopted)
 end
 save()
+if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
+for i = 1, #left, 2 do redis.call('HDEL', left[i], left[i + 1]) end
 return reply

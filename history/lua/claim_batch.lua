@@ -1,8 +1,8 @@
 -- Claim for a batch: as claim.lua, but the entries hold the batch's number, and its ledger record their state.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   lease (ms, -1 none), time to live (ms), batch token, packed; the digests, up to 255 of them, in one text
--- Reply  now, epoch, the batch's fence, a text of one byte per digest, and entries: 0 it was absent and is claimed
+-- ARGV   as claim.lua, for a batch token; the digests, up to 255 of them, in one text
+-- Reply  now, epoch as claim.lua, the batch's fence, a text of one byte per digest, and entries: 0 it was absent and is claimed
 --        now, n the nth of the entries stands there
 --
 -- Most rows of a batch are new, and little else is in flight. So a row is written where it is absent from the slice
@@ -17,7 +17,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include open_batch
 local digests, asked_for, claimed = ARGV[2], #ARGV[2] / 16, 0
 local shows, answers, entries, places = {}, {}, {}, {}
-local prefix, held  -- of the buckets it claims in, and what an entry of it is there
+local keys, held  -- the buckets that it claims in, and what an entry of it is there
 local sub, take, call = string.sub, struct.unpack, redis.call  -- what stands in a local is found faster
 local text = string.format  -- and a whole number becomes text in half the time that it takes beside `..`
 
@@ -32,12 +32,25 @@ local function show(value, begins, length, step)
   return shown or nil
 end
 
+-- Returns the bucket of each digest in a slice, and sees to it that they are there: to write to one that is gone would
+-- begin it anew.
+local function buckets_of(name, buckets, power)
+  local misses, missed, prefix = asked_for, {}, KEYS[1] .. ':' .. name .. ':'
+  for i = 1, misses do
+    local hash = take('>I4', digests, 16 * i - 15)
+    --include bucket
+    missed[i] = prefix .. text('%d', bucket)
+  end
+  --include there
+  return missed
+end
+
 -- Opens the slice that the batch claims in.
 local function prepare()
   -- Under the number of a completed batch a new claim would be COMPLETED before its service ran.
   if batch.state ~= 'S' then batch = open_batch() end
   open_slice(batch.started, batch.expires - batch.started)
-  prefix = KEYS[1] .. ':' .. name .. ':'
+  keys = buckets_of(name, buckets, power)
   held = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
 end
 
@@ -47,7 +60,10 @@ local function list_others()
   while place < #meta do
     other = {struct.unpack(SLICE, meta, place)}
     place = other[9]
-    if other[1] ~= name and other[2] + 3 * other[3] > now then others[#others + 1] = other end
+    if other[1] ~= name and other[2] + 3 * other[3] > now then
+      other.keys = buckets_of(other[1], other[5], other[6])
+      others[#others + 1] = other
+    end
   end
   return #others > 0 and others
 end
@@ -63,12 +79,10 @@ end
 if batch.state == 'S' then prepare() end
 local others, in_flight = list_others(), read_in_flight()
 
-local function look_in_others(digest, hash)
+local function look_in_others(digest, i)
   for _, other in ipairs(others) do
-    local name, begins, length, step, buckets, power = unpack(other)
-    --include bucket
-    local found = redis.call('HGET', KEYS[1] .. ':' .. name .. ':' .. bucket, digest)
-    local shown = found and show(found, begins, length, step)
+    local found = call('HGET', other.keys[i], digest)
+    local shown = found and show(found, other[2], other[3], other[4])
     if shown then return shown end
   end
 end
@@ -79,16 +93,13 @@ end
 
 for i = 1, asked_for do
   local digest = sub(digests, 16 * i - 15, 16 * i)
-  local hash = take('>I4', digest)
-  local shown = others and look_in_others(digest, hash) or in_flight and look_in_flight(in_flight[i])
+  local shown = others and look_in_others(digest, i) or in_flight and look_in_flight(in_flight[i])
   if not shown then
-    if not prefix then prepare() end
-    --include bucket
-    local key = prefix .. text('%d', bucket)
-    if call('HSETNX', key, digest, held) == 1 then
-      if hash >= SAMPLED then count = count + SAMPLE end
+    if not keys then prepare() end
+    if call('HSETNX', keys[i], digest, held) == 1 then
+      if take('>I4', digest) >= SAMPLED then count = count + SAMPLE end
     else
-      shown = show(call('HGET', key, digest), begins, length, step)
+      shown = show(call('HGET', keys[i], digest), begins, length, step)
       if not shown then insert(digest, batch.started, 'B', batch.fence) end
     end
   end
@@ -107,5 +118,5 @@ if claimed > 0 then
   split()
   redis.call('HINCRBY', ledger, field('c', batch.fence), claimed)
 end
-if prefix then save() end
-return {now, epoch, batch.fence, table.concat(answers), unpack(entries)}
+if keys then save() end
+return {now, known_epoch, batch.fence, table.concat(answers), unpack(entries)}

@@ -12,9 +12,17 @@ local function record_of(entry)
   return struct.pack('>I8I8I8I8', entry.fence, entry.started, entry.lease, entry.expires) .. entry.owner
 end
 
+-- Whether an entry has this fence, and this owner, unless that is "". A server that has lost what it had granted may
+-- grant a fence twice.
+local function is_held(entry, fence, owner)
+  return entry.fence == fence and (owner == '' or entry.owner == owner)
+end
+
 -- Finds an entry, and the bucket and the slice that hold it, unless it is in flight.
 local function find(digest)
+  local misses, missed = 0, {}
   --include look
+  --include there
   return parse(shown), key, name
 end
 
@@ -37,6 +45,6 @@ local function leave_batch(number) redis.call('HINCRBY', ledger, field('c', numb
 
 -- Takes an entry from its bucket, and from its batch, if it is one's.
 local function remove(digest, entry, key)
-  redis.call('HDEL', key, digest)
   if entry.batch then leave_batch(entry.fence) end
+  redis.call('HDEL', key, digest)
 end

@@ -7,7 +7,8 @@
 --                                      "b <number>" -> state S, O, F or R(eleased), record; its fence is the number
 --   <KEYS[1]>:<slice>:<bucket>   HASH  digest -> 5 bytes: 2 bits kind, 14 bits start time, 24 bits fence;
 --                                      for an entry of a batch 2 bits kind, 38 bits number;
---                                      "" -> "", so that the bucket and its expiry stay when it is emptied
+--                                      "" -> "", by which a bucket that is gone is told from an empty one
+--   <KEYS[1]>:origin             HASH  where all this comes from, see origin.lua
 --
 -- A record is 4 x 8 bytes, fence, started, lease, expires, and then the owner. Instants are milliseconds since
 -- 1970 on this server; a lease of 0 means none. An entry is shown as its state S, O or F, "B" for a batch's or
@@ -17,6 +18,11 @@
 -- listpacks of under 30 bytes an entry. While it grows from 2^n = power to 2^(n+1) buckets, those below the split
 -- point are halved already. A slice is half the time to live long, so at most three are looked at, and each bucket
 -- expires by itself when the last entry of its slice has.
+--
+-- A key that must be there and is not (evicted, deleted by hand, on its way to another server) is an error, LOST and
+-- the key, and never "absent": what stood there would be NEW and run again. And Redis does not undo a script that
+-- fails half way, so each writes first, and deletes what that replaces last: what is left then is there twice, and
+-- the entry in a bucket counts.
 --
 -- These scripts run with every message. So files are included rather than called: a function costs as much as a
 -- lookup before it does anything, and so does a number that is turned into text. No digest stands twice in one

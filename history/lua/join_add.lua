@@ -26,6 +26,7 @@ if held and string.sub(held, 1, 16) ~= digest then return {'taken'} end
 
 if not number then
   last_fence = last_fence + 1
+  save()  -- first, lest a period and a claim share a number if this script fails
   number = string.format('%.0f', last_fence)
   local time_out = tonumber(ARGV[6])
   redis.call('HSET', joins, activation, number)
@@ -35,15 +36,15 @@ end
 local key = joins .. ':' .. number
 redis.call('HSET', key, place, digest .. struct.pack('>I8', fence) .. ARGV[5])
 
-redis.call('HDEL', KEYS[1], digest)
 open_slice(entry.started, entry.expires - entry.started)
 insert(digest, entry.started, 'O', fence)
 split()
 save()
+redis.call('HDEL', KEYS[1], digest)
 
 for i = 9, #ARGV do
   if redis.call('HEXISTS', key, 'p ' .. ARGV[i]) == 0 then return {'kept'} end
 end
-redis.call('HDEL', joins, activation)
 redis.call('HSET', key, 'state', 'ready')
+redis.call('HDEL', joins, activation)
 return {'kept', hand_out(number, ARGV[7], tonumber(ARGV[8]))}

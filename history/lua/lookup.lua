@@ -8,10 +8,12 @@
 local meta = redis.call('HGET', KEYS[1], 'meta')
 --include meta
 local reply = {now}
+local misses, missed = 0, {}
 
 for i = 1, #ARGV do
   local digest = ARGV[i]
   --include look
   reply[i + 1] = shown or ''
 end
+--include there
 return reply

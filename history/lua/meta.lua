@@ -1,8 +1,10 @@
--- Takes `meta`, as it is stored or false, apart.
+-- Takes `meta`, as it is stored or false, apart; `fresh` says that there was none.
 local last_fence, epoch
+local fresh = not meta
 if meta then
   last_fence, epoch = struct.unpack('>I8I8', meta)
 else
+  if redis.call('HEXISTS', KEYS[1] .. ':origin', 'epoch') == 1 then error('LOST ' .. KEYS[1], 0) end
   -- Fences begin at the microseconds since 1970, so that they still grow after a flush.
   last_fence = clock[1] * 1000000 + clock[2]
   epoch = last_fence

@@ -2,8 +2,8 @@
 -- one of a batch prolongs the batch's lease, unless that would outlive the batch: its entries expire with their slice.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   fence, lease (ms), digest
--- Reply  1 renewed, 0 the fence is stale, or the batch will be over
+-- ARGV   fence, lease (ms), digest, owner, or "" where any will do
+-- Reply  1 renewed, 0 the fence is stale or another's, or the batch will be over
 
 --include head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -13,7 +13,7 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 
 local digest = ARGV[3]
 local entry = find(digest)
-if not entry or entry.state ~= 'S' or entry.fence ~= tonumber(ARGV[1]) then return 0 end
+if not entry or entry.state ~= 'S' or not is_held(entry, tonumber(ARGV[1]), ARGV[4]) then return 0 end
 entry.lease = now + ARGV[2]
 if entry.batch then
   if entry.lease > entry.expires then return 0 end

@@ -1,10 +1,10 @@
 -- Settle: complete or release runs in flight; the usual case of settle_any.lua, without functions.
 --
 -- KEYS   the trigger's history (see head.lua)
--- ARGV   what is asked: "O" completed ok | "F" completed failed | "R" released, and the fence, packed ...;
---        as many digests
+-- ARGV   what is asked: "O" completed ok | "F" completed failed | "R" released, the fence, and the owner, or nothing
+--        where any will do, packed ...; as many digests
 -- Reply  a text, which costs less than a list; one character per digest: 1 it is now as asked, 0 the fence is
---        stale, ? ask settle_any.lua; then one more: + run split.lua, or .
+--        stale or another's, ? ask settle_any.lua; then one more: + run split.lua, or .
 
 --include head
 local asked_for = #ARGV / 2
@@ -16,7 +16,11 @@ local changed = false
 for i = 1, asked_for do
   local asked, fence = struct.unpack('>c1I8', ARGV[i])
   local digest, record, held, started, lease, expires = ARGV[asked_for + i], records[i + 1], nil, nil, nil, 0
-  if record then held, started, lease, expires = struct.unpack('>I8I8I8I8', record) end
+  if record then
+    held, started, lease, expires = struct.unpack('>I8I8I8I8', record)
+    -- Fences that a server granted twice, having lost that it had, are told apart by their owners.
+    if #ARGV[i] > 9 and string.sub(record, 33) ~= string.sub(ARGV[i], 10) then held = nil end
+  end
   reply[i] = expires > now and held ~= fence and '0' or '?'
   if expires > now and held == fence then
     local half = math.ceil((expires - started) / 2)
@@ -36,10 +40,10 @@ for i = 1, asked_for do
   end
 end
 
-if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
 if changed then
   local slice = struct.pack(SLICE, name, begins, length, step, buckets, power, count, stale)
   redis.call('HSET', KEYS[1], 'meta', string.sub(meta, 1, at - 1) .. slice .. string.sub(meta, after))
 end
+if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
 reply[asked_for + 1] = changed and count > buckets * LOAD and '+' or '.'
 return table.concat(reply)

@@ -2,7 +2,8 @@
 --
 -- KEYS   the trigger's history (see head.lua)
 -- ARGV   as settle.lua
--- Reply  a text of one character per digest: 1 it is now as asked (also when it was before), 0 the fence is stale
+-- Reply  a text of one character per digest: 1 it is now as asked (also when it was before), 0 the fence is stale or
+--        another's
 
 --include head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -10,10 +11,10 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include slices
 --include entries
 
-local reply, asked_for = {}, #ARGV / 2
+local reply, gone, asked_for = {}, {}, #ARGV / 2
 
 local function settle_in_flight(digest, entry, asked)
-  redis.call('HDEL', KEYS[1], digest)
+  gone[#gone + 1] = digest
   if asked == 'R' then return end
   open_slice(entry.started, entry.expires - entry.started)
   insert(digest, entry.started, asked, entry.fence)
@@ -28,11 +29,14 @@ local function settle_held(digest, entry, asked, key, slice)
   leave_batch(entry.fence)
 end
 
-local function settle(digest, asked, fence)
+local function settle(digest, asked, fence, owner)
   local entry, key, slice = find(digest)
   if not entry then return asked == 'R' and '1' or '0' end
-  if entry.fence ~= fence then return '0' end
-  if entry.state ~= 'S' then return entry.state == asked and '1' or '0' end
+  if entry.state ~= 'S' then
+    -- Of its fence no more was kept than this, and no owner.
+    return entry.fence % FENCES == fence % FENCES and entry.state == asked and '1' or '0'
+  end
+  if not is_held(entry, fence, owner) then return '0' end
   if entry.batch then
     settle_held(digest, entry, asked, key, slice)
   else
@@ -42,11 +46,12 @@ local function settle(digest, asked, fence)
 end
 
 for i = 1, asked_for do
-  local asked, fence = struct.unpack('>c1I8', ARGV[i])
-  reply[i] = settle(ARGV[asked_for + i], asked, fence)
+  local asked, fence, after = struct.unpack('>c1I8', ARGV[i])
+  reply[i] = settle(ARGV[asked_for + i], asked, fence, string.sub(ARGV[i], after))
 end
 if name then
   split()
   save()
 end
+if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
 return table.concat(reply)

@@ -9,10 +9,9 @@ if head < BATCH then
     shown = struct.pack('>c2I8I8I8I8', head < FAILED and 'O-' or 'F-', fence, started, 0, started + 2 * length)
   end
 else
-  -- The ledger knows the state, unless the batch was released. A plain concatenation would round the number.
+  -- The ledger knows the state, unless the batch was released.
   number = number + (head - BATCH) * FENCES
-  local fence = last_fence - (last_fence - number) % (FENCES * UNITS)
-  local record = redis.call('HGET', KEYS[1] .. ':batches', string.format('b %.0f', fence))
+  --include ledger
   if record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
     shown = string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2)
   end

@@ -1,5 +1,5 @@
 -- Writing to slices. One is open at a time, as locals, and stands in `meta` from `at` to before `after`; its name is
--- nil while none is open. save() comes last.
+-- nil while none is open. save() comes after all that is written, and before what that replaces is deleted.
 local name, begins, length, step, buckets, power, count, stale
 local at, after, changed = SLICES, SLICES, false
 
@@ -9,9 +9,14 @@ local function close_slice()
   after = at + #slice
 end
 
-local function save()
+local moved_from = {}  -- a bucket and what it held before it was split, ...
+
+-- Writes `meta`, and records of runs in flight, if they are given: digest, record ...
+local function save(...)
   close_slice()
-  redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8I8', last_fence, epoch) .. string.sub(meta, SLICES))
+  redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8I8', last_fence, epoch) .. string.sub(meta, SLICES), ...)
+  for i = 1, #moved_from, 2 do redis.call('HDEL', moved_from[i], unpack(moved_from[i + 1])) end
+  moved_from = {}
 end
 
 -- Opens each slice in turn, until `wanted` holds; otherwise none is open in the end.
@@ -61,15 +66,18 @@ local function add_bucket()
   local prefix, added, fields, moved, gone = KEYS[1] .. ':' .. name .. ':', buckets, nil, {}, {}
   local source, target = prefix .. (added - power), prefix .. added
   fields = redis.call('HGETALL', source)
+  local whole = false
   for i = 1, #fields, 2 do
+    whole = whole or fields[i] == ''
     if fields[i] ~= '' and struct.unpack('>I4', fields[i]) % (power * 2) == added then
       moved[#moved + 1], moved[#moved + 2], gone[#gone + 1] = fields[i], fields[i + 1], fields[i]
     end
   end
+  if not whole then error('LOST ' .. source, 0) end
   begin_bucket(target)
   if #moved > 0 then
     redis.call('HSET', target, unpack(moved))
-    redis.call('HDEL', source, unpack(gone))
+    moved_from[#moved_from + 1], moved_from[#moved_from + 2] = source, gone
   end
   buckets = added + 1
   if buckets == power * 2 then power = buckets end
@@ -82,4 +90,5 @@ end
 
 local function insert(digest, started, asked, fence)
   --include insert
+  return target
 end
