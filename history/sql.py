@@ -200,10 +200,17 @@ class SqlHistory(SingleVerbs):
         expected_fence: int,
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
-        take = partial(claiming.take_over, key=digest(uuid), owner=owner, expected_fence=expected_fence)
+        take = partial(
+            claiming.take_over,
+            key=digest(uuid),
+            owner=owner,
+            expected_fence=expected_fence,
+            expected_owner=expected_owner,
+        )
         return await self._line.run("taking over", take, atomic=self._in_steps)
 
     async def adopt(
@@ -234,7 +241,9 @@ class SqlHistory(SingleVerbs):
                     settled[turn[key]] = answer
         return settled
 
-    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
         """Prolong the lease of an entry, or of the batch that owns it."""
         check_held("lease", lease)
         for statement in (RENEW, RENEW_BATCH):
@@ -245,6 +254,7 @@ class SqlHistory(SingleVerbs):
                 key=digest(uuid),
                 fence=fence,
                 lease=milliseconds(lease),
+                owner=owner,
             )
             if await self._line.run("renewing a lease", work):
                 return True

@@ -98,10 +98,17 @@ class Claiming:
         raise HistoryUnavailableError("claiming uuids that others keep claiming")
 
     async def take_over(
-        self, connection: AnyConnection, *, key: bytes, owner: str, expected_fence: int
+        self,
+        connection: AnyConnection,
+        *,
+        key: bytes,
+        owner: str,
+        expected_fence: int,
+        expected_owner: str | None,
     ) -> Claim | None:
-        """Replace a STARTED entry that still has the expected fence; None where it has not."""
-        named = {"trigger": self.trigger, "key": key, "owner": owner, "expected_fence": expected_fence}
+        """Replace a STARTED entry that still has the expected fence and owner; None where it has not."""
+        expected = {"expected_fence": expected_fence, "expected_owner": expected_owner}
+        named = {"trigger": self.trigger, "key": key, "owner": owner, **expected}
         if connection.dialect.name == Dialect.SQLITE:
             await _draw_fences(connection, 1)
         for (fence,) in await fetch(connection, TAKE_OVER, **named, **self._durations()):

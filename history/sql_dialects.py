@@ -1,8 +1,8 @@
 """One text of SQL for two databases: the words in which SQLite and PostgreSQL differ.
 
 A text of :mod:`history.sql_statements` serves both but for four words: ``{now}`` is the server's clock,
-``{fence}`` the next fence, ``{wanted}`` the digests of a call as a relation ``w (key, fence, outcome)``, and
-``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. Where that is not enough,
+``{fence}`` the next fence, ``{wanted}`` the digests of a call as a relation ``w (key, fence, outcome, owner)``,
+and ``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. Where that is not enough,
 there are two texts.
 """
 
@@ -37,7 +37,8 @@ WORDS: Mapping[Dialect, Mapping[str, str]] = {
         "{fence}": "(SELECT value FROM doubtless_meta WHERE name = 'fence')",
         "{wanted}": """(
             SELECT substr(:keys, 16 * key + 1, 16) AS key,
-                   json_extract(value, '$[0]') AS fence, json_extract(value, '$[1]') AS outcome
+                   json_extract(value, '$[0]') AS fence, json_extract(value, '$[1]') AS outcome,
+                   json_extract(value, '$[2]') AS owner
             FROM json_each(:wishes)
         ) AS w""",
     },
@@ -52,8 +53,9 @@ WORDS: Mapping[Dialect, Mapping[str, str]] = {
         "{now}": "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT))",
         "{fence}": "nextval('doubtless_fences')",
         "{wanted}": """unnest(
-            CAST(:keys AS BYTEA[]), CAST(:fences AS BIGINT[]), CAST(:outcomes AS TEXT[])
-        ) AS w (key, fence, outcome)""",
+            CAST(:keys AS BYTEA[]), CAST(:fences AS BIGINT[]), CAST(:outcomes AS TEXT[]),
+            CAST(:owners AS TEXT[])
+        ) AS w (key, fence, outcome, owner)""",
     },
 }
 
@@ -70,6 +72,9 @@ ALIVE = "h.expires_at > clock.now AND (h.batch IS NULL OR b.number IS NOT NULL)"
 #: Whether the row ``h`` is STARTED, by itself or by its batch.
 STARTED = """(h.state = 'started' OR EXISTS (
     SELECT 1 FROM doubtless_batches AS b WHERE b.number = h.batch AND b.state = 'started'))"""
+
+#: Who owns the row ``h``: itself, or its batch.
+OWNER = "COALESCE(h.owner, (SELECT b.token FROM doubtless_batches AS b WHERE b.number = h.batch))"
 
 #: A prepared statement, by the name of the dialect.
 Statement = Mapping[str, TextClause]
@@ -95,6 +100,7 @@ SHARED_WORDS: Mapping[str, str] = {
     "{entry}": ENTRY,
     "{alive}": ALIVE,
     "{started}": STARTED,
+    "{owner}": OWNER,
 }
 
 
@@ -114,9 +120,11 @@ def wanted(
     keys: Sequence[bytes],
     fences: Sequence[int] | None = None,
     outcomes: Sequence[str | None] | None = None,
+    owners: Sequence[str | None] | None = None,
 ) -> dict[str, Any]:
-    """Return the parameters of ``{wanted}``; fences and outcomes that are not given may be anything."""
+    """Return the parameters of ``{wanted}``; fences and all else that is not given may be anything."""
     if dialect == Dialect.POSTGRESQL:
-        return {"keys": list(keys), "fences": list(fences or ()), "outcomes": list(outcomes or ())}
-    columns = [fences or range(len(keys)), *([] if outcomes is None else [outcomes])]
+        given = {"fences": fences, "outcomes": outcomes, "owners": owners}
+        return {"keys": list(keys), **{name: list(column or ()) for name, column in given.items()}}
+    columns = [fences or range(len(keys)), *(column for column in (outcomes, owners) if column is not None)]
     return {"keys": b"".join(keys), "wishes": json.dumps(list(zip(*columns, strict=True)))}

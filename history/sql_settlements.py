@@ -37,6 +37,8 @@ async def settle_entries(
                 answers[key] = wish.outcome is None
             elif entry.fence != wish.fence or entry.state is State.COMPLETED:
                 answers[key] = entry.fence == wish.fence and entry.outcome == wish.outcome
+            elif wish.owner not in {None, entry.owner}:
+                answers[key] = False
         pending = [key for key in pending if key not in answers]
     raise HistoryUnavailableError("settling uuids that others keep changing")
 
@@ -50,6 +52,7 @@ async def _write(
         [key for key, _ in wishes],
         [wish.fence for _, wish in wishes],
         [wish.outcome for _, wish in wishes],
+        [wish.owner for _, wish in wishes],
     )
     rows = await fetch(connection, SETTLE, trigger=trigger, **values)
     return [row.digest for row in rows if row.expires_at]

@@ -143,6 +143,7 @@ TAKE_OVER = statement("""
         expires_at = clock.now + CAST(:time_to_live AS BIGINT), batch = NULL
     FROM clock
     WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :expected_fence
+      AND COALESCE({owner} = CAST(:expected_owner AS TEXT), CAST(:expected_owner AS TEXT) IS NULL)
       AND h.expires_at > clock.now AND (h.owner IS NULL OR h.owner <> :owner) AND {started}
     RETURNING fence
 """)
@@ -158,16 +159,17 @@ ADOPT = statement("""
     RETURNING digest
 """)
 
-# Complete or release (outcome NULL) STARTED entries that still have their fence; one of a batch leaves it. An
-# upsert, because that goes by the unique index whatever the planner thinks, and in the order of the digests.
+# Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is told; one of
+# a batch leaves it. An upsert, because that goes by the unique index whatever the planner thinks, and in the order of the digests.
 #
 # A release makes the row a tombstone, dead since 1970, and a digest without a row gets one (expires_at 0,
 # which tells it from success). A tombstone has its fence negated: the open batch may claim the uuid again
 # under the fence it had, and a dead fence must stay dead, see CLAIM.
 SETTLE = statement("""
-    INSERT INTO doubtless_history AS h (trigger_name, digest, state, outcome, fence, started_at, expires_at)
+    INSERT INTO doubtless_history AS h
+        (trigger_name, digest, state, outcome, owner, fence, started_at, expires_at)
     SELECT CAST(:trigger AS TEXT), w.key, CASE WHEN w.outcome IS NULL THEN 'released' ELSE 'completed' END,
-        w.outcome, -w.fence, 0, 0
+        w.outcome, w.owner, -w.fence, 0, 0
     FROM {wanted}
     WHERE TRUE
     ORDER BY w.key
@@ -175,8 +177,8 @@ SETTLE = statement("""
         state = excluded.state, outcome = excluded.outcome, lease_until = NULL, batch = NULL,
         fence = CASE WHEN excluded.outcome IS NULL THEN -h.fence ELSE h.fence END,
         expires_at = CASE WHEN excluded.outcome IS NULL THEN 1 ELSE h.expires_at END,
-        owner = COALESCE(h.owner, (SELECT b.token FROM doubtless_batches AS b WHERE b.number = h.batch))
-    WHERE h.fence = -excluded.fence AND h.expires_at > {now} AND {started}
+        owner = {owner}
+    WHERE h.fence = -excluded.fence AND (excluded.owner IS NULL OR excluded.owner = {owner}) AND h.expires_at > {now} AND {started}
     RETURNING digest, expires_at
 """)
 
@@ -190,6 +192,7 @@ RENEW = statement("""
     FROM clock
     WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :fence
       AND h.state = 'started' AND h.expires_at > clock.now
+      AND h.owner = COALESCE(CAST(:owner AS TEXT), h.owner)
     RETURNING fence
 """)
 
@@ -197,6 +200,7 @@ RENEW = statement("""
 RENEW_BATCH = statement("""
     UPDATE doubtless_batches SET lease_until = {now} + CAST(:lease AS BIGINT)
     WHERE number = :fence AND state = 'started' AND expires_at >= {now} + CAST(:lease AS BIGINT)
+      AND token = COALESCE(CAST(:owner AS TEXT), token)
       AND EXISTS (SELECT 1 FROM doubtless_history AS h
                   WHERE h.trigger_name = :trigger AND h.digest = :key AND h.batch = :fence)
     RETURNING number

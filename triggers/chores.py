@@ -148,7 +148,7 @@ class Chores:
         uuid = f"doubtless-probe:{token}"
         try:
             claims = await store.claim(name, [uuid], token, time_to_live=PROBE_TIME_TO_LIVE)
-            await store.release(name, uuid, claims[0].fence)
+            await store.release(name, uuid, claims[0].fence, owner=token)
         except (CircuitOpenError, ConfigurationError):
             raise
         except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)

@@ -88,15 +88,14 @@ class Completion:
     async def _record_anew(self, store: HistoryStore, run: Run, uuid: Uuid) -> bool:
         """Claim once more, only to complete; False when somebody else was faster."""
         name, outcome = self.settings.name, _settlement(run).outcome
-        claims = await store.claim(
-            name, [uuid], owner_token(), time_to_live=self.settings.history_time_to_live
-        )
+        owner = owner_token()
+        claims = await store.claim(name, [uuid], owner, time_to_live=self.settings.history_time_to_live)
         if claims[0].found is not None:
             return False
-        return (await store.settle(name, [Settlement(uuid, claims[0].fence, outcome)]))[0]
+        return (await store.settle(name, [Settlement(uuid, claims[0].fence, outcome, owner)]))[0]
 
 
 def _settlement(run: Run) -> Settlement:
     outcome = None if run.aftermath is None else run.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
-    return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome)
+    return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome, run.owner)

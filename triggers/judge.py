@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from history.entry import Claim, Fence
+from history.entry import Claim, Entry, Fence
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
 from history.owners import owner_token
@@ -200,7 +200,7 @@ class Judge:
         owner = owner_token() if self.batch is None else self.batch.token
         asked_at = monotonic()
         try:
-            taken = await self._become_owner(self.store, run.message.uuid, owner, run.found.fence)
+            taken = await self._become_owner(self.store, run.message.uuid, owner, run.found)
         except Exception as error:  # as above
             if self.inside:
                 raise
@@ -220,11 +220,18 @@ class Judge:
                 self.leases.hold(run, asked_at)
         return taken is not None
 
-    async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, fence: Fence) -> Claim | None:
-        name, time_to_live = self.settings.name, self.settings.history_time_to_live
+    async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, found: Entry) -> Claim | None:
+        name, time_to_live, fence = self.settings.name, self.settings.history_time_to_live, found.fence
         if self.batch is None:
-            lease = self.settings.lease
-            return await store.take_over(name, uuid, owner, lease, fence, time_to_live=time_to_live)
+            return await store.take_over(
+                name,
+                uuid,
+                owner,
+                self.settings.lease,
+                fence,
+                time_to_live=time_to_live,
+                expected_owner=found.owner,
+            )
         adopted = await store.adopt(name, [(uuid, fence)], self.batch, time_to_live=time_to_live)
         return Claim(None, fence) if adopted[0] else None
 

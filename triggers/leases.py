@@ -152,7 +152,7 @@ class LeaseKeeper:
                 extra=self._extra(run),
             )
         try:
-            taken_by = self._ask(uuid, fence)
+            taken_by = self._ask(uuid, fence, run.owner)
         except (UnavailableError, TimeoutError) as error:
             _log.warning("a lease could not be renewed: %s", error, extra=self._extra(run))
         except Exception:  # noqa: BLE001  (one renewal may fail, the others must go on)
@@ -164,25 +164,25 @@ class LeaseKeeper:
             elif run in self._held and run.aftermath is None:
                 self._lose(run, taken_by)
 
-    def _ask(self, uuid: str, fence: int) -> str | None:
+    def _ask(self, uuid: str, fence: int, owner: str | None) -> str | None:
         if self._loop is None:
-            return drive(self._renew_or_look(uuid, fence))
+            return drive(self._renew_or_look(uuid, fence, owner))
         if self._loop.is_closed():
             self._closed.set()  # with its loop the history's connections have ended, and whatever ran there
             return None
-        asked = asyncio.run_coroutine_threadsafe(self._renew_or_look(uuid, fence), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self._renew_or_look(uuid, fence, owner), self._loop)
         try:
             return asked.result(self._seconds)
         except TimeoutError:
             asked.cancel()
             raise
 
-    async def _renew_or_look(self, uuid: str, fence: int) -> str | None:
+    async def _renew_or_look(self, uuid: str, fence: int, owner: str | None) -> str | None:
         """Renew; None, or who has the entry instead. A history that forgot the entry gave it to nobody."""
-        if await self.store.renew(self._trigger, uuid, fence, self._lease):
+        if await self.store.renew(self._trigger, uuid, fence, self._lease, owner=owner):
             return None
         entry = (await self.store.lookup(self._trigger, [uuid]))[0]
-        if entry is None or entry.fence == fence:
+        if entry is None or (entry.fence == fence and entry.owner in {None, owner}):
             if entry is not None and entry.batch and entry.state is State.STARTED:
                 self._tell_of_the_end(uuid, entry)
             return None

@@ -106,7 +106,8 @@ class ActiveConsumer:
             return False
         # Meeting one's own claim prolongs nothing, so the lease is counted from here.
         asked = monotonic()
-        if not await self._store.renew(self._trigger, ACTIVE_CONSUMER, fence, self._lease):
+        token = self._token
+        if not await self._store.renew(self._trigger, ACTIVE_CONSUMER, fence, self._lease, owner=token):
             self._token = None
             return False
         message = Message(body="", uuid=Uuid(ACTIVE_CONSUMER))
@@ -126,7 +127,13 @@ class ActiveConsumer:
             return None
         _log.warning("the active consumer %s is not heard of any more", claim.found.owner, extra=self._extra)
         taken = await store.take_over(
-            name, ACTIVE_CONSUMER, token, self._lease, claim.fence, time_to_live=TIME_TO_LIVE
+            name,
+            ACTIVE_CONSUMER,
+            token,
+            self._lease,
+            claim.fence,
+            time_to_live=TIME_TO_LIVE,
+            expected_owner=claim.found.owner,
         )
         return None if taken is None else taken.fence
 
@@ -137,7 +144,7 @@ class ActiveConsumer:
             return
         self._keeping.keeper.let_go(held)
         try:
-            await self._store.release(self._trigger, ACTIVE_CONSUMER, held.fence or 0)
+            await self._store.release(self._trigger, ACTIVE_CONSUMER, held.fence or 0, owner=held.owner)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the lease ends by itself)
             _log.warning("another consumer has to wait for the lease's end: %s", error, extra=self._extra)
 
