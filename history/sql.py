@@ -17,6 +17,7 @@ from history.entry import (
     Claim,
     Entry,
     EntryOutcome,
+    Fence,
     Settlement,
     Terms,
     check_held,
@@ -24,6 +25,7 @@ from history.entry import (
 )
 from history.errors import ConfigurationError
 from history.joining import Joining
+from history.message import Uuid
 from history.parking import Parking
 from history.progress import BatchRecord, Progress
 from history.sql_check import warnings_about
@@ -40,6 +42,7 @@ from history.sql_engine import (
     refuse_other_drivers,
     split_circuit,
 )
+from history.sql_fences import Granted
 from history.sql_joining import SqlJoining
 from history.sql_parking import SqlParking
 from history.sql_probe import circuit_for
@@ -93,6 +96,7 @@ class SqlHistory(SingleVerbs):
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
         self._circuit = circuit
         self._line = PreparedLine(OwnLine(own, owned, circuit_for(own, enabled=circuit)))
+        self._granted = Granted()
         self._joining = SqlJoining(self._line)
         self._progress = SqlProgress(self._line)
 
@@ -127,6 +131,9 @@ class SqlHistory(SingleVerbs):
         """
         view = copy.copy(self)
         view._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
+        if self._line.dialect is Dialect.SQLITE:
+            # There a fence that was granted in a transaction is granted again when that is rolled back.
+            view._granted = self._granted.frozen()  # noqa: SLF001  (as above)
         return view
 
     async def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]:
@@ -182,14 +189,27 @@ class SqlHistory(SingleVerbs):
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
-        keys = [digest(uuid) for uuid in uuids]
+        keys, known = [digest(uuid) for uuid in uuids], self._granted.greatest
         claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
         rows: dict[bytes, EntryRow] = {}
         for piece in _pieces(dict.fromkeys(keys)):
             rows |= await self._line.run(
                 "claiming", partial(claiming.claim, keys=piece), atomic=self._in_steps
             )
-        return answers(keys, rows, owner)
+        claims = answers(keys, rows, owner)
+        written = [Fence(row.fence) for row in rows.values() if row.written]
+        self._granted.note(written)
+        # The number of a batch may be older than other claims.
+        if not written or isinstance(owner, BatchOwner) or min(written) > known:
+            return claims
+        await self._granted.step_over(self._line, trigger)
+        undone = [
+            Settlement(Uuid(uuid), claim.fence, None, owner)
+            for uuid, claim in zip(uuids, claims, strict=True)
+            if claim.found is None
+        ]
+        await self.settle(trigger, undone)
+        return await self.claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
 
     async def take_over(
         self,
@@ -211,7 +231,18 @@ class SqlHistory(SingleVerbs):
             expected_fence=expected_fence,
             expected_owner=expected_owner,
         )
-        return await self._line.run("taking over", take, atomic=self._in_steps)
+        known = self._granted.greatest
+        taken = await self._line.run("taking over", take, atomic=self._in_steps)
+        if taken is None:
+            return None
+        fence, granted = taken
+        self._granted.note([fence])
+        if fence > known or not granted:
+            return Claim(None, fence)
+        await self._granted.step_over(self._line, trigger)
+        await self.release(trigger, uuid, fence, owner=owner)
+        (claim,) = await self.claim(trigger, [uuid], owner, lease, time_to_live=time_to_live)
+        return claim if claim.found is None else None
 
     async def adopt(
         self,

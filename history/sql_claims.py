@@ -105,17 +105,20 @@ class Claiming:
         owner: str,
         expected_fence: int,
         expected_owner: str | None,
-    ) -> Claim | None:
-        """Replace a STARTED entry that still has the expected fence and owner; None where it has not."""
+    ) -> tuple[Fence, bool] | None:
+        """Replace a STARTED entry that still has the expected fence and owner; None where it has not.
+
+        Return its fence, and whether that was granted now: the owner may have met itself.
+        """
         expected = {"expected_fence": expected_fence, "expected_owner": expected_owner}
         named = {"trigger": self.trigger, "key": key, "owner": owner, **expected}
         if connection.dialect.name == Dialect.SQLITE:
             await _draw_fences(connection, 1)
         for (fence,) in await fetch(connection, TAKE_OVER, **named, **self._durations()):
-            return Claim(None, Fence(fence))
+            return Fence(fence), True
         for row in await look_up(connection, self.trigger, [key]):
             if row.state == State.STARTED and row.owner == owner:
-                return Claim(None, Fence(row.fence))
+                return Fence(row.fence), False
         return None
 
     async def adopt(

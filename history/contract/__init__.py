@@ -16,6 +16,9 @@ Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "au
 coroutines simply never suspend. The random runs need hypothesis. For readable failures, add
 ``pytest.register_assert_rewrite("history.contract")`` to ``conftest.py``.
 
+A store whose server may come back with older data (a backup, a replica that lagged) overrides ``snapshot``
+and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`.
+
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
 Of a store in the memory of one process, ``survives_forks`` is to be false.
@@ -31,6 +34,7 @@ from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
 from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
+from history.contract.rollback import RollbackContract
 from history.contract.runs import RunContract
 from history.contract.times import TimeContract
 from history.contract.upkeep import UpkeepContract
@@ -50,6 +54,7 @@ class HistoryContract(
     ProgressContract,
     RaceContract,
     ForkContract,
+    RollbackContract,
     RunContract,
 ):
     """Everything that a :class:`~history.store.HistoryStore` must do; subclass it with the three fixtures."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, Fence, Settlement, State
 from history.message import Uuid
-from history.store import CLAIM_BATCH, HistoryStore
+from history.store import CLAIM_BATCH, BatchOwner, HistoryStore
 
 
 class FenceContract:
@@ -159,3 +159,60 @@ class FenceContract:
         fences.append((await claim_one(store, "u1", "worker-5")).fence)
 
         assert fences == sorted(set(fences))
+
+    async def test_an_owner_changes_nothing_of_what_another_holds_under_its_fence(
+        self, store: HistoryStore
+    ) -> None:
+        claimed = await claim_one(store, "u1", "worker-1", lease=LONG)
+        before = await found(store, "u1")
+
+        for outcome in (*EntryOutcome, None):
+            (done,) = await store.settle(
+                TRIGGER, [Settlement(Uuid("u1"), claimed.fence, outcome, "worker-2")]
+            )
+            assert not done
+        assert not await store.renew(TRIGGER, "u1", claimed.fence, 5 * LONG, owner="worker-2")
+        assert (
+            await store.take_over(
+                TRIGGER, "u1", "worker-3", None, claimed.fence, expected_owner="worker-2"
+            )
+            is None
+        )
+
+        entry = await found(store, "u1")
+        assert (entry.state, entry.owner, entry.lease_until) == (
+            State.STARTED,
+            "worker-1",
+            before.lease_until,
+        )
+
+    async def test_an_owner_that_is_told_and_right_changes_what_it_holds(self, store: HistoryStore) -> None:
+        first, second, third = await store.claim(TRIGGER, ["u1", "u2", "u3"], "worker-1", LONG)
+
+        for _ in range(2):
+            assert await store.complete(TRIGGER, "u1", first.fence, owner="worker-1")
+            assert await store.release(TRIGGER, "u2", second.fence, owner="worker-1")
+        assert await store.renew(TRIGGER, "u3", third.fence, LONG, owner="worker-1")
+        taken = await store.take_over(
+            TRIGGER, "u3", "worker-2", None, third.fence, expected_owner="worker-1"
+        )
+
+        assert taken is not None
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+        assert await absent(store, "u2")
+        assert (await found(store, "u3")).owner == "worker-2"
+
+    async def test_the_owner_of_what_a_batch_holds_is_the_batch(self, store: HistoryStore) -> None:
+        batch = BatchOwner("query-1/7")
+        claims = await store.claim(TRIGGER, ["u1", "u2", "u3"], batch, LONG)
+        fence = claims[0].fence
+
+        assert not await store.complete(TRIGGER, "u1", fence, owner="query-1/8")
+        assert not await store.renew(TRIGGER, "u1", fence, LONG, owner="query-1/8")
+        assert await store.take_over(TRIGGER, "u1", "w", None, fence, expected_owner="query-1/8") is None
+        assert (await found(store, "u1")).owner == batch.token
+
+        assert await store.renew(TRIGGER, "u1", fence, LONG, owner=batch.token)
+        assert await store.complete(TRIGGER, "u1", fence, owner=batch.token)
+        assert await store.release(TRIGGER, "u2", fence, owner=batch.token)
+        assert await store.take_over(TRIGGER, "u3", "w", None, fence, expected_owner=batch.token) is not None
