@@ -54,7 +54,7 @@ def test_triggers_spread_over_the_nodes_and_each_stays_on_one(client: Any) -> No
     held: list[set[bytes]] = [set(client.scan_iter("doubtless:{*", target_nodes=node)) for node in masters]
 
     assert all(held), "each node holds something"
-    assert len({key for keys in held for key in keys}) == sum(map(len, held)) == 30
+    assert len({key for keys in held for key in keys}) == sum(map(len, held)) == 2 * 30
     assert len(drive(history.triggers())) == 30
     drive(history.close())
 
