@@ -391,7 +391,8 @@ class MemoryParking:
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
-        found = [one for one in await self.list(trigger=trigger) if one.id.startswith(parked_id)]
+        everything = await self.list(trigger=trigger, limit=len(self._parked))
+        found = [one for one in everything if one.id.startswith(parked_id)]
         return found[0] if len(found) == 1 else None
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:

@@ -8,7 +8,7 @@ bytes an entry and expire by themselves.
 import logging
 import struct
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import Any, Self
@@ -53,6 +53,9 @@ from history.store import (
 )
 
 _log = logging.getLogger(__name__)
+
+#: The most entries that one script of a scan shows.
+LOOKED_AT = 5000
 
 #: Lease and time to live in milliseconds, and the greatest fence that is known of, as the scripts unpack them;
 #: the owner's token follows.
@@ -344,7 +347,8 @@ class RedisHistory(SingleVerbs):
         self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
     ) -> Page:
         """Read a part; an entry may be seen twice when others write meanwhile."""
-        words = [(cursor or "").encode(), *(b"%d" % number for number in (limit, part.number, part.of))]
+        numbers = (min(limit, LOOKED_AT), part.number, part.of)
+        words = [(cursor or "").encode(), *(b"%d" % number for number in numbers)]
         reply = await self._scripts(trigger).run("scan", words)
         pairs = zip(reply[2::2], reply[3::2], strict=True)
         entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
@@ -369,9 +373,7 @@ class RedisHistory(SingleVerbs):
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers seen so far."""
-        client = self._redis.client
-        names: Iterable[bytes] = await self._redis.call("naming", lambda: client.smembers(TRIGGERS_KEY))
-        return sorted(name.decode() for name in names)
+        return await self._redis.triggers()
 
     async def close(self) -> None:
         """Close the connections."""

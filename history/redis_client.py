@@ -1,6 +1,6 @@
 """One Redis client for the blocking and the asyncio form of everything that lives in Redis."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote
@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 #: How long a connection or an answer may take before the server counts as away, in seconds.
 TIMEOUT = 5.0
+
+#: How many names one command reads.
+PAGE = 1000
 
 #: The names of all triggers with something in this Redis.
 TRIGGERS_KEY = "doubtless:triggers"
@@ -128,6 +131,16 @@ class RedisClient:
                 raise configuration_error(error, doing, setting="history") from error
             case Kind.OTHER:
                 raise error
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers with something in this Redis, sorted; a page at a time."""
+        names, cursor = set[bytes](), 0
+        while True:
+            page = partial(self.client.sscan, TRIGGERS_KEY, cursor, count=PAGE)
+            cursor, some = await self.call("naming the triggers", page)
+            names.update(some)
+            if cursor == 0:
+                return sorted(name.decode() for name in names)
 
     async def _hang_up(self) -> None:
         if self.wires is not None:

@@ -1,7 +1,7 @@
 """Orders, states and statistics in Redis: one small hash, which ``lua/control_head.lua`` describes."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,10 @@ _KINDS = {True: "lasts", False: "passes"}
 
 
 class RedisControl:
-    """Orders, states and statistics in the hash ``doubtless:control``; each method is one script."""
+    """Orders, states and statistics in the hash ``doubtless:control``.
+
+    Each method is one script, or one for each page of what it goes through.
+    """
 
     def __init__(self, client: RedisClient) -> None:
         self._redis = client
@@ -49,8 +52,11 @@ class RedisControl:
 
     async def overview(self, *, silence: timedelta = LIVING) -> Overview:
         """Return everything known."""
-        now, held = await self._run("control_read")
-        fields = list(zip(held[::2], held[1::2], strict=True))
+        now, held = 0, dict[bytes, bytes]()
+        async for reply in self._pages("control_read"):
+            now = reply[0]
+            held |= zip(reply[2][::2], reply[2][1::2], strict=True)
+        fields = list(held.items())
         return Overview(
             now=instant(now),
             beats=list(_beats(fields, instant(now) - silence)),
@@ -60,12 +66,23 @@ class RedisControl:
 
     async def clear(self, *, trigger: str | None = None) -> None:
         """Forget the sums; what each consumer has counted so far stays counted."""
-        await self._run("control_clear", *([] if trigger is None else [trigger]))
+        async for _ in self._pages("control_clear", *([] if trigger is None else [trigger]), place=0):
+            pass
 
     async def sweep(self, *, silence: timedelta = KEPT) -> int:
         """Delete what was said long ago."""
-        deleted: int = await self._run("control_sweep", str(milliseconds(silence)))
-        return deleted
+        words = self._pages("control_sweep", str(milliseconds(silence)), place=0)
+        return sum([int(deleted) async for _, deleted in words])
+
+    async def _pages(self, name: str, *words: str, place: int = 1) -> AsyncIterator[Any]:
+        """Run a script for each page of the hash; its reply has the next cursor at ``place``."""
+        cursor = "0"
+        while True:
+            reply = await self._run(name, cursor, *words)
+            yield reply
+            cursor = reply[place].decode()
+            if cursor == "0":
+                return
 
     async def _run(self, name: str, *words: str) -> Any:
         # Whole, and not by its digest: once a second it does not matter, and a flushed server has no digests.

@@ -18,9 +18,12 @@ _PART = struct.Struct(">16sQ")
 #: What the field of a part begins with; its destination follows.
 _PLACE = b"p "
 
+#: How many periods one script hands out or shows: each may hold several messages of a megabyte.
+PIECE = 20
+
 
 class RedisJoining:
-    """Joins in Redis; each method is one script, and a part and the completion of its entry are one, too.
+    """Joins in Redis; each method is one script or a few, a part and the completion of its entry are one.
 
     Guarantee: what ``add`` has kept is kept as safely as Redis keeps the history; a script is done whole or
     not at all.
@@ -48,7 +51,7 @@ class RedisJoining:
 
     async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
         """Hand out what nobody holds; see :class:`~history.joining.Joining`."""
-        words = [hold.owner.encode(), _duration(hold.duration), b"%d" % limit]
+        words = [hold.owner.encode(), _duration(hold.duration), b"%d" % min(limit, PIECE)]
         return [_period(*shown) for shown in await self._run(trigger, "join_due", words)]
 
     async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
@@ -62,7 +65,14 @@ class RedisJoining:
 
     async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
         """Return the periods that are not finished, those first that are due first."""
-        return [_period(*shown) for shown in await self._run(trigger, "join_waiting", [b"%d" % limit])]
+        found: dict[int, Period] = {}
+        for first in range(0, limit, PIECE):
+            words = [b"%d" % first, b"%d" % min(PIECE, limit - first)]
+            some = [_period(*shown) for shown in await self._run(trigger, "join_waiting", words)]
+            found |= {one.number: one for one in some}
+            if len(some) < PIECE:
+                break
+        return list(found.values())
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
         """Tell whether this message is the first of its activation."""

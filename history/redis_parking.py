@@ -1,6 +1,6 @@
 """The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,12 @@ from history.redis_client import TRIGGERS_KEY, RedisClient, keys_of
 
 #: How many messages one command takes.
 PIECE = 200
+
+#: How many messages, of up to a megabyte each, one command reads.
+READ = 20
+
+#: How many ids one command reads.
+PAGE = 1000
 
 
 class RedisParking:
@@ -35,19 +41,33 @@ class RedisParking:
         found: list[Parked] = []
         for name in await self._triggers(trigger):
             messages, order = keys_of(name, "parked", "parked:order")
-            ids: Sequence[bytes] = await self._call(self._redis.client.zrange, order, 0, -1)
-            begins = [one for one in ids if one.decode().startswith(parked_id)]
-            found += await self._read(messages, begins)
+            beginning = parked_id.encode()
+            whole = await self._read(messages, [beginning])
+            ids = set() if whole else {one async for one in self._ids(order) if one.startswith(beginning)}
+            found += whole or await self._read(messages, sorted(ids)[:2])
         return found[0] if len(found) == 1 else None
+
+    async def _ids(self, order: str) -> AsyncIterator[bytes]:
+        """Yield the ids of all messages, a page at a time; one may come twice."""
+        cursor = 0
+        while True:
+            cursor, page = await self._call(partial(self._redis.client.zscan, order, cursor, count=PAGE))
+            for one, _ in page:
+                yield one
+            if cursor == 0:
+                return
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
         """Return parked messages, oldest first."""
         found: list[Parked] = []
         for name in await self._triggers(trigger):
             messages, order = keys_of(name, "parked", "parked:order")
-            found += await self._read(
-                messages, await self._call(self._redis.client.zrange, order, 0, limit - 1)
-            )
+            for first in range(0, limit, PAGE):
+                last = min(first + PAGE, limit) - 1
+                ids = await self._call(self._redis.client.zrange, order, first, last)
+                found += await self._read(messages, ids)
+                if len(ids) < PAGE:
+                    break
         return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
 
     async def remove(self, parked: Parked) -> bool:
@@ -65,16 +85,15 @@ class RedisParking:
         return sum(counts)
 
     async def _triggers(self, trigger: str | None) -> Sequence[str]:
-        if trigger is not None:
-            return [trigger]
-        names: Iterable[bytes] = await self._call(self._redis.client.smembers, TRIGGERS_KEY)
-        return sorted(name.decode() for name in names)
+        return await self._redis.triggers() if trigger is None else [trigger]
 
     async def _read(self, messages: str, ids: Sequence[bytes]) -> Sequence[Parked]:
-        if not ids:
-            return []
-        texts: Sequence[bytes | None] = await self._call(self._redis.client.hmget, messages, ids)
-        return [Parked.model_validate_json(text) for text in texts if text is not None]
+        found: list[Parked] = []
+        for first in range(0, len(ids), READ):
+            some = ids[first : first + READ]
+            texts: Sequence[bytes | None] = await self._call(self._redis.client.hmget, messages, some)
+            found += [Parked.model_validate_json(text) for text in texts if text is not None]
+        return found
 
     async def _call(self, command: Any, *arguments: Any) -> Any:
         return await self._redis.call("using the parking lot", lambda: command(*arguments))

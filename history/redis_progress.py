@@ -22,7 +22,7 @@ def record_words(record: BatchRecord) -> list[bytes]:
 
 
 class RedisProgress:
-    """Records of batches in Redis; each method is one script.
+    """Records of batches in Redis; each method is one script, or one for each page.
 
     Guarantee: what ``write`` has kept is kept as safely as Redis keeps the history.
     """
@@ -34,7 +34,7 @@ class RedisProgress:
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
         """Return the record of a batch."""
-        found = await self._read(trigger, query.encode(), b"%d" % batch)
+        found = _records(await self._read(trigger, b"one", query.encode(), b"%d" % batch))
         return found[0] if found else None
 
     async def write(self, trigger: str, record: BatchRecord) -> bool:
@@ -43,12 +43,18 @@ class RedisProgress:
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
         """Return records of a query, the greatest batch first."""
-        found = await self._read(trigger, query.encode())
-        return sorted(found, key=lambda one: one.batch, reverse=True)[:limit]
+        return _records(await self._read(trigger, b"some", query.encode(), b"%d" % limit))
 
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
-        return sorted(await self._read(trigger), key=lambda one: one.query)
+        last: dict[str, BatchRecord] = {}
+        cursor = b"0"
+        while True:
+            # What is written meanwhile may come twice.
+            cursor, *texts = await self._read(trigger, b"latest", cursor)
+            last |= {one.query: one for one in _records(texts)}
+            if cursor == b"0":
+                return [last[query] for query in sorted(last)]
 
     async def purge_some(self, trigger: str, before: datetime) -> int:  # noqa: ARG002  (they expire)
         """Forget the names of some queries whose records have expired."""
@@ -56,11 +62,15 @@ class RedisProgress:
         self._purged[trigger], deleted = await self._for(trigger).run("progress_purge", [cursor])
         return int(deleted)
 
-    async def _read(self, trigger: str, *words: bytes) -> Sequence[BatchRecord]:
+    async def _read(self, trigger: str, *words: bytes) -> Sequence[bytes]:
         texts: Sequence[bytes] = await self._for(trigger).run("progress_read", words)
-        return [BatchRecord.model_validate_json(text) for text in texts]
+        return texts
 
     def _for(self, trigger: str) -> Scripts:
         if trigger not in self._scripts:
             self._scripts[trigger] = Scripts(self._redis, trigger)
         return self._scripts[trigger]
+
+
+def _records(texts: Sequence[bytes]) -> Sequence[BatchRecord]:
+    return [BatchRecord.model_validate_json(text) for text in texts]

@@ -49,7 +49,7 @@ from history.sql_probe import circuit_for
 from history.sql_progress import SqlProgress
 from history.sql_purging import purge_some
 from history.sql_settlements import settle_batches, settle_entries
-from history.sql_statements import FORGET, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
+from history.sql_statements import FORGET, PIECE_END, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
 from history.sql_transaction import SqlTransaction, guard, open_transaction
 from history.store import (
     WHOLE,
@@ -69,6 +69,9 @@ T = TypeVar("T")
 
 #: The most uuids of one statement; SQL gains by more than the protocol promises.
 PIECE = 1000
+
+#: How many rows one statement counts.
+COUNTED = 10_000
 
 
 class SqlHistory(SingleVerbs):
@@ -323,9 +326,16 @@ class SqlHistory(SingleVerbs):
         """Read entries in the order of their digests; the cursor is the last one, in hexadecimal."""
         begin, end = part.range
         after = bytes.fromhex(cursor) if cursor else begin
-        read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=end, limit=limit)
+        until = await self._piece_end(trigger, after, end, limit)
+        read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=until or end)
         found = [ScannedEntry(row.digest, entry_of(row)) for row in await self._line.run("scanning", read)]
-        return Page(found, found[-1].digest.hex() if len(found) == limit else None)
+        return Page(found, until.hex() if until else None)
+
+    async def _piece_end(self, trigger: str, after: bytes, end: bytes, size: int) -> bytes | None:
+        """Return the last digest of the next ``size`` rows; None when there are not so many."""
+        read = partial(fetch, statement=PIECE_END, trigger=trigger, after=after, end=end, skip=size - 1)
+        rows = await self._line.run("reading ahead", read)
+        return bytes(rows[0].digest) if rows else None
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
         """Delete some expired rows, and when there are no more, look through some of the ledger."""
@@ -337,10 +347,17 @@ class SqlHistory(SingleVerbs):
         return bool(await self._line.run("forgetting", forget))
 
     async def stats(self, trigger: str) -> HistoryStats:
-        """Count entries by state; this reads all of the trigger's."""
-        count = partial(fetch, statement=STATS, trigger=trigger)
-        ((started, completed),) = await self._line.run("counting", count)
-        return HistoryStats(trigger=trigger, started=started, completed=completed)
+        """Count entries by state; this reads all of the trigger's, a piece at a time."""
+        started = completed = 0
+        begin, end = WHOLE.range
+        while True:
+            until = await self._piece_end(trigger, begin, end, COUNTED)
+            piece = partial(fetch, statement=STATS, trigger=trigger, after=begin, end=until or end)
+            ((some, others),) = await self._line.run("counting", piece)
+            started, completed = started + some, completed + others
+            if until is None:
+                return HistoryStats(trigger=trigger, started=started, completed=completed)
+            begin = until
 
     async def triggers(self) -> Sequence[str]:
         """Name the triggers that have entries."""

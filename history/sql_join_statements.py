@@ -111,8 +111,11 @@ WHO = statement("""
     SELECT digest FROM doubtless_join_firsts WHERE trigger_name = :trigger AND key = :key
 """)
 
-# Forget who was first where it does not matter any more.
+# Forget some of who was first where it does not matter any more. Asked twice: somebody may be first again.
 PURGE = statement("""
-    DELETE FROM doubtless_join_firsts WHERE trigger_name = :trigger AND expires_at <= {now}
+    DELETE FROM doubtless_join_firsts
+    WHERE trigger_name = :trigger AND expires_at <= {now} AND key IN (
+        SELECT key FROM doubtless_join_firsts
+        WHERE trigger_name = :trigger AND expires_at <= {now} ORDER BY expires_at LIMIT :limit)
     RETURNING trigger_name
 """)

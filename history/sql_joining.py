@@ -40,6 +40,9 @@ T = TypeVar("T")
 #: How often an OPEN period whose time-out is over may be met before the call is given up.
 ATTEMPTS = 5
 
+#: How many rows one statement of a purge deletes.
+PIECE = 1000
+
 
 class _OtherwiseError(Exception):
     """Undoes a step, and brings its answer."""
@@ -117,7 +120,12 @@ class SqlJoining:
 
     async def purge(self, trigger: str) -> int:
         """Forget who was first."""
-        return len(await self._run("purging joins", partial(fetch, statement=PURGE, trigger=trigger)))
+        purge = partial(fetch, statement=PURGE, trigger=trigger, limit=PIECE)
+        gone = total = len(await self._run("purging joins", purge))
+        while gone == PIECE:
+            gone = len(await self._run("purging joins", purge))
+            total += gone
+        return total
 
 
 async def _add(

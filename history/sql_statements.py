@@ -206,14 +206,21 @@ RENEW_BATCH = statement("""
     RETURNING number
 """)
 
-# Read the next entries after a digest and up to another, in the order of the digests.
+# Where a piece ends that begins after a digest. Without it, what has expired would be read as well, however
+# much it is, until enough that is alive was found.
+PIECE_END = statement("""
+    SELECT digest FROM doubtless_history
+    WHERE trigger_name = :trigger AND digest > :after AND digest <= :end
+    ORDER BY digest LIMIT 1 OFFSET :skip
+""")
+
+# Read the entries of a piece, in the order of the digests.
 SCAN = statement("""
     WITH clock AS (SELECT {now} AS now)
     SELECT {entry}, FALSE AS written
     FROM doubtless_history AS h CROSS JOIN clock LEFT JOIN doubtless_batches AS b ON b.number = h.batch
     WHERE h.trigger_name = :trigger AND h.digest > :after AND h.digest <= :end AND {alive}
     ORDER BY h.digest
-    LIMIT :limit
 """)
 
 # Delete those of a trigger among the :limit rows that expired first, from an instant on. In the order of the
@@ -258,12 +265,12 @@ FORGET = statement("""
     RETURNING digest
 """)
 
-# Count what is stored, by state; entries of a released batch are absent, and so are tombstones.
+# Count what is stored in a piece, by state; entries of a released batch are absent, and so are tombstones.
 STATS = statement("""
     SELECT COUNT(*) FILTER (WHERE COALESCE(b.state, h.state) = 'started' AND h.expires_at > {now}),
         COUNT(*) FILTER (WHERE COALESCE(b.state, h.state) = 'completed' AND h.fence > 0)
     FROM doubtless_history AS h LEFT JOIN doubtless_batches AS b ON b.number = h.batch
-    WHERE h.trigger_name = :trigger
+    WHERE h.trigger_name = :trigger AND h.digest > :after AND h.digest <= :end
 """)
 
 # Step from each trigger's name to the next in the index, instead of reading all entries.

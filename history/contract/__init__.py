@@ -24,6 +24,7 @@ be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find
 Of a store in the memory of one process, ``survives_forks`` is to be false.
 """
 
+from history.contract.amounts import AmountContract
 from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
 from history.contract.control import ControlContract
@@ -46,6 +47,7 @@ class HistoryContract(
     TimeContract,
     BatchContract,
     UpkeepContract,
+    AmountContract,
     ParkingContract,
     JoiningContract,
     JoinPeriodContract,

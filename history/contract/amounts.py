@@ -1,0 +1,112 @@
+"""More than one piece of everything: what a store goes through in pieces is met whole."""
+
+from datetime import UTC, datetime, timedelta
+
+from history.contract.common import SHORT, TRIGGER, eventually
+from history.contract.joining import add, part
+from history.contract.parking import parked
+from history.control import Counts, Report
+from history.progress import Beginning, begin
+from history.store import BatchOwner, HistoryStore
+
+#: More than any store takes at once of what is small.
+MANY = 1300
+
+
+class AmountContract:
+    """Nothing is read, or deleted, in one step however much it is; and nothing is left out for that."""
+
+    async def test_many_words_counts_and_orders_are_seen_swept_and_cleared(self, store: HistoryStore) -> None:
+        control, names = store.control, [f"trigger {n}" for n in range(MANY)]
+        words = [Report(consumer="c", trigger=name, counts=Counts(new=n)) for n, name in enumerate(names, 1)]
+        await control.beat("token-1", words)
+
+        overview = await control.overview()
+        assert sorted(beat.report.trigger for beat in overview.beats) == sorted(names)
+        assert {name: overview.statistics[name].new for name in names} == {
+            name: n for n, name in enumerate(names, 1)
+        }
+
+        await control.clear(trigger=names[0])
+        assert set((await control.overview()).statistics) == set(names[1:])
+        await control.clear()
+        assert dict((await control.overview()).statistics) == {}
+        swept = 0
+
+        async def all_swept() -> bool:
+            nonlocal swept
+            swept += await control.sweep(silence=timedelta(0))
+            return swept >= MANY
+
+        await eventually(all_swept)
+        assert swept == MANY
+        assert list((await control.overview(silence=timedelta(days=1))).beats) == []
+
+    async def test_the_last_records_of_many_queries_are_listed(self, store: HistoryStore) -> None:
+        queries = [f"query-{n:04}" for n in range(450)]
+        for query in queries:
+            beginning = Beginning(query=query, batch=7, lineage="lineage", run="a", name="orders")
+            await begin(store.progress, TRIGGER, beginning, datetime(2026, 1, 1, tzinfo=UTC))
+
+        assert [one.query for one in await store.progress.latest(TRIGGER)] == queries
+
+    async def test_many_parked_messages_are_listed_in_order_and_each_is_found(
+        self, store: HistoryStore
+    ) -> None:
+        await store.parking.park([parked(n) for n in range(MANY)])
+
+        listed = await store.parking.list(limit=MANY - 10)
+
+        assert [one.uuid for one in listed] == [f"u{n}" for n in range(MANY - 10)]
+        assert await store.parking.get(f"{MANY - 1:04x}c0") == parked(MANY - 1)
+        assert await store.parking.get("00") is None
+
+    async def test_many_periods_of_a_join_wait(self, store: HistoryStore) -> None:
+        activations = [f"a{n}" for n in range(45)]
+        for activation in activations:
+            await add(store, await part(store, f"order of {activation}", "orders", activation))
+
+        everybody = await store.joining.waiting(TRIGGER, limit=100)
+        some = await store.joining.waiting(TRIGGER, limit=33)
+
+        assert sorted(one.activation for one in everybody) == sorted(activations)
+        assert [one.number for one in some] == [one.number for one in everybody][:33]
+
+    async def test_many_that_were_first_are_forgotten(self, store: HistoryStore) -> None:
+        for n in range(MANY):
+            assert await store.joining.first(TRIGGER, f"a{n}", "u1", time_out=SHORT)
+        assert await store.joining.first(TRIGGER, "another", "u1", time_out=None)
+
+        async def is_over() -> bool:
+            return await store.joining.first(TRIGGER, f"a{MANY - 1}", "u2", time_out=SHORT)
+
+        await eventually(is_over)
+        await store.joining.purge(TRIGGER)
+
+        assert await store.joining.purge(TRIGGER) <= 1, "nothing is left but who was first again"
+        assert not await store.joining.first(TRIGGER, "another", "u2", time_out=None)
+
+    async def test_a_scan_and_the_counts_pass_by_what_has_expired(self, store: HistoryStore) -> None:
+        old = [f"old{n}" for n in range(3000)]
+        await store.claim(TRIGGER, old, "worker-1", time_to_live=3 * SHORT)
+        kept = [f"kept{n}" for n in range(40)]
+        claims = await store.claim(TRIGGER, kept, "worker-1")
+        for uuid, claim in zip(kept, claims, strict=True):
+            await store.complete(TRIGGER, uuid, claim.fence)
+        await store.claim(TRIGGER, [f"held{n}" for n in range(20)], BatchOwner("query-1/7"))
+
+        async def all_expired() -> bool:
+            return not any(await store.lookup(TRIGGER, old))
+
+        await eventually(all_expired)
+        page = await store.scan(TRIGGER, limit=50)
+        pages = [page]
+        while page.cursor is not None:
+            page = await store.scan(TRIGGER, cursor=page.cursor, limit=50)
+            pages.append(page)
+
+        assert sum(len(page.entries) for page in pages) == 60
+        assert max(len(page.entries) for page in pages) <= 60
+        stats = await store.stats(TRIGGER)
+        assert stats.completed == 40
+        assert stats.started >= 20
