@@ -24,7 +24,7 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -82,6 +82,9 @@ COMMIT = statement("COMMIT")
 
 #: PostgreSQL's deadlock_detected: one of the two is the victim, and may try again.
 DEADLOCK = "40P01"
+
+#: PostgreSQL's read_only_sql_transaction: a standby's answer to a write.
+READ_ONLY = "25006"
 
 
 def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
@@ -181,7 +184,18 @@ def _open_postgresql(url: URL, *, asyncio: bool) -> AnyEngine:
         raise MissingExtraError("postgresql://", extra="postgres", package="psycopg[binary]") from error
     event.listen(getattr(engine, "sync_engine", engine), "connect", _configure_postgresql)
     event.listen(getattr(engine, "sync_engine", engine), "do_connect", hurry)
+    event.listen(getattr(engine, "sync_engine", engine), "handle_error", _leave_a_standby)
     return engine
+
+
+def _leave_a_standby(context: ExceptionContext) -> None:
+    """Take a server that does not write for one that is gone, and with it all that is in the pool.
+
+    After a failover behind one name or address an open connection may lead to what is a standby now; a new
+    one leads to the new primary.
+    """
+    if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+        context.is_disconnect = True
 
 
 def _configure_postgresql(connection: DBAPIConnection, _record: object) -> None:
