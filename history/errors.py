@@ -15,13 +15,23 @@ class DoubtlessError(Exception):
 
 
 class ConfigurationError(DoubtlessError, ValueError):
-    """Something is set in a way that cannot work; the text names the setting and the remedy."""
+    """Something is set in a way that cannot work; the text names the setting and the remedy.
+
+    ``where`` is the line that set it, where that is known: the text ends with it.
+    """
 
     def __init__(self, setting: str, problem: str, remedy: str) -> None:
         super().__init__(f"{setting}: {problem}; {remedy}")
         self.setting = setting
         self.problem = problem
         self.remedy = remedy
+        self.where: str | None = None
+
+    def point_at(self, where: str) -> None:
+        """Say which line set it, unless a nearer one is known."""
+        if self.where is None:
+            self.where = where
+            self.args = (f"{self.args[0]} ({where})",)
 
 
 class MissingExtraError(ConfigurationError):

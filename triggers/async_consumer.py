@@ -11,8 +11,10 @@ from typing import Any
 from history.bridge import settled
 from history.opening import open_history
 from history.store import HistoryStore
+from triggers.checking import pointing
 from triggers.chores import Chores, keep_alive
 from triggers.consumer import CHORES_PATIENCE, AnyTrigger, check_triggers, default_consumer_name
+from triggers.consumer_options import check_options, check_run
 from triggers.control import Beater, Steerable, first_orders, hire_beaters
 from triggers.crew import hire
 from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
@@ -44,9 +46,11 @@ class AsyncConsumer(Steerable):
         observe: Observer | None = None,
         parent: int | None = None,
     ) -> None:
-        check_triggers(triggers, history)
+        with pointing():
+            check_options(triggers, provider, history=history, name=name, observe=observe, parent=parent)
+            check_triggers(triggers, history)
+            opened = open_provider(provider) if isinstance(provider, str) else provider
         self.name = name or default_consumer_name()
-        opened = open_provider(provider) if isinstance(provider, str) else provider
         self.provider = opened.for_asyncio()
         self._owns_provider = self.provider is not provider
         self.gates = [Gate(trigger) for trigger in triggers]
@@ -69,6 +73,7 @@ class AsyncConsumer(Steerable):
             ConfigurationError: a history or consumer name cannot be used.
             BaseException: what a service raised to end the process.
         """
+        check_run(signals=signals, until_idle=until_idle)
         drain = DrainSignals()
         try:
             chores, workers = self._hire()

@@ -15,7 +15,9 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore
+from triggers.checking import pointing
 from triggers.chores import Chores, keep_alive
+from triggers.consumer_options import check_options, check_run
 from triggers.control import Beater, Steerable, first_orders, hire_beaters
 from triggers.crew import hire
 from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
@@ -70,10 +72,12 @@ class Consumer(Steerable):
         observe: Observer | None = None,
         parent: int | None = None,
     ) -> None:
-        self.provider = open_provider(provider) if isinstance(provider, str) else provider
-        if history is None and isinstance(self.provider, Remembering):
-            history = self.provider.history
-        check_triggers(triggers, history)
+        with pointing():
+            check_options(triggers, provider, history=history, name=name, observe=observe, parent=parent)
+            self.provider = open_provider(provider) if isinstance(provider, str) else provider
+            if history is None and isinstance(self.provider, Remembering):
+                history = self.provider.history
+            check_triggers(triggers, history)
         self.name = name or default_consumer_name()
         self._owns_provider = isinstance(provider, str)
         self.gates = [Gate(trigger) for trigger in triggers]
@@ -99,6 +103,7 @@ class Consumer(Steerable):
             ConfigurationError: a history or consumer name cannot be used.
             BaseException: what a service raised to end the process.
         """
+        check_run(signals=signals, until_idle=until_idle)
         drain = DrainSignals()
         try:
             chores, workers = self._hire()

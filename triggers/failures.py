@@ -10,12 +10,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from triggers.checking import check_duration, check_least, pointing
 
 T = TypeVar("T")
 
@@ -87,20 +88,11 @@ class Retry:
     max_interval: timedelta = timedelta(minutes=5)
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 0:
-            raise ConfigurationError(
-                "retry.max_attempts", f"{self.max_attempts} is negative", "use 0 or more"
-            )
-        if self.interval < timedelta(0):
-            raise ConfigurationError("retry.interval", f"{self.interval} is negative", "use 0 or more")
-        if self.max_interval < timedelta(0):
-            raise ConfigurationError(
-                "retry.max_interval", f"{self.max_interval} is negative", "use 0 or more"
-            )
-        if not self.backoff >= 1:
-            raise ConfigurationError(
-                "retry.backoff", f"{self.backoff} would shorten the pause", "use 1 or more"
-            )
+        with pointing():
+            check_least("retry.max_attempts", self.max_attempts, 0)
+            check_duration("retry.interval", self.interval, none=True)
+            check_duration("retry.max_interval", self.max_interval, none=True)
+            _check_backoff(self.backoff)
 
     def pause(self, rerun: int) -> float:
         """Return the seconds to wait before the re-run of this number, counted from 1."""
@@ -111,6 +103,13 @@ class Retry:
             return min(self.interval.total_seconds() * self.backoff ** (rerun - 1), longest)
         except OverflowError:
             return longest
+
+
+def _check_backoff(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError("retry.backoff", f"{value!r:.60} is no number", "use 1 or more")
+    if not value >= 1:
+        raise ConfigurationError("retry.backoff", f"{value} would shorten the pause", "use 1 or more")
 
 
 def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
+from triggers.checking import check_able, check_text, pointing
 from triggers.client_queue import ClientQueue
 from triggers.failures import Retry
 from triggers.outgoing import Body, SendOptions, SentMessage, compose, compose_reply
@@ -69,15 +70,17 @@ class Producer:
         retry: Retry = DEFAULT_SEND_RETRY,
         max_redelivery_count: int = DEFAULT_MAX_REDELIVERY_COUNT,
     ) -> None:
-        self._settings = ProducerSettings(
-            alias=alias,
-            queue=None if queue is None else Path(queue),
-            queue_limit=queue_limit,
-            ordered=ordered,
-            retry=retry,
-            max_redelivery_count=max_redelivery_count,
-        )
-        self._provider = open_provider(provider) if isinstance(provider, str) else provider
+        with pointing():
+            _check_sources(provider, queue)
+            self._settings = ProducerSettings(
+                alias=alias,
+                queue=None if queue is None else Path(queue),
+                queue_limit=queue_limit,
+                ordered=ordered,
+                retry=retry,
+                max_redelivery_count=max_redelivery_count,
+            )
+            self._provider = open_provider(provider) if isinstance(provider, str) else provider
         self._owned = isinstance(provider, str)
         file = self._settings.queue
         self.queue = None if file is None else ClientQueue(file, alias=alias, limit=queue_limit)
@@ -279,3 +282,12 @@ def _drainer(sender: Sender) -> Drainer:
     if sender.drainer is None:
         raise ConfigurationError("queue", "there is none to drain", "give the producer a queue= file")
     return sender.drainer
+
+
+def _check_sources(provider: Any, queue: Any) -> None:
+    if isinstance(provider, str):
+        check_text("provider", provider, "give a URL, such as 'redis://...'")
+    else:
+        check_able("provider", provider, ("send", "open_receiver"), "give a URL or a provider")
+    if queue is not None and not isinstance(queue, Path):
+        check_text("queue", queue, "give a Path, or leave it out")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from history.errors import ConfigurationError
+from triggers.checking import check_kind, check_switch, check_text
 from triggers.failures import Retry
 
 #: How many messages a client-side queue holds when nobody says otherwise.
@@ -34,8 +35,9 @@ class ProducerSettings:
     max_redelivery_count: int
 
     def __post_init__(self) -> None:
-        if not self.alias:
-            raise ConfigurationError("alias", "is empty", "name the producer, or leave it out")
+        check_text("alias", self.alias, "name the producer, or leave it out")
+        check_switch("ordered", self.ordered)
+        check_kind("retry", self.retry, Retry, "use Retry(max_attempts=2), or leave it out")
         _check_whole("queue_limit", self.queue_limit, UNLIMITED, "-1 for no limit, 0 for no queue")
         _check_whole("max_redelivery_count", self.max_redelivery_count, 1, "1 or more")
         if self.queue is not None and not self.queue.absolute().parent.is_dir():

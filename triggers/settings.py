@@ -5,12 +5,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
 from history.message import Message
 from history.parking import Parking
+from triggers.checking import (
+    check_able,
+    check_callable,
+    check_choice,
+    check_duration,
+    check_kind,
+    check_least,
+    check_name,
+    check_switch,
+    check_text,
+)
 from triggers.detection import (
     FailurePolicy,
     ForgottenPolicy,
@@ -40,8 +51,6 @@ NO_RETRY = Retry()
 
 #: When a delivery is acknowledged: after it was processed, before, or after it but lazily.
 AcknowledgeMode = Literal["client", "auto", "dups_ok"]
-
-_LONGEST_NAME = 200
 
 #: By the two switches, in this order.
 _SILENCED: dict[tuple[bool, bool], frozenset[Cause]] = {
@@ -83,25 +92,14 @@ class Settings:
     filter: MessageFilter | None = None
 
     def __post_init__(self) -> None:
-        _check_name("name", self.name)
-        _check_name("destination", self.destination)
-        _check_least("max_delivery_count", self.policy.max_delivery_count, 1)
-        _check_least("concurrency", self.concurrency, 1)
-        _check_least("prefetch", self.prefetch, 1)
-        _check_least("batch", self.batch, 1)
-        _check_least("max_body_size", self.max_body_size, 1)
-        check_choice("in_doubt", self.policy.in_doubt, InDoubtPolicy)
-        check_choice("on_retry_failure", self.policy.on_retry_failure, FailurePolicy)
-        check_choice("on_history_error", self.policy.on_history_error, HistoryErrorPolicy)
-        check_choice("forgotten", self.policy.forgotten, ForgottenPolicy)
-        check_choice("acknowledge_mode", self.acknowledge_mode, AcknowledgeMode)
-        if self.redelivery_horizon is not None:
-            _check_duration("redelivery_horizon", self.redelivery_horizon)
+        check_name("name", self.name)
+        for name in self.destinations:
+            check_name("destination", name)
+        self._check_policy()
+        self._check_numbers()
+        self._check_durations()
+        self._check_kinds()
         self._check_what_recovers()
-        _check_duration("history_time_to_live", self.history_time_to_live)
-        _check_duration("monitor_interval", self.monitor_interval)
-        if self.lease is not None:
-            _check_duration("lease", self.lease)
         _check_memory(self.history_time_to_live, self.lease)
         if self.policy.transacted and self.retry.max_attempts:
             raise ConfigurationError(
@@ -109,16 +107,49 @@ class Settings:
                 "a transacted trigger is tried again by redelivery, not in process",
                 "leave retry out, or transacted",
             )
-        _check_transient(self.transient)
-        _check_switch("raise_event_on_exception", self.raise_event_on_exception)
-        _check_switch("raise_event_on_retry_failure", self.raise_event_on_retry_failure)
-        _check_switch("ordered", self.ordered)
-        for name in self.more_destinations:
-            _check_name("destination", name)
-        check_choice("join", self.join, JoinKind)
-        if self.join_timeout is not None:
-            _check_duration("join_timeout", self.join_timeout)
         check_join(self)
+
+    def _check_policy(self) -> None:
+        policy = self.policy
+        check_least("max_delivery_count", policy.max_delivery_count, 1)
+        check_choice("in_doubt", policy.in_doubt, InDoubtPolicy)
+        check_choice("on_retry_failure", policy.on_retry_failure, FailurePolicy)
+        check_choice("on_history_error", policy.on_history_error, HistoryErrorPolicy)
+        check_choice("forgotten", policy.forgotten, ForgottenPolicy)
+        check_switch("detect_duplicates", policy.detect_duplicates)
+        check_switch("transacted", policy.transacted)
+        check_switch("suspend_on_error", policy.suspend_on_error)
+
+    def _check_numbers(self) -> None:
+        check_least("concurrency", self.concurrency, 1)
+        check_least("prefetch", self.prefetch, 1)
+        check_least("batch", self.batch, 1)
+        check_least("max_body_size", self.max_body_size, 1)
+
+    def _check_durations(self) -> None:
+        check_duration("history_time_to_live", self.history_time_to_live)
+        check_duration("monitor_interval", self.monitor_interval)
+        for setting in ("lease", "redelivery_horizon", "join_timeout"):
+            value = getattr(self, setting)
+            if value is not None:
+                check_duration(setting, value)
+
+    def _check_kinds(self) -> None:
+        check_kind("retry", self.retry, Retry, "use Retry(max_attempts=3), or leave it out")
+        _check_transient(self.transient)
+        check_switch("raise_event_on_exception", self.raise_event_on_exception)
+        check_switch("raise_event_on_retry_failure", self.raise_event_on_retry_failure)
+        check_switch("ordered", self.ordered)
+        check_choice("acknowledge_mode", self.acknowledge_mode, AcknowledgeMode)
+        check_choice("join", self.join, JoinKind)
+        if self.monitor is not None:
+            check_callable("monitor", self.monitor, "give a function that returns True or False")
+        if self.local_parking_file is not None:
+            check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
+        if isinstance(self.parking, str):
+            check_text("parking", self.parking, "give a URL or a parking lot")
+        elif self.parking is not None:
+            check_able("parking", self.parking, ("park", "list", "remove"), "give a URL or a parking lot")
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -151,6 +182,11 @@ class Settings:
         return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
 
 
+def retry_of(retry: Any) -> Retry:
+    """Return the retries; none where they were left out. What is no Retry the settings refuse."""
+    return NO_RETRY if retry is None else retry
+
+
 def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timedelta | None:
     """Return the lease; one that nobody chose is shorter where the history forgets soon.
 
@@ -159,7 +195,7 @@ def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timede
     """
     if lease is not DEFAULT_LEASE:
         return lease
-    _check_duration("history_time_to_live", history_time_to_live)
+    check_duration("history_time_to_live", history_time_to_live)
     return min(lease, max(history_time_to_live / LEASES_PER_TIME_TO_LIVE, timedelta(milliseconds=1)))
 
 
@@ -175,51 +211,11 @@ def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
         )
 
 
-# What follows is typed Any: these values are a user's, and not every user runs a type checker.
-
-
-def _check_transient(kinds: tuple[Any, ...]) -> None:
-    if not isinstance(kinds, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-        raise ConfigurationError("transient", f"{kinds!r} is no tuple", "write (ConnectionError,)")
+def _check_transient(kinds: Any) -> None:
+    if not isinstance(kinds, tuple):
+        raise ConfigurationError("transient", f"{kinds!r:.60} is no tuple", "write (ConnectionError,)")
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Exception):
             raise ConfigurationError(
-                "transient", f"{kind!r} is no exception class", "give subclasses of Exception"
+                "transient", f"{kind!r:.60} is no exception class", "give subclasses of Exception"
             )
-
-
-def _check_name(setting: str, value: Any) -> None:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
-        raise ConfigurationError(
-            setting, f"{value!r:.60} is empty, too long or no text", f"use 1 to {_LONGEST_NAME} characters"
-        )
-    if "\0" in value:
-        raise ConfigurationError(setting, f"{value!r:.60} holds a NUL", "PostgreSQL stores none: drop it")
-
-
-def _check_least(setting: str, value: Any, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise ConfigurationError(setting, f"{value!r} is no number from {least}", f"use {least} or more")
-
-
-def check_choice(setting: str, value: Any, choices: Any) -> None:
-    """Refuse a value that is none of a Literal's.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
-    if value not in get_args(choices):
-        known = " or ".join(repr(choice) for choice in get_args(choices))
-        raise ConfigurationError(setting, f"{value!r} is unknown", f"use {known}")
-
-
-def _check_switch(setting: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ConfigurationError(setting, f"{value!r} is neither True nor False", "use one of them")
-
-
-def _check_duration(setting: str, value: Any) -> None:
-    if not isinstance(value, timedelta) or value < timedelta(milliseconds=1):
-        raise ConfigurationError(
-            setting, f"{value!r} is no duration", "use a timedelta of a millisecond or more"
-        )

@@ -11,6 +11,14 @@ from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
 from history.parking import Parking
 from resolvers.resolution import Resolver
+from triggers.checking import (
+    check_able,
+    check_callable,
+    check_choice,
+    check_switch,
+    check_text,
+    pointing,
+)
 from triggers.detection import (
     FailurePolicy,
     ForgottenPolicy,
@@ -26,11 +34,10 @@ from triggers.settings import (
     DEFAULT_LEASE,
     DEFAULT_MAX_BODY_SIZE,
     DEFAULT_MONITOR_INTERVAL,
-    NO_RETRY,
     AcknowledgeMode,
     Settings,
-    check_choice,
     lease_of,
+    retry_of,
 )
 from triggers.trigger_object import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource, Trigger
 
@@ -143,51 +150,56 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
     """
-    first, *others = listed(destination)
     frame = inspect.currentframe()
     # Annotations may name what is local to the caller, such as a model defined in a test function.
     caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
-    _check_rollback(on_rollback, transacted=transacted)
-    policy = Policy(
-        max_delivery_count=max_delivery_count,
-        detect_duplicates=detect_duplicates and acknowledge_mode == "client",
-        transacted=transacted,
-        in_doubt=in_doubt,
-        on_retry_failure="suspend" if on_rollback == "suspend_and_recover" else on_retry_failure,
-        on_history_error=on_history_error,
-        suspend_on_error=suspend_on_error,
-        forgotten=forgotten,
-    )
+    with pointing():
+        first, *others = listed(destination)
+        _check_rollback(on_rollback, transacted=transacted)
+        _check_sources(history, resolver)
+        check_switch("detect_duplicates", detect_duplicates)
+        policy = Policy(
+            max_delivery_count=max_delivery_count,
+            detect_duplicates=detect_duplicates and acknowledge_mode == "client",
+            transacted=transacted,
+            in_doubt=in_doubt,
+            on_retry_failure="suspend" if on_rollback == "suspend_and_recover" else on_retry_failure,
+            on_history_error=on_history_error,
+            suspend_on_error=suspend_on_error,
+            forgotten=forgotten,
+        )
 
     def decorate(service: Callable[P, R]) -> Trigger[P, R]:
-        settings = Settings(
-            name=default_name(service) if name is None else name,
-            destination=first,
-            more_destinations=tuple(others),
-            policy=policy,
-            history_time_to_live=history_time_to_live,
-            lease=lease_of(lease, history_time_to_live),
-            retry=retry or NO_RETRY,
-            transient=transient,
-            monitor=monitor,
-            monitor_interval=monitor_interval,
-            concurrency=concurrency,
-            prefetch=prefetch,
-            batch=batch,
-            acknowledge_mode=acknowledge_mode,
-            redelivery_horizon=redelivery_horizon,
-            max_body_size=max_body_size,
-            parking=parking,
-            local_parking_file=local_parking_file,
-            raise_event_on_exception=raise_event_on_exception,
-            raise_event_on_retry_failure=raise_event_on_retry_failure,
-            join=join,
-            join_timeout=join_timeout,
-            ordered=ordered,
-            selector=None if selector is None else Selector.parse(selector),
-            filter=filter,
-        )
-        made = Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
+        with pointing():
+            check_callable("@trigger", service, "decorate a function")
+            settings = Settings(
+                name=default_name(service) if name is None else name,
+                destination=first,
+                more_destinations=tuple(others),
+                policy=policy,
+                history_time_to_live=history_time_to_live,
+                lease=lease_of(lease, history_time_to_live),
+                retry=retry_of(retry),
+                transient=transient,
+                monitor=monitor,
+                monitor_interval=monitor_interval,
+                concurrency=concurrency,
+                prefetch=prefetch,
+                batch=batch,
+                acknowledge_mode=acknowledge_mode,
+                redelivery_horizon=redelivery_horizon,
+                max_body_size=max_body_size,
+                parking=parking,
+                local_parking_file=local_parking_file,
+                raise_event_on_exception=raise_event_on_exception,
+                raise_event_on_retry_failure=raise_event_on_retry_failure,
+                join=join,
+                join_timeout=join_timeout,
+                ordered=ordered,
+                selector=None if selector is None else Selector.parse(selector),
+                filter=filter,
+            )
+            made = Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
         _warn_of_no_lease(made)
         return made
 
@@ -200,6 +212,15 @@ def _check_rollback(on_rollback: RollbackPolicy, *, transacted: bool) -> None:
         raise ConfigurationError(
             "on_rollback", "only a transacted trigger rolls back", "use on_retry_failure, or transacted=True"
         )
+
+
+def _check_sources(history: Any, resolver: Any) -> None:
+    if isinstance(history, str):
+        check_text("history", history, "give a URL, such as 'redis://...', or None")
+    elif history is not None and history is not CONSUMERS_DEFAULT:
+        check_able("history", history, ("claim", "settle"), "give a URL or a store, or None")
+    if resolver is not None and not isinstance(resolver, str):
+        check_callable("resolver", resolver, "give a function, or 'package.module:function'")
 
 
 def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
@@ -218,8 +239,26 @@ def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
 
 
 def default_name(service: Callable[..., Any]) -> str:
-    """Return "module.function", the name of a trigger that was given none."""
-    module = inspect.getmodule(service)
-    return (
-        f"{'__main__' if module is None else module.__name__}.{getattr(service, '__qualname__', 'service')}"
-    )
+    """Return "module.function", the name of a trigger that was given none.
+
+    Raises:
+        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
+            and whatever shares a name takes the other's messages for duplicates.
+    """
+    module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
+    if module is None or module.__name__ == "__main__":
+        raise ConfigurationError(
+            "name",
+            "this runs as __main__, as every script and every notebook does, and a name must be its own",
+            f'say name="{_suggested(name)}", and keep to it'
+            f' ("__main__.{name}" if that is what the history knows)',
+        )
+    if name is None or "<lambda>" in name:
+        raise ConfigurationError(
+            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
+        )
+    return f"{module.__name__}.{name}"
+
+
+def _suggested(name: str | None) -> str:
+    return "book-order" if name is None or not name.isidentifier() else name.replace("_", "-")

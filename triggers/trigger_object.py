@@ -4,11 +4,11 @@ import asyncio
 import copy
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from history.bridge import drive
@@ -19,6 +19,7 @@ from history.store import HistoryStore
 from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.assembly import Parts
+from triggers.checking import pointing
 from triggers.joining.terms import check_history
 from triggers.joins import bind
 from triggers.ordering_terms import check_ordering
@@ -135,7 +136,8 @@ class Trigger(Generic[P, R]):
         caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
 
         def decorate(service: S) -> S:
-            self.routing.add(name, filter, service, caller)
+            with pointing():
+                self.routing.add(name, filter, service, caller)
             return service
 
         return decorate
@@ -166,22 +168,22 @@ class Trigger(Generic[P, R]):
             ConfigurationError: the trigger is misused.
             BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
         """
-        return drive(self.pipeline().handle(message))
+        return drive(self.pipeline().handle(_checked(message)))
 
     def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline with one claim and one completion.
 
         A process that dies in the middle leaves all of them STARTED; raises as :meth:`handle`.
         """
-        return drive(self.pipeline().handle_batch(messages))
+        return drive(self.pipeline().handle_batch(_all_checked(messages)))
 
     async def ahandle(self, message: Message) -> Outcome:
         """Take one message through the pipeline under asyncio; see :meth:`handle`."""
-        return await self.async_pipeline().handle(message)
+        return await self.async_pipeline().handle(_checked(message))
 
     async def ahandle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline under asyncio; see :meth:`handle_batch`."""
-        return await self.async_pipeline().handle_batch(messages)
+        return await self.async_pipeline().handle_batch(_all_checked(messages))
 
     def foreach_batch(
         self,
@@ -296,3 +298,27 @@ class Trigger(Generic[P, R]):
     @property
     def _opened_from(self) -> HistorySource:
         return self._default if isinstance(self._source, ConsumersDefault) else self._source
+
+
+def _checked(message: Message) -> Message:
+    """Return a message as it is; this happens with each, so what is none is looked at elsewhere.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        _refuse(message)
+    return message
+
+
+def _all_checked(messages: Sequence[Message]) -> Sequence[Message]:
+    if not isinstance(messages, Iterable) or isinstance(messages, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        _refuse(messages)
+    return [_checked(message) for message in messages]
+
+
+def _refuse(found: object) -> NoReturn:
+    with pointing():
+        raise ConfigurationError(
+            "message", f"{found!r:.60} is no Message", 'write Message(body=..., uuid="...")'
+        )

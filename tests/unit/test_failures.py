@@ -106,9 +106,9 @@ class TestPauses:
     @pytest.mark.parametrize(
         ("settings", "wrong"),
         [
-            ({"max_attempts": -1}, "retry.max_attempts: -1 is negative"),
-            ({"interval": -SECOND}, "retry.interval: .* is negative"),
-            ({"max_interval": -SECOND}, "retry.max_interval: .* is negative"),
+            ({"max_attempts": -1}, "retry.max_attempts: -1 is no number from 0"),
+            ({"interval": -SECOND}, "retry.interval: .* is no duration; use a timedelta of 0 or more"),
+            ({"max_interval": -SECOND}, "retry.max_interval: .* is no duration; use a timedelta of 0"),
             ({"backoff": 0.5}, "retry.backoff: 0.5 would shorten the pause; use 1 or more"),
             ({"backoff": math.nan}, "retry.backoff: nan"),
         ],

@@ -76,7 +76,7 @@ class TestSettings:
     )
     def test_destinations_that_are_none_are_refused(self, destination: Any, problem: str) -> None:
         with pytest.raises(ConfigurationError, match=problem):
-            trigger(destination, history=None)(Effects())
+            trigger(destination, name="book", history=None)(Effects())
 
     @pytest.mark.parametrize("join", ["all", "one"])
     @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ class TestSettings:
     @pytest.mark.parametrize("join", ["all", "one"])
     def test_a_join_of_one_destination_is_refused(self, join: Any) -> None:
         with pytest.raises(ConfigurationError, match="there is one"):
-            trigger("orders", join=join, history=MemoryHistory())(Effects())
+            trigger("orders", name="book", join=join, history=MemoryHistory())(Effects())
 
     @pytest.mark.parametrize("join", ["all", "one"])
     def test_an_atomic_service_is_refused(self, join: Any) -> None:
@@ -120,6 +120,7 @@ class TestSettings:
     def test_a_history_without_joins_is_refused_before_the_first_message(self) -> None:
         class Bare:
             parking = MemoryHistory().parking
+            claim = settle = staticmethod(print)
 
         store: Any = Bare()
         ship = Bench().trigger(whole, history=store)

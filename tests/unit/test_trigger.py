@@ -198,7 +198,7 @@ class TestMisuse:
 
         assert [one.open_store() for one in (book, bill, unprotected)] == [history, own, None]
 
-    @pytest.mark.parametrize("url", ["mysql://localhost/history", "redis", "", "http://localhost"])
+    @pytest.mark.parametrize("url", ["mysql://localhost/history", "redis", "http://localhost"])
     def test_a_url_of_no_known_kind_is_refused(self, url: str) -> None:
         with pytest.raises(ConfigurationError, match=r"history: unknown URL scheme .*use redis://host"):
             made(Effects(), history=url).handle(message())
@@ -279,7 +279,7 @@ class TestMisuse:
         made(Effects(), **settings)
 
     def test_what_is_not_set_is_as_documented(self) -> None:
-        settings = trigger("orders", history=None)(Effects()).settings
+        settings = trigger("orders", name="book", history=None)(Effects()).settings
 
         assert settings.policy == Policy(
             max_delivery_count=100,
@@ -313,7 +313,7 @@ class TestMisuse:
     @pytest.mark.parametrize("destination", ["", None, "x" * 201])
     def test_a_destination_is_needed(self, destination: Any) -> None:
         with pytest.raises(ConfigurationError, match="destination"):
-            trigger(destination, history=None)(Effects())
+            trigger(destination, name="book", history=None)(Effects())
 
     def test_forgotten_parentheses_are_an_error(self) -> None:
         def service() -> None:

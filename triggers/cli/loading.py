@@ -67,8 +67,9 @@ def _as_dotted(module: str) -> str:
 
 def _failed_inside(module: str, error: BaseException) -> ConfigurationError:
     where = traceback.extract_tb(error.__traceback__)[-1]
-    # A syntax error names its place itself.
-    place = "" if isinstance(error, SyntaxError) else f" ({where.filename}, line {where.lineno})"
+    # A syntax error names its place itself, and so does what is set in a way that cannot work.
+    placed = isinstance(error, SyntaxError) or getattr(error, "where", None) is not None
+    place = "" if placed else f" ({where.filename}, line {where.lineno})"
     told = first_line(error)
     named = told if told == type(error).__name__ else f"{type(error).__name__}: {told}"
     return ConfigurationError(

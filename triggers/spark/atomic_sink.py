@@ -33,6 +33,7 @@ from history.errors import ConfigurationError
 from history.progress import KEPT_BATCHES, BatchRecord, BatchState
 from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, Resolver, asking
+from triggers.checking import pointing
 from triggers.detection import InDoubtPolicy, Policy, Status
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.settings import Settings
@@ -56,6 +57,7 @@ _log = logging.getLogger(__name__)
 ROWS = 10_000
 
 
+@pointing()
 def atomic_sink(  # noqa: PLR0913  (one keyword per setting)
     destination: str,
     *,

@@ -39,9 +39,10 @@ from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
 from history.progress import KEPT_BATCHES
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
+from triggers.checking import pointing
 from triggers.detection import InDoubtPolicy, Policy
 from triggers.failures import Retry
-from triggers.settings import NO_RETRY, Settings
+from triggers.settings import Settings, retry_of
 from triggers.spark.batch import Batch
 from triggers.spark.columns import check_columns
 from triggers.spark.ledger import Ledger, identity_of
@@ -123,13 +124,14 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
         ConfigurationError: naming what is wrong and the remedy.
     """
 
+    @pointing()
     def decorate(function: BatchFunction) -> "ForeachBatch":
         trigger = Settings(
             name=default_name(function) if name is None else name,
             destination=destination,
             policy=Policy(max_delivery_count=max_delivery_count, in_doubt=in_doubt),
             history_time_to_live=history_time_to_live,
-            retry=retry or NO_RETRY,
+            retry=retry_of(retry),
             transient=transient,
         )
         settings = BatchSettings(
@@ -154,9 +156,11 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
 def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
     if isinstance(given, str) and ":" not in given:
         return cast("ReplayPolicy", given)
-    asked = asking_in_bulk(given)
+    asked = asking_in_bulk(given) if isinstance(given, str) or callable(given) else None
     if asked is None:
-        raise ConfigurationError("on_replay", "None is unknown", "use 'in_doubt', 'execute' or a resolver")
+        raise ConfigurationError(
+            "on_replay", f"{given!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
+        )
     return asked
 
 

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
 from resolvers.bulk import AskedInBulk
-from triggers.settings import Settings, check_choice
+from triggers.checking import check_callable, check_choice, check_duration, check_text
+from triggers.settings import Settings
 
 #: What becomes of rows that an earlier run of the same batch had handed to the user's function.
 ReplayPolicy = Literal["in_doubt", "execute"]
@@ -31,6 +32,12 @@ class Columns:
     message_id: str | None = None
     delivery_count: str | None = None
     body: str | None = None
+
+    def __post_init__(self) -> None:
+        for setting in ("uuid", "message_id", "delivery_count", "body"):
+            value = getattr(self, setting)
+            if value is not None or setting == "uuid":
+                check_text(setting, value, "name a column of the stream")
 
     def check(self, there: list[str]) -> None:
         """Refuse a stream that lacks a column.
@@ -71,6 +78,11 @@ class BatchSettings:
         check_choice("on_fatal", self.on_fatal, FatalPolicy)
         check_choice("on_reset", self.on_reset, ResetPolicy)
         check_url("history", self.history)
+        check_duration("patience", self.patience)
+        if self.parked_to is not None:
+            check_callable("parked_to", self.parked_to, "give a function of (rows, batch_id)")
+        if self.query is not None:
+            check_text("query", self.query, "give the query's name")
         if self.parking is not None:
             check_url("parking", self.parking)
         if self.partitions is not None and (type(self.partitions) is not int or self.partitions < 1):
@@ -100,6 +112,8 @@ def check_url(setting: str, value: Any) -> None:
     Raises:
         ConfigurationError: it is no URL, or one of a process's own memory.
     """
+    if value == "":
+        raise ConfigurationError(setting, "is empty", "give a URL, such as redis://...")
     if not isinstance(value, str):
         raise ConfigurationError(
             setting, f"a {type(value).__qualname__} cannot travel to the executors", "give its URL"

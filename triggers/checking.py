@@ -1,0 +1,131 @@
+"""Checking what users set, by type and by value: errors name the setting, the remedy and the user's own line.
+
+Values are typed Any here: they are a user's, and not every user runs a type checker. What is not checked when
+it is set fails much later, in the middle of a message, or never: ``detect_duplicates="no"`` is true.
+"""
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType
+from typing import Any, get_args
+
+from history.errors import ConfigurationError
+
+_LONGEST_NAME = 200
+
+#: The packages whose frames are not the user's, and those that stand between theirs and ours.
+_OURS = frozenset({"history", "resolvers", "triggers", "contextlib", "dataclasses"})
+
+
+def check_name(setting: str, value: Any) -> None:
+    """Refuse what no store could keep as a name."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
+        raise ConfigurationError(
+            setting, f"{value!r:.60} is empty, too long or no text", f"use 1 to {_LONGEST_NAME} characters"
+        )
+    if "\0" in value:
+        raise ConfigurationError(setting, f"{value!r:.60} holds a NUL", "PostgreSQL stores none: drop it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            setting, f"{value!r:.60} holds half a character, which is no UTF-8", "drop it"
+        ) from None
+
+
+def check_text(setting: str, value: Any, remedy: str) -> None:
+    """Refuse what is no text, or empty."""
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(setting, f"{value!r:.60} is no text", remedy)
+
+
+def check_least(setting: str, value: Any, least: int) -> None:
+    """Refuse what is no whole number from ``least``."""
+    if type(value) is not int or value < least:
+        raise ConfigurationError(setting, f"{value!r:.60} is no number from {least}", f"use {least} or more")
+
+
+def check_seconds(setting: str, value: Any) -> None:
+    """Refuse what is no number of seconds from 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ConfigurationError(setting, f"{value!r:.60} is no number of seconds", "use 0 or more")
+
+
+def check_choice(setting: str, value: Any, choices: Any) -> None:
+    """Refuse a value that is none of a Literal's.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if not isinstance(value, str) or value not in get_args(choices):
+        known = " or ".join(repr(choice) for choice in get_args(choices))
+        raise ConfigurationError(setting, f"{value!r:.60} is unknown", f"use {known}")
+
+
+def check_switch(setting: str, value: Any) -> None:
+    """Refuse what is neither True nor False, such as "no", which would be true."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(setting, f"{value!r:.60} is neither True nor False", "use one of them")
+
+
+def check_duration(setting: str, value: Any, *, none: bool = False) -> None:
+    """Refuse what is no duration; ``none`` allows one of 0."""
+    if not isinstance(value, timedelta):
+        raise ConfigurationError(
+            setting, f"{value!r:.60} is no duration", "use a timedelta, such as timedelta(seconds=30)"
+        )
+    if value < timedelta(0) or (not none and value < timedelta(milliseconds=1)):
+        least = "0" if none else "a millisecond"
+        raise ConfigurationError(setting, f"{value!r} is no duration", f"use a timedelta of {least} or more")
+
+
+def check_callable(setting: str, value: Any, remedy: str) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise ConfigurationError(setting, f"{value!r:.60} cannot be called", remedy)
+
+
+def check_kind(setting: str, value: Any, kind: type, remedy: str) -> None:
+    """Refuse what is of another kind."""
+    if not isinstance(value, kind):
+        raise ConfigurationError(setting, f"{value!r:.60} is no {kind.__name__}", remedy)
+
+
+def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) -> None:
+    """Refuse a store, a provider or a lot that lacks what it is needed for; a class is none of its own."""
+    if isinstance(value, type) or not all(callable(getattr(value, one, None)) for one in methods):
+        raise ConfigurationError(setting, f"{value!r:.60} cannot {methods[0]}", remedy)
+
+
+@contextmanager
+def pointing() -> Generator[None]:
+    """Have a ConfigurationError say on which line of the user's it was caused."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if (line := _users_line(sys._getframe(1))) is not None:  # noqa: SLF001  (there is no other way)
+            error.point_at(line)
+        raise
+
+
+def _users_line(frame: FrameType | None) -> str | None:
+    """Return the nearest line that is not ours; None where our own command line is behind it."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith("triggers.cli"):
+            return None
+        if name.partition(".")[0] not in _OURS:
+            return f"{_short(frame.f_code.co_filename)}, line {frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def _short(file: str) -> str:
+    """Return the path as somebody in the current folder would write it."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # elsewhere, or the current folder is gone
+        return file
