@@ -83,6 +83,16 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+_shared: dict[str, "MemoryHistory"] = {}
+_sharing = threading.Lock()
+
+
+def shared_history(name: str) -> "MemoryHistory":
+    """Return this process's history of a name, made at its first use; it lives as long as the process."""
+    with _sharing:
+        return _shared.setdefault(name, MemoryHistory())
+
+
 class MemoryHistory(SingleVerbs):
     """A document history that lives and dies with its process; safe to share between threads.
 

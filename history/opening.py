@@ -17,7 +17,8 @@ HISTORY_URLS = (
 def open_history(url: str) -> HistoryStore:
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
-    Nothing is connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin.
+    Nothing is connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one
+    process all that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
@@ -32,9 +33,9 @@ def open_history(url: str) -> HistoryStore:
 
             return SqlHistory.from_url(url)
         case "memory":
-            from history.memory import MemoryHistory  # noqa: PLC0415  (as above)
+            from history.memory import shared_history  # noqa: PLC0415  (as above)
 
-            return MemoryHistory()
+            return shared_history(url.partition("://")[2])
         case scheme:
             raise ConfigurationError("history", f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
 

@@ -14,6 +14,7 @@ from triggers.failures import (
     Sleep,
     UnawaitedError,
     is_transient,
+    own_error,
     rerun,
 )
 from triggers.run import Run
@@ -153,7 +154,7 @@ class Execution:
                 again = rerun(call, retry=settings.retry, transient=settings.transient, sleep=self.sleep)
                 return await again, None
         except Exception as error:  # noqa: BLE001  (the service is user code)
-            return None, error
+            return None, own_error(error)
 
     def _end(self, run: Run, result: Any, error: Exception | None, work: Work | None) -> None:
         """Note how a run ended and what the table says of that."""
@@ -180,5 +181,5 @@ async def _inside(work: Work, call: Callable[[int], Awaitable[Any]]) -> tuple[An
         await work.keep()
     except Exception as error:  # noqa: BLE001  (the service is user code)
         await work.undo()
-        return None, error
+        return None, own_error(error)
     return result, None

@@ -19,6 +19,7 @@ from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from triggers.checking import check_duration, check_least, pointing
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 #: Waits for so many seconds; a coroutine function under asyncio.
 Sleep = Callable[[float], Awaitable[None] | None]
@@ -112,8 +113,24 @@ def _check_backoff(value: Any) -> None:
         raise ConfigurationError("retry.backoff", f"{value} would shorten the pause", "use 1 or more")
 
 
+def own_error(error: E) -> E | StopIteration:
+    """Return what user code raised, where Python made something else of it.
+
+    A StopIteration cannot leave a coroutine: it arrives as the cause of a RuntimeError (PEP 479).
+    """
+    cause = error.__cause__
+    if type(error) is RuntimeError and type(cause) is StopIteration and error.args == _STOPPED:
+        return cause
+    return error
+
+
+#: The only argument of the RuntimeError that Python makes of a StopIteration.
+_STOPPED = ("coroutine raised StopIteration",)
+
+
 def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:
     """Tell whether another try may succeed."""
+    error = own_error(error)
     return isinstance(error, (TransientError, UnavailableError, *transient)) and not isinstance(
         error, FatalError
     )

@@ -24,7 +24,7 @@ from triggers.detection import (
     classify_count,
     decide,
 )
-from triggers.failures import is_transient
+from triggers.failures import is_transient, own_error
 from triggers.leases import LeaseKeeper
 from triggers.run import Run, patience_with
 from triggers.settings import Settings
@@ -186,7 +186,7 @@ class Judge:
         try:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
         except Exception as error:  # noqa: BLE001  (the resolver is user code)
-            run.error = error
+            run.error = own_error(error)
             return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN
         run.error = None
         if answer.reason:

@@ -90,7 +90,8 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
 
     Args:
         destination: the queue, topic or stream; a list of several, whose messages ``join`` brings together.
-        name: the namespace in the history, equal on all machines that share it; "module.function" by default.
+        name: the namespace in the history, equal on all machines that share it; "module.function" by default,
+            but for scripts and notebooks, which are all called ``__main__``.
         history: a URL or store; None for no document history; left out, the consumer's default.
         resolver: asked when history and delivery count cannot tell: a callable, "package.module:function" or
             the name of an entry point.

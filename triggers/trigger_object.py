@@ -1,13 +1,14 @@
 """The :class:`Trigger` that ``@trigger`` makes of a function."""
 
 import asyncio
-import copy
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import update_wrapper
+from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -121,6 +122,25 @@ class Trigger(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Trigger {self.name} on {' + '.join(self.destinations)}>"
 
+    def __reduce__(self) -> str:
+        """Be pickled as the name under which it stands in its module, as functions are.
+
+        Raises:
+            PicklingError: it stands there under none.
+        """
+        module = sys.modules.get(self.__module__)
+        if module is not None:
+            qualified: str = getattr(self, "__qualname__", "")
+            if _found(module, qualified) is self:
+                return qualified
+            for name, value in vars(module).items():
+                if value is self:
+                    return name
+        raise PicklingError(
+            f"trigger {self.name} cannot be pickled: it stands nowhere in the module {self.__module__}; "
+            "define it at the top of a module that both sides can import"
+        )
+
     def route(self, name: str, *, filter: MessageFilter) -> Callable[[S], S]:  # noqa: A002  (as of trigger)
         """Make a function the service of the messages that a filter matches; it stays that function.
 
@@ -146,7 +166,8 @@ class Trigger(Generic[P, R]):
         self, settings: Settings, around: Callable[[Callable[..., Any]], Callable[..., Any]]
     ) -> "Trigger[P, R]":
         """Return a trigger like this one, with other settings and with its services inside ``around``."""
-        twin = copy.copy(self)
+        twin: Trigger[P, R] = object.__new__(type(self))
+        vars(twin).update(vars(self))
         binding = self.binding.around(around)
         routing = self.routing.adapted(settings, binding, around)
         vars(twin).update(
@@ -298,6 +319,13 @@ class Trigger(Generic[P, R]):
     @property
     def _opened_from(self) -> HistorySource:
         return self._default if isinstance(self._source, ConsumersDefault) else self._source
+
+
+def _found(holder: object, path: str) -> object:
+    """Return what a dotted path leads to; None where it leads nowhere."""
+    for name in path.split("."):
+        holder = getattr(holder, name, None)
+    return holder
 
 
 def _checked(message: Message) -> Message:

@@ -9,7 +9,16 @@ from pydantic import BaseModel
 from history.entry import EntryOutcome, State
 from history.memory import MemoryHistory
 from history.parking import ParkedKind
-from tests.unit.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
+from tests.unit.in_memory import (
+    AT_ONCE,
+    Effects,
+    made,
+    message,
+    parked_of,
+    resolving,
+    started_by_another,
+    state_of,
+)
 from triggers.binding import Delivery
 from triggers.detection import Status
 from triggers.events import Cause
@@ -216,3 +225,59 @@ class TestProcessDeath:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert state_of(book) is State.STARTED
+
+
+class TestStopIteration:
+    """Python lets none out of a coroutine (PEP 479), and a service knows nothing of ours."""
+
+    def test_it_arrives_as_the_services_own(self) -> None:
+        stopped = StopIteration("no more rows")
+        book = made(Effects(stopped))
+
+        outcome = book.handle(message())
+
+        assert outcome.error is stopped
+        assert outcome.event is not None
+        assert outcome.event.exception_class == "builtins.StopIteration"
+        assert [one.error_class for one in parked_of(book)] == ["builtins.StopIteration"]
+
+    async def test_it_arrives_so_under_asyncio(self) -> None:
+        stopped = StopIteration("no more rows")
+
+        async def service(body: bytes) -> None:
+            raise stopped
+
+        assert (await made(service).ahandle(message())).error is stopped
+        assert (await made(Effects(stopped)).ahandle(message())).error is stopped
+
+    def test_it_is_tried_again_where_it_is_transient(self) -> None:
+        effects = Effects(StopIteration(), StopIteration())
+        book = made(effects, retry=Retry(max_attempts=2, interval=AT_ONCE), transient=(StopIteration,))
+
+        assert book.handle(message()).error is None
+        assert effects.attempts == [1, 2, 3]
+
+    def test_one_for_all_messages_of_a_batch_is_theirs(self) -> None:
+        stopped = StopIteration()
+
+        def service(bodies: list[bytes]) -> None:
+            raise stopped
+
+        book = made(service, batch=2)
+
+        assert [one.error for one in book.handle_batch([message("a"), message("b")])] == [stopped, stopped]
+
+    def test_of_a_resolver_it_is_the_resolvers_own(self) -> None:
+        stopped = StopIteration()
+        book = made(Effects(), resolver=resolving(stopped))
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert (outcome.row, outcome.error) == (18, stopped)
+
+    def test_a_runtime_error_of_the_services_own_stays_one(self) -> None:
+        error = RuntimeError("coroutine raised StopIteration, it says")
+        error.__cause__ = StopIteration()
+
+        assert made(Effects(error)).handle(message()).error is error
