@@ -388,16 +388,19 @@ class MemoryHistory(SingleVerbs):
 
 
 class MemoryParking:
-    """A parking lot that lives and dies with its process; safe to share between threads."""
+    """A parking lot that lives and dies with its process; safe to share between threads.
+
+    It keeps text, as the others do: nobody can change a message that was parked.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parked: dict[tuple[str, str], Parked] = {}
+        self._parked: dict[tuple[str, str], str] = {}
 
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages."""
         with self._lock:
-            self._parked.update({(one.trigger_name, one.id): one for one in parked})
+            self._parked.update({(one.trigger_name, one.id): one.model_dump_json() for one in parked})
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
@@ -408,7 +411,8 @@ class MemoryParking:
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
         """Return parked messages, oldest first."""
         with self._lock:
-            found = [one for one in self._parked.values() if trigger in {None, one.trigger_name}]
+            texts = [text for (name, _), text in self._parked.items() if trigger in {None, name}]
+        found = [Parked.model_validate_json(text) for text in texts]
         return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
 
     async def remove(self, parked: Parked) -> bool:
@@ -419,4 +423,4 @@ class MemoryParking:
     async def count(self, *, trigger: str | None = None) -> int:
         """Count what is parked."""
         with self._lock:
-            return sum(trigger in {None, one.trigger_name} for one in self._parked.values())
+            return sum(trigger in {None, name} for name, _ in self._parked)

@@ -1,6 +1,7 @@
 """In Doubt, rejected and unreadable messages, whole and with their evidence, kept until somebody decides."""
 
 import base64
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,12 +18,20 @@ from pydantic import (
     PlainSerializer,
 )
 
-from history.message import UNDEFINED_COUNT, Message
+from history.message import UNDEFINED_COUNT, Message, body_as_json
+from history.rendering import encodable as encodable  # noqa: PLC0414  (so checkers see it exported)
 
-
-def encodable(text: str) -> str:
-    """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+#: How the names of properties begin that providers set, and change from delivery to delivery.
+_PROVIDERS_OWN = (
+    "JMSX",
+    "JMS_",
+    "x-death",
+    "x-first-death-",
+    "x-last-death-",
+    "x-delivery-count",
+    "x-acquired-count",
+    "x-opt-",
+)
 
 
 def _read_message(value: object) -> object:
@@ -63,7 +72,8 @@ class Parked(BaseModel):
     """One message kept aside.
 
     ``message`` is None only for an unreadable delivery, whose bytes stand in ``raw``, field by field.
-    ``reason`` is in the words of the decision table.
+    ``reason`` is in the words of the decision table. ``error_trace`` is the traceback of the user code that
+    failed, without our own frames at its beginning, and cut in the middle where it is long.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -79,17 +89,22 @@ class Parked(BaseModel):
     evidence: Evidence = Evidence()
     error_class: EncodableText | None = None
     error_message: EncodableText | None = None
+    error_trace: EncodableText | None = None
     parked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
-def parked_id(trigger: str, message: Message) -> str:
+def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
     """Return the id under which a message is parked: the same for each redelivery of the same message.
 
-    A re-sent message has another JMSMessageID and so a place of its own: its body may differ.
+    Whoever differs in identity, body or properties has a place of its own, so that nobody's message takes the
+    place of another one that came under its uuid. What a provider says of a delivery does not count: headers,
+    and properties that begin as those of providers do. ``delivery`` tells messages apart that are equal.
     """
-    identity = [message.uuid or "", message.message_id or ""]
-    told = "\0".join([trigger, *identity]).encode("utf-8", "surrogatepass")
-    return blake2b(told if any(identity) else told + message.to_json(), digest_size=12).hexdigest()
+    kind, body = body_as_json(message.body)
+    own = {name: value for name, value in message.properties.items() if not name.startswith(_PROVIDERS_OWN)}
+    told = [trigger, message.uuid, message.message_id, delivery, kind, body, own]
+    # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
+    return blake2b(json.dumps(told, sort_keys=True).encode("ascii"), digest_size=12).hexdigest()
 
 
 def raw_fields(fields: dict[bytes, bytes]) -> dict[str, str]:

@@ -100,7 +100,8 @@ class AskedInBulk:
             return [await _one(self._row, uuid, trigger_name, *rest) for uuid, *rest in asked]
         extra = {"evidences": evidences} if self._wants_evidence else {}
         try:
-            called = self._resolver(uuids=uuids, trigger_name=trigger_name, messages=messages, **extra)
+            own = [message.copied() for message in messages]
+            called = self._resolver(uuids=uuids, trigger_name=trigger_name, messages=own, **extra)
             answers = list(await settled(called))
             if len(answers) != len(uuids):
                 return [NonsenseAnswerError(self.name, f"{len(answers)} answers for {len(uuids)}")] * len(

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from history.errors import ConfigurationError
+from history.rendering import told_of
 from resolvers.resolution import Resolver
 
 #: The entry point group in which a distribution offers its resolvers.
@@ -97,7 +98,7 @@ def _imported(module: str, spec: str) -> object:
 
 
 def _failed_inside(module: str, spec: str, error: Exception) -> ConfigurationError:
-    told = f"{type(error).__name__}: {error}"
+    told = told_of(error)
     return _wrong(
         f"the module {module!r} exists, but importing it raised {told} (from {spec!r})",
         "mend the module, or install what it needs",

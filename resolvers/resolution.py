@@ -129,7 +129,8 @@ class AskedResolver:
             NonsenseAnswerError: the answer is no resolution.
             Exception: whatever the resolver raised, untouched.
         """
-        known = {"uuid": uuid, "trigger_name": trigger_name, "message": message}
+        # A message of its own: what a resolver does to the body is not what was received.
+        known = {"uuid": uuid, "trigger_name": trigger_name, "message": message.copied()}
         extra = {"evidence": evidence} if self._wants_evidence else {}
         if self._by_keyword:
             answer = self._resolver(**known, **extra)

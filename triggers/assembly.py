@@ -56,6 +56,7 @@ class Parts:
                 settings=self.settings,
                 store=store,
                 resolver=self.resolver,
+                blocking=blocking,
                 leases=self._keeper(opened, store, loop),
             ),
             completion=Completion(settings=self.settings, store=store, sleep=sleep),

@@ -8,9 +8,13 @@ annotation                              value
 ``Connection``, ``Session``             of SQLAlchemy: the transaction of an atomic trigger; under asyncio
                                         ``AsyncConnection``, ``AsyncSession``
 anything else pydantic can validate     the body; bytes and text are read as JSON
-``bytes``, ``str``                      the body as it is; bytes become text by UTF-8
+``bytes``, ``str``                      the body as it is; bytes become text by UTF-8, and a JSON value
+                                        its encoding: compact JSON in UTF-8
 none                                    by name: ``message``, ``delivery``, else the body as it is
 ======================================  =========================================================
+
+What a service is given is its own: a JSON body that it could change is copied for each attempt, so that the
+next one, a retry or a resolver, and the parked copy have what came.
 
 A parameter with a default that is none of the first three keeps it once the body has found its place, or
 where the service takes the message, and so the body with it.
@@ -29,7 +33,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 
 from history.errors import ConfigurationError
-from history.message import Message
+from history.message import Message, copied_body, encoded_body
+from triggers.borrowing import borrows
 from triggers.failures import BodyInvalidError, LeaseLostError
 
 if TYPE_CHECKING:
@@ -137,7 +142,7 @@ class Binding:
         if self.batch:
             hint = self._element(parameter, hint)
         if hint is Message or (hint is parameter.empty and parameter.name == "message"):
-            return Slot(lambda message, _delivery, _work: message)
+            return Slot(lambda message, _delivery, _work: message.copied())
         if hint is Delivery or (hint is parameter.empty and parameter.name == "delivery"):
             self.takes_delivery = True
             return Slot(lambda _message, delivery, _work: delivery)
@@ -168,7 +173,8 @@ class Binding:
 
     def _body_slot(self, name: str, hint: Any) -> Slot:
         if hint is inspect.Parameter.empty or hint is Any:
-            return Slot(lambda message, _delivery, _work: message.body)
+            return Slot(lambda message, _delivery, _work: copied_body(message.body))
+        plain = _plain_type(hint)
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(hint)
         except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, TypeError) as error:
@@ -177,7 +183,11 @@ class Binding:
                 f"parameter {name!r}: pydantic cannot validate a body as {hint!r}",
                 "annotate it with a pydantic model, Message, Delivery or a plain type",
             ) from error
-        return Slot(lambda message, _delivery, _work: _read_body(adapter, hint, name, message))
+        if plain is not None:
+            checked = None if hint is plain else adapter
+            return Slot(lambda message, _delivery, _work: _read_plain(message.body, plain, checked, name))
+        own = copied_body if borrows(adapter) else _as_it_is
+        return Slot(lambda message, _delivery, _work: _read_body(adapter, own, name, message.body))
 
     def arguments(
         self, message: Message, delivery: Delivery, work: Any = None
@@ -240,24 +250,47 @@ def _hints(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -
         ) from error
 
 
-def _read_body(adapter: TypeAdapter[Any], hint: Any, name: str, message: Message) -> Any:
-    body = message.body
+def _read_body(adapter: TypeAdapter[Any], own: Callable[[Any], Any], name: str, body: Any) -> Any:
+    """Validate a body; ``own`` makes a JSON value the service's own, where it would hold parts of it."""
     try:
         if isinstance(body, bytes | str):
-            if hint is bytes or hint is str:
-                return _as_plain(body, hint)
             return adapter.validate_json(body)
-        return adapter.validate_python(body)
+        return adapter.validate_python(own(body))
     except ValidationError as error:
         raise BodyInvalidError(name, _problems(error)) from error
     except UnicodeError as error:
         raise BodyInvalidError(name, f"not UTF-8: {error}") from error
 
 
-def _as_plain(body: bytes | str, hint: type[bytes] | type[str]) -> bytes | str:
-    if isinstance(body, hint):
-        return body
-    return body.decode("utf-8") if isinstance(body, bytes) else body.encode("utf-8")
+def _as_it_is(body: Any) -> Any:
+    return body
+
+
+def _plain_type(hint: Any) -> type[bytes] | type[str] | None:
+    """Return bytes or str where a parameter is one of them, whatever is demanded of it besides."""
+    while True:
+        if isinstance(hint, typing.NewType):
+            hint = hint.__supertype__
+        elif typing.get_origin(hint) is typing.Annotated:
+            hint = typing.get_args(hint)[0]
+        else:
+            return hint if hint is bytes or hint is str else None
+
+
+def _read_plain(
+    body: Any, plain: type[bytes] | type[str], adapter: TypeAdapter[Any] | None, name: str
+) -> bytes | str:
+    """Return a body as bytes or text, a JSON value as its encoding; ``adapter`` says what else it must be."""
+    try:
+        if not isinstance(body, plain):
+            encoded = encoded_body(body)
+            body = encoded if plain is bytes else encoded.decode("utf-8")
+        told: bytes | str = body if adapter is None else adapter.validate_python(body)
+    except ValidationError as error:
+        raise BodyInvalidError(name, _problems(error)) from error
+    except UnicodeError as error:
+        raise BodyInvalidError(name, f"not UTF-8: {error}") from error
+    return told
 
 
 def _problems(error: ValidationError) -> str:

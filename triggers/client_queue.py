@@ -19,7 +19,7 @@ from pathlib import Path
 from history.errors import UnavailableError
 from history.forks import at_fork, keep
 from history.message import Message
-from history.parking import encodable
+from history.rendering import name_of, text_of
 from triggers.client_queue_file import BUSY_TIMEOUT_SECONDS, prepare
 from triggers.delivery_failure import DeliveryFailureEvent
 from triggers.producer_settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
@@ -160,8 +160,8 @@ class ClientQueue:
             number=queued.number,
             time=datetime.now(UTC),
             attempts=attempts,
-            exception_class=type(error).__qualname__,
-            exception_message=encodable(str(error)),
+            exception_class=name_of(error),
+            exception_message=text_of(error),
             message=queued.message,
         )
         with self._using("giving up a message", writing=True) as connection:

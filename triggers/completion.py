@@ -8,6 +8,7 @@ from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.message import Uuid
 from history.owners import owner_token
+from history.rendering import text_of
 from history.store import HistoryStore
 from triggers.failures import Sleep, persist
 from triggers.run import Run
@@ -36,7 +37,7 @@ class Completion:
             settled = await self._write(self.store, settlements)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
             for run in runs:
-                run.notes.append(f"its end could not be written: {error}")
+                run.notes.append(f"its end could not be written: {text_of(error)}")
             return runs
         if all(settled):
             return []
@@ -79,7 +80,7 @@ class Completion:
                 )
                 run.acknowledge = entry.state is State.COMPLETED
         except Exception as error:  # noqa: BLE001  (as above)
-            run.notes.append(f"the fence was lost, and then: {error}")
+            run.notes.append(f"the fence was lost, and then: {text_of(error)}")
             return False
         extra = {"trigger": self.settings.name, "uuid": uuid, "fence": run.fence}
         _log.error("%s", run.notes[-1], extra=extra)

@@ -17,7 +17,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from history.errors import ConfigurationError
 from history.parking import EncodableText, MessageText
+from history.rendering import exception_info
 from triggers.events.hearing import finish, wildcard
+from triggers.failures import is_failure
 
 _log = logging.getLogger(__name__)
 
@@ -135,8 +137,11 @@ async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
         hearing = [one for one in _subscriptions if one.hears(event.alias)]
     for subscription in hearing:
         try:
-            told = subscription.handler(event)
+            # An event of its own: what it does to the message stays with it.
+            told = subscription.handler(event.model_copy(update={"message": event.message.copied()}))
             if inspect.isawaitable(told):
                 await finish(told, blocking=blocking)
-        except Exception:  # noqa: BLE001  (the handler is user code)
-            _log.exception("a delivery failure handler failed", extra=extra)
+        except BaseException as error:
+            if not is_failure(error, blocking=blocking):
+                raise
+            _log.error("a delivery failure handler failed", exc_info=exception_info(error), extra=extra)

@@ -1,11 +1,13 @@
 """Run the service: its arguments, its attempts, its time, and what its end means."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
+from history.rendering import told_of
 from triggers.aftermath import Ending, afterwards
 from triggers.binding import Binding, Delivery
 from triggers.failures import (
@@ -13,12 +15,18 @@ from triggers.failures import (
     LeaseLostError,
     Sleep,
     UnawaitedError,
+    is_failure,
     is_transient,
     own_error,
     rerun,
 )
 from triggers.run import Run
 from triggers.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+#: The arguments of one run: those by place, and those by name.
+_Arguments = tuple[list[Any], dict[str, Any]]
 
 
 class Work(Protocol):
@@ -44,7 +52,7 @@ class Work(Protocol):
         """
         ...
 
-    def is_worth_another_try(self, error: Exception) -> bool:
+    def is_worth_another_try(self, error: BaseException) -> bool:
         """Whether an error says that the transaction, not what was done in it, was the trouble."""
         ...
 
@@ -71,7 +79,7 @@ class Execution:
         """
         run.begun, run.error = True, None
         started = perf_counter()
-        result, error = await self._attempts(partial(self._call, run, work), work)
+        result, error = await self._attempts([run], partial(self._call, run, work), work)
         self._end(run, result, error, work)
         run.seconds = perf_counter() - started
 
@@ -91,34 +99,39 @@ class Execution:
     async def _run_batch(self, runs: Sequence[Run], work: Work | None) -> None:
         """Run a batch service; a message that it cannot be given fails alone, the others share one end."""
         started = perf_counter()
-        good = [run for run in runs if self._begin(run, work)]
+        good = {run: rows for run in runs if (rows := self._begin(run, work)) is not None}
         if not good:
             return
-        result, error = await self._attempts(partial(self._call_with_all, good, work), work)
+        call = partial(self._call_with_all, good, work)
+        result, error = await self._attempts(list(good), call, work)
         for run in good:
             self._end(run, result, error, work)
             run.seconds = (perf_counter() - started) / len(good)
 
-    async def _call_with_all(self, runs: Sequence[Run], work: Work | None, attempt: int) -> Any:
-        rows = [self._arguments(self.binding, run, attempt, work) for run in runs]
+    async def _call_with_all(self, first: Mapping[Run, _Arguments], work: Work | None, attempt: int) -> Any:
+        rows = (
+            list(first.values())
+            if attempt == 1
+            else [self._arguments(self.binding, run, attempt, work) for run in first]
+        )
         positional, named = self.binding.together(rows)
-        for run in runs:
+        for run in first:
             run.executed, run.attempts = True, attempt
         result = self.binding.service(*positional, **named)
         return await self._await(self.binding, result) if hasattr(result, "__await__") else result
 
-    def _begin(self, run: Run, work: Work | None) -> bool:
+    def _begin(self, run: Run, work: Work | None) -> _Arguments | None:
+        """Return the arguments of a message's first run; None where there are none, and it has ended."""
         run.begun, run.error = True, None
         try:
-            self._arguments(self.binding, run, 1, work)
-        except Exception as error:  # noqa: BLE001  (validators are user code)
+            return self._arguments(self.binding, run, 1, work)
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
             self._end(run, None, error, work)
-            return False
-        return True
+            return None
 
-    def _arguments(
-        self, binding: Binding, run: Run, attempt: int, work: Work | None
-    ) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(self, binding: Binding, run: Run, attempt: int, work: Work | None) -> _Arguments:
         message = run.message
         size = message.body_size()
         if size > self.settings.max_body_size:
@@ -139,30 +152,71 @@ class Execution:
         return await result
 
     async def _attempts(
-        self, call: Callable[[int], Awaitable[Any]], work: Work | None
-    ) -> tuple[Any, Exception | None]:
+        self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], work: Work | None
+    ) -> tuple[Any, BaseException | None]:
         """Call, again where the failure is transient and the settings say so; return result and error."""
         settings = self.settings
         if work is not None:
-            return await _inside(work, call)
-        try:
+            return await self._inside(work, call)
+        result, error = await self._try(call(1))
+        if error is None or not settings.retry.max_attempts or not is_transient(error, settings.transient):
+            return result, error
+        failed = told_of(error)
+
+        def pause(seconds: float) -> Awaitable[None] | None:
+            for run in runs:
+                extra = {"trigger": settings.name, "uuid": run.message.uuid, "fence": run.fence}
+                _log.info(
+                    "attempt %d failed (%s): again in %.1f s", run.attempts, failed, seconds, extra=extra
+                )
+            return self.sleep(seconds)
+
+        async def again(attempt: int) -> Any:
+            nonlocal failed
             try:
-                return await call(1), None
+                return await call(attempt)
             except Exception as error:
-                if not settings.retry.max_attempts or not is_transient(error, settings.transient):
-                    raise
-                again = rerun(call, retry=settings.retry, transient=settings.transient, sleep=self.sleep)
-                return await again, None
-        except Exception as error:  # noqa: BLE001  (the service is user code)
+                failed = told_of(error)
+                raise
+
+        return await self._try(rerun(again, retry=settings.retry, transient=settings.transient, sleep=pause))
+
+    async def _try(self, call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+        """Return what user code returned, or how it failed.
+
+        Raises:
+            BaseException: what is no failure: KeyboardInterrupt, a cancellation of this task, and their kind.
+        """
+        try:
+            return await call, None
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
             return None, own_error(error)
 
-    def _end(self, run: Run, result: Any, error: Exception | None, work: Work | None) -> None:
+    async def _inside(
+        self, work: Work, call: Callable[[int], Awaitable[Any]]
+    ) -> tuple[Any, BaseException | None]:
+        """Call inside a transaction: what fails is undone, and what cannot be kept has failed."""
+
+        async def kept() -> Any:
+            result = await call(1)
+            await work.keep()
+            return result
+
+        await work.mark()
+        result, error = await self._try(kept())
+        if error is not None:
+            await work.undo()
+        return result, error
+
+    def _end(self, run: Run, result: Any, error: BaseException | None, work: Work | None) -> None:
         """Note how a run ended and what the table says of that."""
         run.result, run.error = result, error
         ending = Ending.SUCCESS
         if error is None:
             pass
-        elif isinstance(error, LeaseLostError) or run.taken_by is not None:
+        elif issubclass(type(error), LeaseLostError) or run.taken_by is not None:
             ending = Ending.LOST  # whatever it is that failed, the message is another owner's
         else:
             run.failed_transiently = is_transient(error, self.settings.transient) or (
@@ -171,15 +225,3 @@ class Execution:
             ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
         run.suspends = ending is Ending.FATAL and self.settings.policy.suspend_on_error
         run.aftermath = afterwards(ending, self.settings.policy, history=run.claimed)
-
-
-async def _inside(work: Work, call: Callable[[int], Awaitable[Any]]) -> tuple[Any, Exception | None]:
-    """Call inside a transaction: what fails is undone, and what cannot be kept has failed."""
-    await work.mark()
-    try:
-        result = await call(1)
-        await work.keep()
-    except Exception as error:  # noqa: BLE001  (the service is user code)
-        await work.undo()
-        return None, own_error(error)
-    return result, None

@@ -6,8 +6,9 @@ here it is :class:`TransientError`, the project's own UnavailableError, and what
 ``transient``.
 """
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -118,9 +119,10 @@ def own_error(error: E) -> E | StopIteration:
 
     A StopIteration cannot leave a coroutine: it arrives as the cause of a RuntimeError (PEP 479).
     """
-    cause = error.__cause__
-    if type(error) is RuntimeError and type(cause) is StopIteration and error.args == _STOPPED:
-        return cause
+    if type(error) is RuntimeError and error.args == _STOPPED:
+        cause = error.__cause__
+        if type(cause) is StopIteration:
+            return cause
     return error
 
 
@@ -129,11 +131,46 @@ _STOPPED = ("coroutine raised StopIteration",)
 
 
 def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:
-    """Tell whether another try may succeed."""
+    """Tell whether another try may succeed; of a group, whether each of its failures says so."""
     error = own_error(error)
-    return isinstance(error, (TransientError, UnavailableError, *transient)) and not isinstance(
-        error, FatalError
+    # By its class, as an except clause does: what an exception answers to __class__ is anybody's code.
+    kind = type(error)
+    if issubclass(kind, FatalError):
+        return False
+    if issubclass(kind, (TransientError, UnavailableError, *transient)):
+        return True
+    return issubclass(kind, BaseExceptionGroup) and all(
+        is_transient(one, transient) for one in members(error)
     )
+
+
+def members(group: BaseException) -> Sequence[BaseException]:
+    """Return the exceptions of a group, which may be groups."""
+    found: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(group)
+    return found
+
+
+def is_failure(error: BaseException, *, blocking: bool) -> bool:
+    """Tell whether what user code raised is a failure of it; everything else is let through.
+
+    An :class:`asyncio.CancelledError` is one where nobody has cancelled the task that runs it: the code
+    awaited something that was cancelled. So is a group whose members are failures.
+    """
+    kind = type(error)
+    if issubclass(kind, Exception):
+        return True
+    if issubclass(kind, BaseExceptionGroup):
+        return all(is_failure(one, blocking=blocking) for one in members(error))
+    return issubclass(kind, asyncio.CancelledError) and (blocking or not _was_cancelled())
+
+
+def _was_cancelled() -> bool:
+    """Whether somebody has cancelled the task that runs."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs: nothing here can be cancelled
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 async def rerun(

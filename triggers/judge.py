@@ -10,6 +10,7 @@ from history.entry import Claim, Entry
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
 from history.owners import owner_token
+from history.rendering import text_of
 from history.store import BatchOwner, HistoryStore
 from resolvers.resolution import Asked
 from triggers.aftermath import Ending, afterwards
@@ -24,7 +25,7 @@ from triggers.detection import (
     classify_count,
     decide,
 )
-from triggers.failures import is_transient, own_error
+from triggers.failures import is_failure, is_transient, own_error
 from triggers.leases import LeaseKeeper
 from triggers.run import Run, patience_with
 from triggers.settings import Settings
@@ -39,7 +40,8 @@ CLAIM_ROUNDS = 5
 class Judge:
     """Finds out what a message is, and leaves a run that is to execute with a claim of its own.
 
-    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
+    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed;
+    ``blocking``, that no event loop runs what is asked here, so that nobody can cancel it.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
     ``leases`` renews those of what is claimed, until :meth:`let_go`.
     """
@@ -48,6 +50,7 @@ class Judge:
     store: HistoryStore | None
     resolver: Asked | None
     inside: bool = False
+    blocking: bool = False
     batch: BatchOwner | None = None
     leases: LeaseKeeper | None = None
 
@@ -165,7 +168,7 @@ class Judge:
             run.error, run.failed_transiently, run.result = error, True, None
             run.aftermath = afterwards(Ending.TRANSIENT, self.settings.policy, history=True)
             run.suspends = not conflict
-        run.notes.append(f"its transaction did not commit: {error}")
+        run.notes.append(f"its transaction did not commit: {text_of(error)}")
 
     def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:
         if not isinstance(error, HistoryUnavailableError):
@@ -185,12 +188,14 @@ class Judge:
         message = run.message
         try:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
-        except Exception as error:  # noqa: BLE001  (the resolver is user code)
+            if answer.reason:
+                run.notes.append(f"resolver: {answer.reason}")
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
             run.error = own_error(error)
             return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN
         run.error = None
-        if answer.reason:
-            run.notes.append(f"resolver: {answer.reason}")
         return RESOLUTION_WORDS[answer.resolution]
 
     async def _take_over(self, run: Run) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from history.bridge import drive
 from history.opening import local_parking_file, open_history
 from history.parking import Parked, Parking
+from history.rendering import text_of
 from history.store import HistoryStore
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class ParkingLot:
             try:
                 await self._primary.park(parked)
             except Exception as error:  # noqa: BLE001  (whatever a lot raises: the message must go somewhere)
-                _log.warning("%s: parking %d messages in a local file", error, len(parked))
+                _log.warning("%s: parking %d messages in a local file", text_of(error), len(parked))
             else:
                 return True
         return self._park_locally(parked)
@@ -48,7 +49,7 @@ class ParkingLot:
         try:
             drive(self._open_local().parking.park(parked))
         except Exception as error:  # noqa: BLE001  (as above)
-            _log.critical("cannot park %d messages, not even locally: %s", len(parked), error)
+            _log.critical("cannot park %d messages, not even locally: %s", len(parked), text_of(error))
             return False
         return True
 

@@ -28,7 +28,7 @@ from typing import Self, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import encodable
+from history.rendering import exception_info, told_of
 from triggers.atomic import Removal, Transactions
 from triggers.completion import Completion
 from triggers.detection import Answer, HistoryUse, Status
@@ -39,7 +39,7 @@ from triggers.outcome import Outcome
 from triggers.parking_lot import ParkingLot
 from triggers.providers.provider import Answers, Arrival, Received, Receiver, TakingFailures, Unreadable
 from triggers.routing import Routing, drop_expired
-from triggers.run import UNPARKED_DELAY, Run
+from triggers.run import MACHINERY, UNPARKED_DELAY, Run
 from triggers.settings import Settings
 from triggers.unreadable import park_raw
 
@@ -265,8 +265,15 @@ class Pipeline:
         self._reach(Step.PARKED)
 
     def _tell(self, what: str, run: Run) -> None:
-        failure = "" if run.error is None else encodable(f" ({type(run.error).__name__}: {run.error})")
-        _log.warning("%s: %s%s", what, run.reason, failure, extra=self._extra(run))
+        failure = "" if run.error is None else f" ({told_of(run.error)})"
+        trace = None if run.error is None or _is_told_already(run) else run.trace
+        info = (
+            None
+            if trace is None or run.error is None
+            else exception_info(run.error, trace, without=MACHINERY)
+        )
+        told = f"\n{trace}" if trace is not None and info is None else ""
+        _log.warning("%s: %s%s%s", what, run.reason, failure, told, exc_info=info, extra=self._extra(run))
 
     async def _publish(self, run: Run) -> None:
         run.event = run.make_event(self.settings.name, *self._origin(run.message))
@@ -316,6 +323,11 @@ def _answer_of(run: Run) -> Answer | None:
 def _is_done_with(run: Run) -> bool:
     """Whether all that is left to do about a message is to acknowledge it."""
     return _answer_of(run) is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event
+
+
+def _is_told_already(run: Run) -> bool:
+    """Whether an earlier delivery's log line had the traceback of what is tried again and again."""
+    return run.failed_transiently and not run.acknowledge and run.message.delivery_count > 1
 
 
 def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:

@@ -21,6 +21,7 @@ from typing import Any
 from history.errors import ConfigurationError
 from triggers.binding import Binding
 from triggers.detection import Decision
+from triggers.failures import is_failure
 from triggers.run import Run
 from triggers.selectors import MessageFilter, Reading, Wanted, read_filter
 from triggers.settings import Settings
@@ -126,7 +127,10 @@ class Routing:
                     return True
             if self._own_filter is None or self._own_filter(reading):
                 return True
-        except Exception as error:  # noqa: BLE001  (a filter is user code)
+        except BaseException as error:
+            # A filter answers at once, so nobody can have cancelled it.
+            if not is_failure(error, blocking=True):
+                raise
             run.decision, run.verdict, run.error = _BROKEN, FILTER_FAILED, error
             return False
         return self._turn_away(run, NO_RULE_MATCH)

@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from history.entry import Entry, Fence, State
 from history.message import UNDEFINED_COUNT, Message
 from history.parking import Evidence, Parked, ParkedKind, parked_id
+from history.rendering import class_of, text_of, trace_of
 from triggers.aftermath import Aftermath
 from triggers.detection import Answer, Count, Decision, Facts, Found, HistoryUse, Word
 from triggers.events import Cause, RetrievalFailureEvent
@@ -24,6 +26,9 @@ SHORTEST_RECOVER_DELAY, LONGEST_RECOVER_DELAY = timedelta(milliseconds=100), tim
 #: So much of the time that a long run has taken already is the pause, so that deliveries grow rare; the fewer
 #: are left before ``max_delivery_count``, the more.
 SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
+
+#: Modules whose frames, at the beginning of a traceback, tell nothing of a service: what calls it.
+MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "asyncio.")
 
 #: The pause before a delivery that could not be parked is delivered again.
 UNPARKED_DELAY = timedelta(seconds=5)
@@ -52,7 +57,7 @@ class Run:
     decision: Decision | None = None
     aftermath: Aftermath | None = None
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     notes: list[str] = field(default_factory=list[str])
     binding: "Binding | None" = None
     #: Why the message never came to the table.
@@ -74,6 +79,7 @@ class Run:
     taken_by: str | None = None
     #: For how long the provider should keep a copy whose first run is still alive.
     patience: timedelta = timedelta(0)
+    _traced: tuple[BaseException, str | None] | None = None
 
     @property
     def claimed(self) -> bool:
@@ -114,14 +120,23 @@ class Run:
         return _facts(count, self.message.uuid is not None, self.history, found, word)
 
     def evidence(self) -> Evidence:
-        """Return what is known of an earlier run."""
+        """Return what is known of an earlier run; the fence is that of the entry as it stands."""
         found = self.found
         return Evidence(
             delivery_count=self.message.delivery_count,
             owner=None if found is None else found.owner,
             started_at=None if found is None else found.started_at,
-            fence=self.fence if found is None else found.fence,
+            fence=found.fence if self.fence is None and found is not None else self.fence,
         )
+
+    @property
+    def trace(self) -> str | None:
+        """The traceback of the error, bounded; None where it did not come out of user code."""
+        if self.error is None:
+            return None
+        if self._traced is None or self._traced[0] is not self.error:
+            self._traced = (self.error, trace_of(self.error, without=MACHINERY))
+        return self._traced[1]
 
     @property
     def reason(self) -> str:
@@ -135,7 +150,7 @@ class Run:
             self.error is not None if self.begun else self.decision is not None and self.decision.rejected
         )
         return Parked(
-            id=parked_id(trigger, self.message),
+            id=self._parked_id(trigger),
             trigger_name=trigger,
             kind=ParkedKind.REJECTED if rejected else ParkedKind.IN_DOUBT,
             reason=self.reason,
@@ -143,9 +158,14 @@ class Run:
             destination=self.message.destination,
             message=self.message,
             evidence=self.evidence(),
-            error_class=_class_name(self.error),
-            error_message=None if self.error is None else str(self.error),
+            error_class=None if self.error is None else class_of(self.error),
+            error_message=None if self.error is None else text_of(self.error),
+            error_trace=self.trace,
         )
+
+    def _parked_id(self, trigger: str) -> str:
+        # Two messages without an identity may be equal and two all the same: each has a place of its own.
+        return parked_id(trigger, self.message, delivery="" if self.message.uuid else uuid4().hex)
 
     def make_event(self, trigger: str, destination: str, index: int = 0) -> RetrievalFailureEvent:
         """Return the event that tells of giving this message up."""
@@ -154,10 +174,10 @@ class Run:
             destination=destination,
             destination_index=index,
             delivery_count=self.message.delivery_count,
-            exception_class=_class_name(self.error),
-            exception_message=None if self.error is None else str(self.error),
+            exception_class=None if self.error is None else class_of(self.error),
+            exception_message=None if self.error is None else text_of(self.error),
             cause=self._cause() or Cause.SERVICE_FAILED,
-            message=self.message,
+            message=self.message.copied(),
         )
 
     def _cause(self) -> Cause | None:
@@ -245,7 +265,3 @@ def found_in(entry: Entry | None) -> Found:
     if entry.state is State.STARTED:
         return Found.IN_PROGRESS if entry.lease_alive else Found.STARTED
     return Found.COMPLETED_FAILED if entry.outcome == "failed" else Found.COMPLETED_OK
-
-
-def _class_name(error: Exception | None) -> str | None:
-    return None if error is None else f"{type(error).__module__}.{type(error).__qualname__}"

@@ -1,11 +1,11 @@
 """The parking lot of a store."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.message import Message, Uuid
-from history.parking import Evidence, Parked, ParkedKind, raw_fields
+from history.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
 from history.store import HistoryStore
 
 
@@ -68,6 +68,39 @@ class ParkingContract:
         assert back is not None
         assert back.reason == "changed"
         assert await store.parking.count() == 2
+
+    async def test_messages_of_one_uuid_that_differ_are_all_kept(self, store: HistoryStore) -> None:
+        bodies = [{"amount": 10, "to": "you"}, {"amount": 99, "to": "me"}, b'{"amount":10,"to":"you"}']
+        payments = [Message(body=body, uuid=Uuid("u1"), message_id="ID:1") for body in bodies]
+        copies = [
+            parked(n, id=parked_id(TRIGGER, one), uuid="u1", message=one) for n, one in enumerate(payments)
+        ]
+
+        for one in (*copies, *copies):
+            await store.parking.park([one])
+
+        assert list(await store.parking.list(trigger=TRIGGER)) == copies
+
+    async def test_nobody_can_change_a_message_that_was_parked(self, store: HistoryStore) -> None:
+        body: dict[str, Any] = {"lines": [1]}
+        one = parked(1, message=Message(body=body, uuid=Uuid("u1")))
+        await store.parking.park([one])
+
+        for copied in (one, *await store.parking.list(), await store.parking.get(one.id)):
+            assert copied is not None
+            assert copied.message is not None
+            cast("dict[str, Any]", copied.message.body)["lines"].append("changed")
+
+        back = await store.parking.get(one.id)
+        assert back is not None
+        assert back.message is not None
+        assert back.message.body == body
+
+    async def test_a_copy_without_a_traceback_can_be_read(self, store: HistoryStore) -> None:
+        traced = parked(1, error_trace="Traceback (most recent call last):\n  File ...\nKeyError: 'ü\0🧾'\n")
+        await store.parking.park([traced, parked(2)])
+
+        assert list(await store.parking.list()) == [traced, parked(2)]
 
     async def test_an_id_parked_twice_in_one_call_keeps_the_last(self, store: HistoryStore) -> None:
         await store.parking.park([parked(1, reason="first"), parked(1, reason="second")])

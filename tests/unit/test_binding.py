@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NewType
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -68,6 +68,14 @@ class TestBodies:
             (bytes, "ä", b"\xc3\xa4"),
             (str, b"\xc3\xa4", "ä"),
             (str, "plain, no JSON", "plain, no JSON"),
+            (bytes, {"naïve": [1, None]}, '{"naïve":[1,null]}'.encode()),
+            (str, {"naïve": [1, None]}, '{"naïve":[1,null]}'),
+            (bytes, ["\ud800"], b'["\\ud800"]'),
+            (bytes, None, b"null"),
+            (str, 1.5, "1.5"),
+            (Annotated[bytes, Field(max_length=9)], [1, 2], b"[1,2]"),
+            (Annotated[str, Field(max_length=9)], "no JSON", "no JSON"),
+            (NewType("Raw", bytes), {"a": 1}, b'{"a":1}'),
         ],
     )
     def test_any_type_that_pydantic_knows_will_do(self, hint: Any, body: Any, expected: object) -> None:
@@ -93,7 +101,8 @@ class TestBodies:
             (Order, '{"id": "o", "amount": "much"}', "amount: Input should be a valid number"),
             (str, b"caf\xe9", "not UTF-8: .*position 3"),
             (bytes, "\ud800", "not UTF-8: .*position 0"),
-            (str, {"a": 1}, "valid string"),
+            (Annotated[bytes, Field(max_length=3)], {"a": 1}, "at most 3 bytes"),
+            (Annotated[str, Field(max_length=3)], "long", "at most 3 characters"),
             (Annotated[int, Field(gt=4)], "4", "greater than 4"),
             (int, "[" * 100_000, "recursion limit|Invalid JSON"),
         ],

@@ -1,6 +1,8 @@
 """What a message is, how it is identified, and that it comes back whole from headers and from JSON."""
 
+import copy
 import math
+import pickle
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
@@ -43,6 +45,27 @@ class TestIdentity:
     def test_two_different_uuids_are_refused(self) -> None:
         with pytest.raises(ValidationError, match="differ; give one of them"):
             made(uuid="u-1", properties={"uuid": "u-2"})
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"uuid": "", "message_id": "ID:1"},
+            {"properties": {"uuid": "", "shop": "rome"}, "message_id": "ID:1"},
+            {"uuid": "", "properties": {"uuid": ""}, "message_id": "ID:1"},
+            {"uuid": "ID:1", "message_id": ""},
+            {"uuid": "ID:1", "properties": {"uuid": ""}},
+            {"uuid": "", "properties": {"uuid": "ID:1"}},
+        ],
+    )
+    def test_an_empty_identity_is_none_where_there_is_another_one(self, fields: dict[str, Any]) -> None:
+        message = made(**fields)
+
+        assert message.uuid == "ID:1"
+        assert message.properties.get("uuid") in {None, "ID:1"}
+        assert Message.from_json(message.to_json()) == message
+
+    def test_an_empty_uuid_among_the_headers_falls_back_to_the_message_id(self) -> None:
+        assert Message.from_headers({"uuid": "", "JMSMessageID": "ID:1"}, b"").uuid == "ID:1"
 
     @pytest.mark.parametrize("fields", [{"uuid": ""}, {"message_id": ""}, {"properties": {"uuid": ""}}])
     def test_an_empty_identity_is_refused_for_it_would_make_duplicates(self, fields: dict[str, Any]) -> None:
@@ -309,9 +332,81 @@ def test_a_message_is_parked_in_one_place_however_often_it_is_redelivered() -> N
     assert parked_id("book", first) != parked_id("book", made(uuid="u-1", message_id="ID:2"))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"body": {"amount": 99, "to": "me"}},
+        {"body": b'{"amount":10,"to":"you"}'},
+        {"body": '{"amount":10,"to":"you"}'},
+        {"properties": {"account": "another"}},
+        {"message_id": "ID:2"},
+        {"uuid": "u-2"},
+    ],
+)
+def test_a_message_never_takes_the_place_of_another_one(changed: dict[str, Any]) -> None:
+    payment = {"uuid": "u-1", "message_id": "ID:1", "body": {"amount": 10, "to": "you"}}
+
+    assert parked_id("pay", made(**payment)) != parked_id("pay", made(**(payment | changed)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"body": {"to": "you", "amount": 10}},
+        {"delivery_count": 7, "redelivered": True, "expiration": NOON},
+        {"properties": {"JMSXGroupSeq": 3, "JMS_AMQP_TTL": 5, "x-delivery-count": 2, "x-opt-offset": 4}},
+    ],
+)
+def test_what_a_provider_says_of_a_delivery_makes_no_other_message(changed: dict[str, Any]) -> None:
+    payment = {"uuid": "u-1", "message_id": "ID:1", "body": {"amount": 10, "to": "you"}}
+
+    assert parked_id("pay", made(**payment)) == parked_id("pay", made(**(payment | changed)))
+
+
 def test_messages_without_identity_are_parked_by_what_they_hold() -> None:
     assert parked_id("book", Message(body="a")) == parked_id("book", Message(body="a"))
     assert parked_id("book", Message(body="a")) != parked_id("book", Message(body="b"))
+    assert parked_id("book", Message(body="a")) != parked_id("book", Message(body="a"), delivery="2")
+
+
+class TestProperties:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            ("update", {"shop": "paris"}),
+            ("__setitem__", "shop", "paris"),
+            ("__delitem__", "shop"),
+            ("__ior__", {"shop": "paris"}),
+            ("pop", "shop"),
+            ("popitem",),
+            ("setdefault", "more", 1),
+            ("clear",),
+        ],
+    )
+    @pytest.mark.parametrize(
+        "message",
+        [
+            made(properties={"shop": "rome"}),
+            made().model_copy(update={"properties": {"shop": "rome"}}),
+            copy.copy(made(properties={"shop": "rome"})),
+            copy.deepcopy(made(properties={"shop": "rome"})),
+            pickle.loads(pickle.dumps(made(properties={"shop": "rome"}))),  # noqa: S301
+            Message.from_json(made(properties={"shop": "rome"}).to_json()),
+            Message.model_validate_json(made(properties={"shop": "rome"}).model_dump_json()),
+        ],
+    )
+    def test_they_cannot_be_changed(self, message: Message, change: tuple[Any, ...]) -> None:
+        with pytest.raises(TypeError, match="a message is immutable: change a copy"):
+            getattr(message.properties, change[0])(*change[1:])
+        assert message.properties == {"shop": "rome"}
+
+    def test_none_are_none(self) -> None:
+        with pytest.raises(TypeError, match="immutable"):
+            cast("dict[str, Any]", made().properties)["shop"] = "rome"
+        assert made().properties == {}
+
+    def test_a_copy_of_them_can_be_changed(self) -> None:
+        assert {**made(properties={"shop": "rome"}).properties, "shop": "paris"} == {"shop": "paris"}
 
 
 def test_the_fields_of_an_unreadable_delivery_are_kept_to_the_byte() -> None:

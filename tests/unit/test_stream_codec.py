@@ -29,7 +29,6 @@ UNREADABLE: dict[str, tuple[dict[bytes, bytes], str]] = {
     "header that is no UTF-8": ({b"body": b"x", b"JMSType": b"\xff"}, "JMSType"),
     "property that is no UTF-8": ({b"body": b"x", b"colour": b"\xff"}, "colour"),
     "name that is no UTF-8": ({b"body": b"x", b"\xff": b"x"}, "\\xff"),
-    "empty uuid": ({b"body": b"x", b"uuid": b""}, "uuid"),
     "empty id": ({b"body": b"x", b"JMSMessageID": b""}, "JMSMessageID"),
     "priority that is no number": ({b"body": b"x", b"JMSPriority": b"high"}, "JMSPriority"),
     "priority out of range": ({b"body": b"x", b"JMSPriority": b"10"}, "JMSPriority"),
@@ -40,7 +39,7 @@ UNREADABLE: dict[str, tuple[dict[bytes, bytes], str]] = {
     "properties that are no JSON": ({b"body": b"x", b"properties": b"a=1"}, "properties"),
     "properties that are no object": ({b"body": b"x", b"properties": b"[1]"}, "properties"),
     "property that is no scalar": ({b"body": b"x", b"properties": b'{"a": [1]}'}, "properties"),
-    "two identities": ({b"body": b"x", b"uuid": b"a", b"properties": b'{"uuid": ""}'}, "uuid"),
+    "two identities": ({b"body": b"x", b"uuid": b"a", b"properties": b'{"uuid": "b"}'}, "uuid"),
 }
 
 
@@ -59,6 +58,11 @@ def test_what_is_no_message_names_the_field_and_the_remedy(case: str) -> None:
     problem, _, remedy = str(caught.value).rpartition("; ")
     assert named in problem.split(":")[0]
     assert "send" in remedy or "mend" in remedy
+
+
+@pytest.mark.parametrize("fields", [{b"uuid": b""}, {b"properties": b'{"uuid": ""}'}])
+def test_an_entry_whose_uuid_is_empty_is_known_by_its_id(fields: dict[bytes, bytes]) -> None:
+    assert decode("orders", ENTRY, {b"body": b"x", **fields}, 1).uuid == "ID:orders:1700000000123-7"
 
 
 def test_a_foreign_entry_is_a_message() -> None:

@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from history.rendering import name_of, text_of
+
 
 @dataclass(slots=True)
 class State:
@@ -88,8 +90,8 @@ def printable(text: str) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return what an exception says, without the further lines of drivers; its class, if it is silent."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
+    lines = [line for line in text_of(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else name_of(error)
 
 
 def _fits(text: str, encoding: str) -> bool:

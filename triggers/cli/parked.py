@@ -12,6 +12,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
 from history.parking import Parked, Parking
+from history.rendering import told_of
 from triggers.cli.loading import collect
 from triggers.cli.options import (
     HISTORY_OPTION,
@@ -146,7 +147,7 @@ def _ended(one: Parked, outcome: Outcome) -> dict[str, Any]:
         "executed": outcome.executed,
         "status": outcome.status,
         "reason": outcome.reason,
-        "error": None if outcome.error is None else repr(outcome.error),
+        "error": None if outcome.error is None else told_of(outcome.error),
     }
 
 

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
@@ -91,6 +91,11 @@ class RetrievalFailureEvent(BaseModel):
         A message that is given up twice, because a worker died in between, raises two events.
         """
         return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
+
+    def copied(self) -> Self:
+        """Return this event with a message that is nobody else's: itself, where nobody could change it."""
+        message = None if self.message is None else self.message.copied()
+        return self if message is self.message else self.model_copy(update={"message": message})
 
     def to_cloudevent(self) -> dict[str, Any]:
         """Return the event as a CloudEvents 1.0 object, ready for JSON."""

@@ -12,6 +12,15 @@ def wildcard(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
+async def failure_of(told: Awaitable[None]) -> BaseException | None:
+    """Await something, and return what it raised: an event loop may not survive what leaves a task."""
+    try:
+        await told
+    except BaseException as error:  # noqa: BLE001  (handed to the caller)
+        return error
+    return None
+
+
 async def finish(told: Awaitable[None], *, blocking: bool) -> None:
     """Let a handler that is a coroutine come to its end; in blocking code on an event loop of its own.
 
@@ -22,17 +31,16 @@ async def finish(told: Awaitable[None], *, blocking: bool) -> None:
         await told
         return
 
-    async def waiting() -> None:
-        await told
-
     # The calling thread may have a running loop of its own, so the handler gets another thread.
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
-            asyncio.run(waiting())
+            ended = asyncio.run(failure_of(told))
         except BaseException as error:  # noqa: BLE001  (handed to the caller, which logs it or ends)
-            failure.append(error)
+            ended = error
+        if ended is not None:
+            failure.append(ended)
 
     # Not an executor's, which takes no more work once the interpreter is ending.
     thread = threading.Thread(target=run, name="doubtless-event")

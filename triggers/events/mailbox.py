@@ -19,10 +19,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import closing
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
 from history.bridge import settled
 from history.errors import ConfigurationError, UnavailableError
+from history.rendering import exception_info, text_of
 from triggers.events.event import RetrievalFailureEvent
+from triggers.events.hearing import failure_of
 
 _log = logging.getLogger(__name__)
 
@@ -165,29 +168,30 @@ class Mailbox:
 
 
 def tell(
-    handler: Handler, event: RetrievalFailureEvent, *, run: Callable[[Coroutine[None, None, None]], None]
+    handler: Handler,
+    event: RetrievalFailureEvent,
+    *,
+    run: Callable[[Coroutine[Any, Any, BaseException | None]], BaseException | None],
 ) -> None:
     """Call a handler in a thread where nobody listens to what it raises, and log that."""
     try:
         told = handler(event)
         if inspect.isawaitable(told):
-            run(_waiting_for(told))
+            failure = run(failure_of(told))
+            if failure is not None:
+                log_failure(handler, event, failure)
     except BaseException as error:  # noqa: BLE001  (user code, and a SystemExit would end the thread unheard)
         log_failure(handler, event, error)
 
 
-async def _waiting_for(told: Awaitable[None]) -> None:
-    await told
-
-
 def log_failure(handler: Handler, event: RetrievalFailureEvent, error: BaseException) -> None:
     """Log what a handler raised: in one line where that says all, else with its traceback."""
-    known = isinstance(error, ConfigurationError | UnavailableError)
+    known = issubclass(type(error), (ConfigurationError, UnavailableError))
     _log.error(
         "the retrieval failure handler %s failed: %s",
         named(handler),
-        error,
-        exc_info=None if known else error,
+        text_of(error),
+        exc_info=None if known else exception_info(error),
         extra=told_of(event),
     )
 

@@ -13,6 +13,7 @@ from history.errors import ConfigurationError
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import finish, wildcard
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailbox, log_failure
+from triggers.failures import is_failure
 
 
 class Subscription:
@@ -41,7 +42,8 @@ class Subscription:
         return self.handler(event)
 
     async def tell(self, event: RetrievalFailureEvent, *, blocking: bool) -> None:
-        """Have the handler called, now or later; what it raises is logged."""
+        """Have the handler called, now or later, with an event of its own; what it raises is logged."""
+        event = event.copied()
         if self._mailbox is not None:
             await self._mailbox.put(event, blocking=blocking)
             return
@@ -49,7 +51,9 @@ class Subscription:
             told = self.handler(event)
             if inspect.isawaitable(told):
                 await finish(told, blocking=blocking)
-        except Exception as error:  # noqa: BLE001  (the handler is user code)
+        except BaseException as error:
+            if not is_failure(error, blocking=blocking):
+                raise
             log_failure(self.handler, event, error)
 
     def cancel(self) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from history.errors import HistoryUnavailableError
 from history.message import Message
+from history.rendering import class_of, name_of, text_of
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.failures import FatalError, LeaseLostError
 from triggers.outcome import Outcome
@@ -36,27 +37,26 @@ class DiedError(Exception):
         super().__init__(f"the process ended during attempt {attempts}")
 
 
-def failure_of(outcome: Outcome) -> Exception | None:
+def failure_of(outcome: Outcome) -> BaseException | None:
     """Return why an attempt failed; None where it did not, or where it was none."""
     error = outcome.error
     if outcome.acknowledge or outcome.suspend or outcome.status is None:
         return None
-    if not isinstance(error, Exception) or isinstance(error, LeaseLostError | HistoryUnavailableError):
+    if error is None or issubclass(type(error), (LeaseLostError, HistoryUnavailableError)):
         return None
     # What never ran, and was not refused for good, is in the history's or the resolver's hands.
-    return error if outcome.executed or isinstance(error, FatalError) else None
+    return error if outcome.executed or issubclass(type(error), FatalError) else None
 
 
 def failure_event(
-    terms: InputTerms, message: Message, error: Exception, *, attempts: int, cause: Cause
+    terms: InputTerms, message: Message, error: BaseException, *, attempts: int, cause: Cause
 ) -> RetrievalFailureEvent:
     """Return the event that tells of giving a message up."""
-    kind = type(error)
     return RetrievalFailureEvent(
         trigger_name=terms.trigger,
         destination=message.destination or terms.destination,
         delivery_count=attempts,
-        exception_class=f"{kind.__module__}.{kind.__qualname__}",
+        exception_class=class_of(error),
         exception_message=short_text(error),
         cause=cause,
         message=message,
@@ -73,7 +73,7 @@ def failure_copy(event: RetrievalFailureEvent, message: Message) -> Message:
     return copy.model_copy(update={**told, "properties": properties})
 
 
-def short_text(error: Exception) -> str:
+def short_text(error: BaseException) -> str:
     """Return what an error says, in a length and with characters that a database can hold."""
-    told = f"{error}" or type(error).__name__
-    return told.replace("\0", "")[:_LONGEST_ERROR].encode("utf-8", "replace").decode("utf-8")
+    told = text_of(error) or name_of(error)
+    return told.replace("\0", "")[:_LONGEST_ERROR]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from history.bridge import settled
 from history.message import Message
+from history.rendering import text_of
 from history.store import HistoryStore, instant
 from triggers.events import Cause, publish
 from triggers.failures import FatalError, is_transient
@@ -151,7 +152,7 @@ class RedeliveringReceiver:
                 await self._take(arrival, error)
         return others
 
-    async def _take(self, arrival: Arrival, error: Exception) -> None:
+    async def _take(self, arrival: Arrival, error: BaseException) -> None:
         attempts = max(arrival.message.delivery_count, 1)
         if not is_transient(error, self.terms.transient):
             await self._give_up(arrival, error, attempts, Cause.SERVICE_FAILED)
@@ -167,7 +168,7 @@ class RedeliveringReceiver:
         self._blocked = Arrival(arrival.message.model_copy(update=again), arrival.handle)
         self._blocked_due = time.monotonic() + self.terms.redelivery.delay.total_seconds()
 
-    async def _put_off(self, limbo: "Limbo", arrival: Arrival, error: Exception, attempts: int) -> None:
+    async def _put_off(self, limbo: "Limbo", arrival: Arrival, error: BaseException, attempts: int) -> None:
         held = self._waiting(arrival)
         if held is not None:
             self._held.pop(held.id, None)
@@ -231,7 +232,7 @@ class RedeliveringReceiver:
         if others:
             cast("SharingTransactions", self.inner).note_acknowledged(others)
 
-    def _entry(self, arrival: Arrival, attempts: int, error: Exception) -> "Entry":
+    def _entry(self, arrival: Arrival, attempts: int, error: BaseException) -> "Entry":
         """Return how a message waits for its next attempt."""
         from triggers.providers.sqljms.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
 
@@ -248,7 +249,7 @@ class RedeliveringReceiver:
         )
         return Entry(component=self.terms.component, port=self.terms.port, message=message, again=again)
 
-    async def _give_up(self, arrival: Arrival, error: Exception, attempts: int, cause: Cause) -> None:
+    async def _give_up(self, arrival: Arrival, error: BaseException, attempts: int, cause: Cause) -> None:
         """Tell of it, send the copies, take the message off; after a death in between, do it all again."""
         event = failure_event(self.terms, arrival.message, error, attempts=attempts, cause=cause)
         await publish(event, blocking=self.lane.blocking)
@@ -264,7 +265,7 @@ class RedeliveringReceiver:
             await limbo.run("giving a message up", hand_on)
             self._held.pop(held.id, None)
         told = {"trigger": self.terms.trigger, "uuid": arrival.message.uuid}
-        _log.warning("given up after %d attempts (%s): %s", attempts, cause.value, error, extra=told)
+        _log.warning("given up after %d attempts (%s): %s", attempts, cause.value, text_of(error), extra=told)
 
     async def _hand_on(self, connection: "AnyConnection", *, held: "Waiting | None", copy: Message) -> None:
         """Take a message out of limbo and send its copies, unless somebody else has it by now."""

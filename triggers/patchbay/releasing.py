@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.parking import Parked, ParkedKind, parked_id
+from history.rendering import class_of, exception_info, text_of
 from triggers.parking_lot import ParkingLot
+from triggers.patchbay.given_up import short_text
 from triggers.patchbay.lane import Lane
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -95,20 +97,21 @@ class Releaser:
             uuid=one.message.uuid,
             destination=name,
             message=one.message,
-            error_class=f"{type(error).__module__}.{type(error).__qualname__}",
-            error_message=str(error),
+            error_class=class_of(error),
+            error_message=text_of(error),
         )
         if await self.lot.park([parked]) and self.lane.limbo is not None:
             await self.lane.limbo.take_out([one])
-            _log.error("parked: %s: %s", parked.reason, error, extra=_extra(one))
+            _log.error("parked: %s: %s", parked.reason, text_of(error), extra=_extra(one))
 
     async def _put_off(self, one: "Waiting", error: Exception, *, counted: bool) -> None:
         limbo = self.lane.limbo
         assert limbo is not None  # noqa: S101  (it was in it)
         pause = min(FIRST_PAUSE * 2 ** min(one.failures, 30), LONGEST_PAUSE)
         known = isinstance(error, ConfigurationError | ProviderUnavailableError)
-        _log.warning("not sent, again in %s: %s", pause, error, exc_info=not known, extra=_extra(one))
-        await limbo.put_off(one, pause, error=str(error)[:2000], failed=counted)
+        info = None if known else exception_info(error)
+        _log.warning("not sent, again in %s: %s", pause, text_of(error), exc_info=info, extra=_extra(one))
+        await limbo.put_off(one, pause, error=short_text(error), failed=counted)
 
     async def _drop(self, expired: Sequence["Waiting"]) -> None:
         limbo = self.lane.limbo

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from history.errors import ConfigurationError
+from history.rendering import exception_info
 from triggers.patchbay.components import Starts, Stops
 from triggers.patchbay.context import MessageContext
 
@@ -83,7 +84,7 @@ class Sources:
         return () if isinstance(self.components[name], Starts) else (self.contexts[name],)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        _log.error("source %s failed", name, exc_info=error)
+        _log.error("source %s failed", name, exc_info=exception_info(error))
         self.fail(error)
 
     def stop(self) -> None:

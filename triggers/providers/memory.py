@@ -73,7 +73,7 @@ class _Broker(Bell):
             "destination": message.destination or destination,
             "timestamp": message.timestamp or datetime.now(UTC),
         }
-        log.append(message.model_copy(update=told))
+        log.append(message.copied().model_copy(update=told))
         return name
 
     def deliver_later_ones(self) -> float:

@@ -47,7 +47,7 @@ def _asking(function: Callable[[Message], bool]) -> Wanted:
     name = getattr(function, "__qualname__", repr(function))
 
     def wanted(reading: Reading) -> bool:
-        answer: object = function(reading.message)
+        answer: object = function(reading.message.copied())
         # Not its truth: that of a coroutine, a match or an empty list is nobody's decision.
         if answer is True or answer is False:
             return answer

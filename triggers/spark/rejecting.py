@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from history.rendering import class_of, text_of
 from triggers.aftermath import Ending, afterwards
 from triggers.detection import Count, Facts, HistoryUse, Word, decide
 from triggers.events import RetrievalFailureEvent, publish
@@ -23,7 +24,7 @@ from triggers.spark.settings import BatchSettings
 def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception) -> None:
     """Publish an event for each row, and park it, as the second table says of a fatal failure."""
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
-    failure = Failure(f"{type(error).__module__}.{type(error).__qualname__}", str(error)[:2000])
+    failure = Failure(class_of(error), text_of(error))
     parked = mapped(keyed, Rejecting(settings.shipped, run, failure).reject, "event string")
     for row in parked.toLocalIterator():
         event = RetrievalFailureEvent.model_validate_json(row[0])

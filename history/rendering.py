@@ -1,0 +1,112 @@
+"""Exceptions of anybody's as text: whatever they do when they are asked for it, it ends, and it is short.
+
+A service may raise what it likes, such as a driver's exception whose ``__str__`` reads from a connection that
+is closed by now. What goes wrong while one failure is told of must not become another one: nothing here
+raises.
+"""
+
+import re
+import traceback
+from types import TracebackType
+
+#: The longest text of an exception that is kept, in characters.
+LONGEST_TEXT = 4000
+
+#: The longest traceback that is kept, in characters.
+LONGEST_TRACE = 8000
+
+#: How many frames, at the end of a traceback, are looked at.
+_MOST_FRAMES = 50
+
+_CUT = "\n... cut short ...\n"
+
+_UNTOLD = "\n... its causes cannot be shown ...\n"
+
+
+#: Found in what Python's own means would tell otherwise: at length, not at all, or with half a character.
+_ODD = re.compile(rf"{re.escape(_CUT)}|{re.escape(_UNTOLD)}|\\ud[89a-f]")
+
+#: What a log takes as ``exc_info``.
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+def encodable(text: str) -> str:
+    """Escape lone surrogates, which no UTF-8 holds; they come with the names of undecodable files."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def class_of(error: BaseException) -> str:
+    """Return the full name of an exception's class."""
+    kind = type(error)
+    return encodable(f"{_own(kind, '__module__')}.{name_of(error)}")
+
+
+def name_of(error: BaseException) -> str:
+    """Return the name of an exception's class."""
+    return encodable(_own(type(error), "__qualname__"))
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an exception says, encodable and cut short where it is long."""
+    try:
+        text = str.__str__(str(error))
+    except Exception as failure:  # noqa: BLE001  (its __str__ is anybody's code)
+        return f"<it cannot say: its __str__ raised {name_of(failure)}>"
+    return encodable(_shortened(text, LONGEST_TEXT))
+
+
+def told_of(error: BaseException) -> str:
+    """Return an exception in one piece: its class and what it says."""
+    return f"{name_of(error)}: {text_of(error)}"
+
+
+def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | None:
+    """Return the traceback of an exception, encodable and cut short where it is long.
+
+    Frames at its beginning whose modules' names begin with one of ``without`` are left out; where there are
+    no others it is None, for the exception says all.
+    """
+    begun = traceback_of(error, without=without)
+    if begun is None:
+        return None
+    try:
+        told = traceback.TracebackException(type(error), error, begun, limit=-_MOST_FRAMES, compact=True)
+        lines = list(told.format())
+    except Exception:  # noqa: BLE001  (it asks for causes and notes, which may be anybody's code, too)
+        lines = [*traceback.format_tb(begun, limit=-_MOST_FRAMES), told_of(error), _UNTOLD]
+    return encodable(_shortened("".join(lines), LONGEST_TRACE))
+
+
+def exception_info(
+    error: BaseException, trace: str | None = None, *, without: tuple[str, ...] = ()
+) -> ExceptionInfo | None:
+    """Return a log record's ``exc_info``; None where a formatter could not tell it, or not in a few lines.
+
+    ``trace`` is what :func:`trace_of` has told of it already, if it has.
+    """
+    trace = trace_of(error, without=without) if trace is None else trace
+    if trace is None or _ODD.search(trace):
+        return None
+    return type(error), error, traceback_of(error, without=without)
+
+
+def traceback_of(error: BaseException, *, without: tuple[str, ...] = ()) -> TracebackType | None:
+    """Return where an exception was raised, without the frames of some modules at its beginning."""
+    found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    while found is not None and str(found.tb_frame.f_globals.get("__name__")).startswith(without):
+        found = found.tb_next
+    return found
+
+
+def _own(kind: type, attribute: str) -> str:
+    # Not the attribute: a metaclass may have made a property of it.
+    value: object = vars(type)[attribute].__get__(kind)
+    return value if type(value) is str else "?"
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Cut the middle out: the beginning says what it is, the end of a traceback why."""
+    if len(text) <= longest:
+        return text
+    half = (longest - len(_CUT)) // 2
+    return text[:half] + _CUT + text[-half:]
