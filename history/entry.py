@@ -8,6 +8,7 @@ the SQL statements to the same answers.
                       STARTED --settle(None)---------> absent      (released)
                       STARTED --take over------------> STARTED     (new owner, greater fence)
                       STARTED --renew----------------> STARTED     (lease and life prolonged)
+                      FAILED  --take over, failed=True> STARTED    (somebody decided to run it again)
                       any     --time to live over----> absent
 """
 
@@ -185,15 +186,18 @@ def take_over(
     fence: Fence,
     now: datetime,
     terms: Terms,
+    failed: bool = False,
 ) -> tuple[Entry | None, Claim | None]:
     """Replace a STARTED entry that still has ``expected_fence``, and owner if one is told; None where not.
 
-    Meeting one's own owner token is success here too.
+    With ``failed`` also one that is COMPLETED failed. Meeting one's own owner token is success here too.
     """
     entry = current(entry, now)
-    if entry is None or entry.state is not State.STARTED:
+    if entry is None:
         return entry, None
-    if entry.owner == owner:
+    if entry.state is State.COMPLETED and not (failed and entry.outcome is EntryOutcome.FAILED):
+        return entry, None
+    if entry.state is State.STARTED and entry.owner == owner:
         return entry, Claim(None, entry.fence)
     if not _is_held(entry, expected_fence, expected_owner):
         return entry, None
@@ -263,5 +267,5 @@ TRANSITIONS: Mapping[str, tuple[str, ...]] = {
     "absent": ("STARTED",),
     "STARTED": ("COMPLETED ok", "COMPLETED failed", "absent", "STARTED"),
     "COMPLETED ok": ("absent",),
-    "COMPLETED failed": ("absent",),
+    "COMPLETED failed": ("absent", "STARTED"),
 }

@@ -209,6 +209,7 @@ class MemoryHistory(SingleVerbs):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
         expected_owner: str | None = None,
+        failed: bool = False,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         terms = Terms(lease, time_to_live)
@@ -222,6 +223,7 @@ class MemoryHistory(SingleVerbs):
                 fence=self._next_fence(),
                 now=now,
                 terms=terms,
+                failed=failed,
             )
             if taken is not None:
                 space.write(key, entry)

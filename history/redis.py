@@ -251,11 +251,13 @@ class RedisHistory(SingleVerbs):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
         expected_owner: str | None = None,
+        failed: bool = False,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         words = [self._terms(trigger, owner, lease, time_to_live), b"%d" % expected_fence]
         told = (expected_owner or "").encode()
-        fence = await self._scripts(trigger).run("take_over", [*words, digest(uuid), told])
+        also = [b"failed"] if failed else []
+        fence = await self._scripts(trigger).run("take_over", [*words, digest(uuid), told, *also])
         if fence < 0:
             return None
         (taken,) = self._note_fences(trigger, [Claim(None, Fence(fence))])

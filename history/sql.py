@@ -224,6 +224,7 @@ class SqlHistory(SingleVerbs):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
         expected_owner: str | None = None,
+        failed: bool = False,
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
@@ -233,6 +234,7 @@ class SqlHistory(SingleVerbs):
             owner=owner,
             expected_fence=expected_fence,
             expected_owner=expected_owner,
+            failed=failed,
         )
         known = self._granted.greatest
         taken = await self._line.run("taking over", take, atomic=self._in_steps)

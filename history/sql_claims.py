@@ -105,12 +105,13 @@ class Claiming:
         owner: str,
         expected_fence: int,
         expected_owner: str | None,
+        failed: bool,
     ) -> tuple[Fence, bool] | None:
-        """Replace a STARTED entry that still has the expected fence and owner; None where it has not.
+        """Replace a STARTED entry, or a failed one, that has the expected fence and owner; None where not.
 
         Return its fence, and whether that was granted now: the owner may have met itself.
         """
-        expected = {"expected_fence": expected_fence, "expected_owner": expected_owner}
+        expected = {"expected_fence": expected_fence, "expected_owner": expected_owner, "failed": failed}
         named = {"trigger": self.trigger, "key": key, "owner": owner, **expected}
         if connection.dialect.name == Dialect.SQLITE:
             await _draw_fences(connection, 1)

@@ -76,6 +76,10 @@ STARTED = """(h.state = 'started' OR EXISTS (
 #: Who owns the row ``h``: itself, or its batch.
 OWNER = "COALESCE(h.owner, (SELECT b.token FROM doubtless_batches AS b WHERE b.number = h.batch))"
 
+#: Whether the entry ``h`` is failed, by itself or by its batch.
+FAILED = """(h.outcome = 'failed' OR EXISTS (
+    SELECT 1 FROM doubtless_batches AS b WHERE b.number = h.batch AND b.outcome = 'failed'))"""
+
 #: A prepared statement, by the name of the dialect.
 Statement = Mapping[str, TextClause]
 
@@ -101,6 +105,7 @@ SHARED_WORDS: Mapping[str, str] = {
     "{alive}": ALIVE,
     "{started}": STARTED,
     "{owner}": OWNER,
+    "{failed}": FAILED,
 }
 
 

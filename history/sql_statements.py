@@ -134,7 +134,7 @@ RELEASE_BATCH = statement("""
     RETURNING number
 """)
 
-# Replace a STARTED entry that still has the expected fence.
+# Replace a STARTED entry that still has the expected fence, or a failed one if :failed.
 TAKE_OVER = statement("""
     WITH clock AS (SELECT {now} AS now)
     UPDATE doubtless_history AS h SET
@@ -144,7 +144,8 @@ TAKE_OVER = statement("""
     FROM clock
     WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :expected_fence
       AND COALESCE({owner} = CAST(:expected_owner AS TEXT), CAST(:expected_owner AS TEXT) IS NULL)
-      AND h.expires_at > clock.now AND (h.owner IS NULL OR h.owner <> :owner) AND {started}
+      AND h.expires_at > clock.now
+      AND ((h.owner IS NULL OR h.owner <> :owner) AND {started} OR CAST(:failed AS BOOLEAN) AND {failed})
     RETURNING fence
 """)
 

@@ -172,10 +172,12 @@ class HistoryStore(Protocol):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
         expected_owner: str | None = None,
+        failed: bool = False,
     ) -> Claim | None:
         """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not.
 
         ``expected_owner``, if told, must still be its owner, too; see :class:`~history.entry.Settlement`.
+        With ``failed`` also of one that is COMPLETED failed: of several who decide to run it again, one does.
         """
         ...
 

@@ -50,6 +50,60 @@ class FenceContract:
         assert (await found(store, "u1")).state is State.COMPLETED
         assert await absent(store, "nobody's")
 
+    async def test_a_failed_entry_is_taken_over_where_that_is_asked_for(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1")
+        await store.complete(TRIGGER, "u1", claimed.fence, EntryOutcome.FAILED)
+
+        assert await store.take_over(TRIGGER, "u1", "worker-2", LONG, claimed.fence) is None
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", LONG, claimed.fence, failed=True)
+        again = await store.take_over(TRIGGER, "u1", "worker-2", LONG, claimed.fence, failed=True)
+        late = await store.take_over(TRIGGER, "u1", "worker-3", LONG, claimed.fence, failed=True)
+
+        entry = await found(store, "u1")
+        assert taken is not None
+        assert taken.fence > claimed.fence
+        assert again == taken, "sent twice"
+        assert late is None
+        assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-2", taken.fence)
+        assert entry.lease_alive
+        assert not await store.complete(TRIGGER, "u1", claimed.fence, EntryOutcome.FAILED)
+        assert await store.complete(TRIGGER, "u1", taken.fence)
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_a_failed_entry_that_was_taken_over_counts_once(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1")
+        await store.complete(TRIGGER, "u1", claimed.fence, EntryOutcome.FAILED)
+
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, claimed.fence, failed=True)
+        assert taken is not None
+        first = await store.stats(TRIGGER)
+        await store.complete(TRIGGER, "u1", taken.fence, EntryOutcome.FAILED)
+        second = await store.stats(TRIGGER)
+
+        assert (first.started, first.completed, second.started, second.completed) == (1, 0, 0, 1)
+        assert len((await store.scan(TRIGGER)).entries) == 1
+
+    async def test_what_succeeded_is_not_taken_over_even_then(self, store: HistoryStore) -> None:
+        claimed = await claim_one(store, "u1", "worker-1")
+        await store.complete(TRIGGER, "u1", claimed.fence)
+
+        assert await store.take_over(TRIGGER, "u1", "worker-2", None, claimed.fence, failed=True) is None
+        assert await store.take_over(TRIGGER, "nobody's", "worker-2", None, 1, failed=True) is None
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_one_of_a_failed_batch_is_taken_over_alone(self, store: HistoryStore) -> None:
+        batch = BatchOwner("query/1")
+        one, _ = await store.claim(TRIGGER, ["u1", "u2"], batch)
+        await store.settle_batch(TRIGGER, batch, EntryOutcome.FAILED)
+
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, one.fence, failed=True)
+
+        assert taken is not None
+        assert (await found(store, "u1")).owner == "worker-2"
+        assert state_of(await found(store, "u2")) is EntryOutcome.FAILED
+        assert await store.complete(TRIGGER, "u1", taken.fence)
+        assert [state_of(await found(store, uuid)) for uuid in ("u1", "u2")] == list(EntryOutcome)
+
     async def test_a_late_worker_changes_nothing(self, store: HistoryStore) -> None:
         late = await claim_one(store, "u1", "worker-1", lease=LONG)
         taken = await store.take_over(TRIGGER, "u1", "worker-2", LONG, late.fence)

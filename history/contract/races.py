@@ -191,6 +191,25 @@ class RaceContract:
         (winner,) = [n for n, answer in enumerate(answers) if answer is not None]
         assert (await found(store, "u1")).owner == f"worker-{winner + 1}"
 
+    async def test_one_of_many_takes_a_failed_entry_over(
+        self, store: HistoryStore, another: HistoryStore, *, blocking: bool
+    ) -> None:
+        uuids = [f"u{n}" for n in range(20)]
+        for uuid in uuids:
+            claimed = await claim_one(store, uuid, "worker-0")
+            await store.complete(TRIGGER, uuid, claimed.fence, EntryOutcome.FAILED)
+
+        for uuid in uuids:
+            fence = (await found(store, uuid)).fence
+            answers = await together(
+                [
+                    (store, another)[n % 2].take_over(TRIGGER, uuid, f"worker-{n}", None, fence, failed=True)
+                    for n in range(4)
+                ],
+                blocking=blocking,
+            )
+            assert sum(answer is not None for answer in answers) == 1
+
     async def test_a_blocking_store_never_suspends(self, store: HistoryStore, *, blocking: bool) -> None:
         if not blocking:
             return

@@ -39,7 +39,6 @@ UNREADABLE: dict[str, tuple[dict[bytes, bytes], str]] = {
     "properties that are no JSON": ({b"body": b"x", b"properties": b"a=1"}, "properties"),
     "properties that are no object": ({b"body": b"x", b"properties": b"[1]"}, "properties"),
     "property that is no scalar": ({b"body": b"x", b"properties": b'{"a": [1]}'}, "properties"),
-    "two identities": ({b"body": b"x", b"uuid": b"a", b"properties": b'{"uuid": "b"}'}, "uuid"),
 }
 
 
