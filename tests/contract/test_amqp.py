@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.hostile import over_amqp
 from triggers.providers.amqp import Amqp
 from triggers.providers.contract import ProviderContract
 from triggers.providers.provider import Provider
+from triggers.providers.rabbitmq_settings import queue_of
+from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
@@ -18,6 +21,16 @@ class TestAmqp(ProviderContract):
     delays = False
     refuses_same_name = False
     takes_over = False
+    names_deliveries = False
+    server: RabbitmqServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, rabbitmq4_server: RabbitmqServer) -> None:
+        self.server = rabbitmq4_server
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        garbage = over_amqp.in_charset("undefined")
+        over_amqp.send(self.server, queue_of(destination, "s"), [garbage] * count)
 
     @pytest.fixture
     async def provider(self, amqp_url: str) -> AsyncIterator[Provider]:

@@ -6,6 +6,7 @@ from typing import ClassVar
 import pytest
 
 from tests.fixtures.activemq import ACTIVEMQ
+from tests.hostile import over_jms
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.answering import AnsweringContract
 from triggers.providers.contract.common import ContractTools
@@ -28,6 +29,14 @@ class OnActiveMq(ContractTools):
     takes_over: ClassVar[bool] = False
 
     settings: ClassVar[str] = TOLD
+    server: ActiveMqServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, activemq: ActiveMqServer) -> None:
+        self.server = activemq
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        over_jms.send(self.server.url, destination, [over_jms.text_of_no_unicode] * count)
 
     @pytest.fixture
     async def provider(self, activemq: ActiveMqServer) -> AsyncIterator[Provider]:

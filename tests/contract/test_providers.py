@@ -13,6 +13,7 @@ from history.bridge import drive
 from tests.fixtures.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.contract import ProviderContract
+from triggers.providers.contract.common import ContractTools
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 from triggers.providers.redis_streams import RedisStreams
@@ -37,9 +38,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         yield server
 
 
-class TestMemory(ProviderContract):
+class InMemory(ContractTools):
     survives_forks = None
+    sends_garbage = False
+    limits_bodies = False
 
+
+class TestMemory(InMemory, ProviderContract):
     @pytest.fixture
     def provider(self) -> Provider:
         return MemoryProvider()
@@ -49,9 +54,7 @@ class TestMemory(ProviderContract):
         return provider
 
 
-class TestMemoryThroughAsyncio(ProviderContract):
-    survives_forks = None
-
+class TestMemoryThroughAsyncio(InMemory, ProviderContract):
     @pytest.fixture
     def provider(self) -> Provider:
         return MemoryProvider().for_asyncio()
@@ -61,8 +64,21 @@ class TestMemoryThroughAsyncio(ProviderContract):
         return provider
 
 
-class TestRedisStreams(ProviderContract):
+class OnRedisStreams(ContractTools):
+    server: str
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        with connected(self.server) as client:
+            for _ in range(count):
+                client.xadd(destination, {"body": b"\xff", "body-kind": "text"})
+
+
+class TestRedisStreams(OnRedisStreams, ProviderContract):
     asyncio = False
+
+    @pytest.fixture(autouse=True)
+    def _server(self, redis_url: str) -> None:
+        self.server = redis_url
 
     @pytest.fixture
     async def provider(self, redis_url: str) -> AsyncIterator[Provider]:
@@ -80,7 +96,11 @@ class TestRedisStreams(ProviderContract):
         return dead_letters_of(destination)
 
 
-class TestRedisStreamsOnACluster(ProviderContract):
+class TestRedisStreamsOnACluster(OnRedisStreams, ProviderContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, cluster: RedisServer) -> None:
+        self.server = cluster.url
+
     @pytest.fixture
     def provider(self, cluster: RedisServer) -> Iterator[Provider]:
         retry = Retry(NoBackoff(), 0)
@@ -105,6 +125,8 @@ class TestRedisStreamsThroughAsyncio(TestRedisStreams):
 
 class TestSqlJmsOnSqlite(ProviderContract):
     asyncio = False
+    sends_garbage = False
+    limits_bodies = False
 
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:

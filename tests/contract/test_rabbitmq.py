@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.hostile import over_rabbitmq
 from triggers.providers.contract import ProviderContract
 from triggers.providers.provider import Provider
 from triggers.providers.rabbitmq import RabbitMQ
+from triggers.providers.rabbitmq_settings import queue_of
+from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
@@ -16,6 +19,17 @@ class TestRabbitMQ(ProviderContract):
     delays = False
     refuses_same_name = False
     takes_over = False
+    names_deliveries = False
+    server: RabbitmqServer
+
+    @pytest.fixture(autouse=True)
+    def _server(self, rabbitmq_server: RabbitmqServer) -> None:
+        self.server = rabbitmq_server
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        late = over_rabbitmq.header("at", b"T", (253_402_300_800_000).to_bytes(8))
+        garbage = over_rabbitmq.Hostile(over_rabbitmq.with_headers(late, message_id=b"the same"), b"x")
+        over_rabbitmq.send(self.server, queue_of(destination, "s"), [garbage] * count)
 
     @pytest.fixture
     async def provider(self, rabbitmq_url: str) -> AsyncIterator[Provider]:

@@ -1,6 +1,7 @@
 """The conformance suite of providers: what any :class:`~triggers.providers.provider.Provider` must pass.
 
-A provider's author subclasses :class:`ProviderContract` in a test module and provides two fixtures::
+A provider's author subclasses :class:`ProviderContract` in a test module, and provides two fixtures and a way
+to send what is no message, unless nothing of the kind can arrive (``sends_garbage = False``)::
 
     class TestMyProvider(ProviderContract):
         @pytest.fixture
@@ -8,6 +9,8 @@ A provider's author subclasses :class:`ProviderContract` in a test module and pr
 
         @pytest.fixture
         def another(self) -> Iterator[Provider]: ...   # a second connection to the same server
+
+        async def send_garbage(self, destination: str, count: int) -> None: ...   # past the provider
 
 Every check is an ``async def``, so pytest-asyncio runs it (``asyncio_mode = "auto"``); a blocking provider's
 coroutines simply never suspend. For readable failures, add
@@ -23,6 +26,7 @@ from triggers.providers.contract.delaying import DelayingContract
 from triggers.providers.contract.forking import ForkingContract
 from triggers.providers.contract.sharing import SharingContract
 from triggers.providers.contract.taking_over import TakingOverContract
+from triggers.providers.contract.undecodable import UndecodableContract
 
 
 class ProviderContract(
@@ -32,5 +36,6 @@ class ProviderContract(
     DelayingContract,
     TakingOverContract,
     ForkingContract,
+    UndecodableContract,
 ):
-    """Everything that a provider must do; subclass it with the two fixtures."""
+    """Everything that a provider must do; subclass it with the two fixtures, and say what garbage is."""
