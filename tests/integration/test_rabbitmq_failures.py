@@ -2,8 +2,9 @@
 
 import logging
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +30,7 @@ from tests.integration.consuming import Lane, parked_in
 from tests.integration.rabbitmq_looking import depth, raw, subscribe
 from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
 from triggers.producer import Producer
+from triggers.providers.amqp_line import ReceiverLink
 from triggers.providers.amqp_management import queue_address
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
@@ -192,6 +194,29 @@ def test_no_more_than_was_asked_for_is_fetched(site: Site, limit: int) -> None:
     drive(receiver.receive(limit, timedelta(seconds=5)))
 
     assert depth(site.server, site.name) >= 10 - 2 * limit
+
+
+def test_credit_that_is_granted_late_is_granted_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line may grant it when what it is for has come already, on the credit of the call before."""
+    if site.wire == "rabbitmq":
+        return  # there a window is set, and not added to
+    provider = site.open()
+    receiver = site.receive(provider)
+    drive(receiver.receive(3, NO_WAIT))  # has credit for 3 now
+    late: list[tuple[ReceiverLink, Callable[[], object]]] = []
+    with monkeypatch.context() as slow:
+        slow.setattr(ReceiverLink, "tell", lambda link, work: late.append((link, work)))
+        asking = threading.Thread(target=lambda: drive(receiver.receive(3, timedelta(seconds=60))))
+        asking.start()
+        eventually(lambda: late)
+        drive(provider.send(site.name, numbered(10)))
+        asking.join()
+    eventually(lambda: depth(site.server, site.name) == 7)
+
+    for link, grant in late:
+        link.tell(grant)
+
+    assert {depth(site.server, site.name) for _ in range(20)} == {7}
 
 
 def test_what_was_pushed_while_nobody_asked_goes_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
