@@ -268,13 +268,14 @@ async def end(
     owners: Sequence["BatchOwner"],
     ending: Ending,
     now: datetime,
-) -> BatchRecord:
+) -> BatchRecord | None:
     """Complete (or release) all that a run owns and note it, with one write: all of it or nothing.
+
+    Return the record; None where the history has forgotten what the run had claimed.
 
     Raises:
         StaleRunError: another run has begun since, and decides.
-        HistoryUnavailableError: the history has forgotten what the run had claimed, or others kept changing
-            the record.
+        HistoryUnavailableError: the record is gone, or others kept changing it.
     """
     before: BatchRecord | None = None
     for _ in range(ATTEMPTS):
@@ -283,7 +284,7 @@ async def end(
             raise HistoryUnavailableError("noting the progress of a batch that was forgotten")
         wanted = changed(held, record.run, ending.state, now, ending.counts)
         if held == before:
-            raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
+            return None
         if await store.settle_batches(trigger, owners, ending.outcome, record=wanted):
             return wanted
         before = held

@@ -47,6 +47,7 @@ from triggers.spark.ledger import Ledger, identity_of, run_of
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import DEFAULT_PATIENCE, BatchSettings, Columns, FatalPolicy, ResetPolicy
 from triggers.spark.sql_writers import RowsWriter, TableWriter, into_table
+from triggers.spark.upkeep import Upkeep
 from triggers.trigger import default_name
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
@@ -152,6 +153,7 @@ class AtomicSink:
         self._write = write
         self._resolver = resolver
         self._rows = rows
+        self._upkeep = Upkeep(settings)
 
     def __repr__(self) -> str:
         return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
@@ -193,6 +195,7 @@ class AtomicSink:
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
         _log.info("%s", report, extra={"trigger": self.settings.name, **report.counts})
+        self._upkeep.after(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
         """Let the tasks write, and return their counts; publish the events of what they gave up."""

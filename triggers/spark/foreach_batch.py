@@ -56,6 +56,7 @@ from triggers.spark.settings import (
     ResetPolicy,
 )
 from triggers.spark.steps import BatchObserver, BatchStep
+from triggers.spark.upkeep import Upkeep
 from triggers.trigger import default_name
 
 _log = logging.getLogger(__name__)
@@ -181,6 +182,7 @@ class ForeachBatch:
         self.function = function
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self._upkeep = Upkeep(settings)
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
         self.__module__ = function.__module__
 
@@ -222,6 +224,7 @@ class ForeachBatch:
         self.reports.append(report)
         self.reach(BatchStep.NOTED)
         _log.info("%s", report, extra={"trigger": self.name, **report.counts})
+        self._upkeep.after(report)
 
 
 def _check_function(function: Any) -> None:

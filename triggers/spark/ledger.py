@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.progress import BatchRecord, BatchState, Beginning, Ending, begin, change, end
 from history.store import BatchOwner
 from triggers.spark.connections import history_at, patiently
@@ -101,7 +101,9 @@ class Ledger:
             HistoryUnavailableError: it stayed away, or has forgotten what was claimed.
         """
         store, now = history_at(self.settings.history), datetime.now(UTC)
-        patiently(self.settings.patience, end, store, self.settings.name, record, owners, ending, now)
+        name, patience = self.settings.name, self.settings.patience
+        if patiently(patience, end, store, name, record, owners, ending, now) is None:
+            raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
 
     def _resets(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> Sequence[str]:
         """Say that batch ids went back, if they did."""

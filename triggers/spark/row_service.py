@@ -42,6 +42,7 @@ from triggers.spark.rows import NoIdentityError, identity_of_row, message_of, ra
 from triggers.spark.settings import BatchSettings, Columns
 from triggers.spark.shipping import AnyTrigger, packed, unpacked
 from triggers.spark.tally import counted
+from triggers.spark.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class RowService:
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self._shipped: bytes | None = None
+        self._upkeep = Upkeep(settings)
 
     @property
     def name(self) -> str:
@@ -101,6 +103,7 @@ class RowService:
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
         _log.info("%s", report, extra={"trigger": self.name, **report.counts})
+        self._upkeep.after(report)
 
     def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return how many rows became what, and why some are to be given back."""
