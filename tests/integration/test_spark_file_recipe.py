@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from tests.fixtures.spark import SPARK
 from tests.integration.streamed import frame
+from triggers import TransientError
 from triggers.spark import foreach_batch
 
 pytestmark = SPARK
@@ -22,6 +23,9 @@ def into_a_folder(new: DataFrame, batch_id: int, folder: Path) -> None:
 
 
 def into_partitions(new: DataFrame, batch_id: int, folder: Path) -> None:
+    if new.isEmpty():
+        into_a_folder(new, batch_id, folder)
+        return
     rows = new.withColumn("batch_id", F.lit(batch_id))
     writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
     writer.partitionBy("batch_id").parquet(str(folder))
@@ -55,6 +59,33 @@ def test_a_batch_that_is_run_again_overwrites_what_it_wrote(
     assert Counter(row.uuid for row in written) == {f"u-{number}": 1 for number in range(30)}
     counts = [(one.batch_id, one.attempt, one.new, one.duplicate) for one in load.reports]
     assert counts == [(0, 3, 20, 5), (1, 1, 10, 15)]
+
+
+@pytest.mark.parametrize("write", [into_a_folder, into_partitions], ids=["folder", "partitions"])
+def test_what_a_run_that_was_cut_off_has_written_goes_when_another_query_has_processed_it(
+    spark: SparkSession, redis_url: str, tmp_path: Path, write: Write
+) -> None:
+    folder = tmp_path / "orders"
+    failures = [TransientError("the disk is full")]
+
+    @foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="q", on_replay="execute")
+    def load(new: DataFrame, batch_id: int) -> None:
+        write(new, batch_id, folder)
+        if failures:
+            raise failures.pop()
+
+    @foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="r", on_replay="execute")
+    def other(new: DataFrame, batch_id: int) -> None:
+        write(new, batch_id, folder)
+
+    with pytest.raises(TransientError):
+        load(batch(spark, range(10)), 7)
+    other(batch(spark, range(10)), 1)
+    load(batch(spark, range(10)), 7)
+
+    written = spark.read.parquet(str(folder)).select("uuid", "batch_id").collect()
+    assert Counter(row.uuid for row in written) == {f"u-{number}": 1 for number in range(10)}
+    assert {row.batch_id for row in written} == {1}
 
 
 def batch(spark: SparkSession, numbers: range) -> DataFrame:

@@ -85,7 +85,8 @@ def atomic_sink(  # noqa: PLR0913  (one keyword per setting)
 
     Args:
         destination: where the messages come from, for events and parked rows.
-        uuid: the column with the identity; where it is null, ``message_id`` is the identity.
+        uuid: the column with the identity: text, whole numbers or bytes, see :mod:`triggers.spark.columns`;
+            where it is null, ``message_id`` is the identity.
         history: the URL of the document history: PostgreSQL, or SQLite where driver and executors are one
             machine. The rows are written to the same database.
         write: what writes rows: :func:`into_table`, or a function of ``(connection, rows)`` of your own, with

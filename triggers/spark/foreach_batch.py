@@ -93,7 +93,8 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
 
     Args:
         destination: where the messages come from, for events and parked rows.
-        uuid: the column with the identity; where it is null, ``message_id`` is the identity.
+        uuid: the column with the identity: text, whole numbers or bytes, see :mod:`triggers.spark.columns`;
+            where it is null, ``message_id`` is the identity.
         history: the URL of the document history; the executors connect to it, too.
         message_id: the column with the JMSMessageID, if there is one.
         delivery_count: the column with the JMSXDeliveryCount, if there is one; null is undefined.
@@ -105,7 +106,9 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
             :mod:`resolvers.bulk`.
         on_replay: rows that an earlier run of the same batch had handed to the function: "in_doubt" is as
             the decision table has it (the resolver, else In Doubt), "execute" runs them again, for sinks
-            that are idempotent; a resolver is asked about these rows alone.
+            that are written anew by batch id: such a run gets all rows of its batch or none, and an empty
+            frame where an earlier run was cut off and others have processed all of its rows; a resolver is
+            asked about these rows alone.
         on_fatal: when the function fails fatally, "raise" fails the query and leaves the batch to its next
             run, where ``on_replay`` decides; "reject" parks the new rows, with an event each, and goes on.
         on_reset: when batch ids go back, "warn" says so and goes on, "raise" fails the query.
