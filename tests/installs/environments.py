@@ -62,7 +62,7 @@ class Environment:
 
     def settings(self, folder: Path) -> dict[str, str]:
         """Return environment variables in which no checkout and no other environment is named."""
-        ours = ("DOUBTLESS_", "PYTHON", "PYTEST_", "VIRTUAL_ENV", "COV_", "CI")
+        ours = ("DOUBTLESS_", "PYTHON", "PYSPARK_", "PYTEST_", "VIRTUAL_ENV", "CI")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return {**kept, "PATH": in_path(self.programs), "XDG_STATE_HOME": str(folder / "state")}
 
