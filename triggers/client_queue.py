@@ -19,6 +19,7 @@ from pathlib import Path
 from history.errors import UnavailableError
 from history.forks import at_fork, keep
 from history.message import Message
+from history.private_files import make_private
 from history.rendering import name_of, text_of
 from triggers.client_queue_file import BUSY_TIMEOUT_SECONDS, prepare
 from triggers.delivery_failure import DeliveryFailureEvent
@@ -56,7 +57,7 @@ class ClientQueue:
     """Messages that wait for their provider, in order, and those that were given up.
 
     Args:
-        file: made at first use, beside others that begin with its name.
+        file: made at first use, beside others that begin with its name; only this user may read them.
         alias: whose queue it is.
         limit: how many messages may wait; -1 for any number, 0 stores none.
 
@@ -224,8 +225,9 @@ class ClientQueue:
         """Take the drainers' lock while entered; False when somebody else has it."""
         file = self.file.with_name(f"{self.file.name}-drain")
         try:
+            make_private(file)
             lock = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise ClientQueueUnavailableError(self.file, "locking it", error) from error
         with closing(lock):
             try:
@@ -266,6 +268,10 @@ class ClientQueue:
                 raise ClientQueueUnavailableError(self.file, doing, error) from error
 
     def _open(self) -> sqlite3.Connection:
+        try:
+            make_private(self.file)
+        except OSError as error:
+            raise ClientQueueUnavailableError(self.file, "making it", error) from error
         connection = sqlite3.connect(
             self.file, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )

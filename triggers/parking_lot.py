@@ -7,6 +7,7 @@ from pathlib import Path
 from history.bridge import drive
 from history.opening import local_parking_file, open_history
 from history.parking import Parked, Parking
+from history.private_files import make_folder, make_private
 from history.rendering import text_of
 from history.store import HistoryStore
 
@@ -17,8 +18,8 @@ class ParkingLot:
     """Parks in ``primary``, or, when that is away or None, in a SQLite file of this machine.
 
     The file is the last resort of a message that must be acknowledged while its history is away; it is as
-    durable as the disk it is on. ``doubtless parked list --local`` shows it. ``owned`` is a history that was
-    opened for its lot alone; :meth:`close` closes it.
+    durable as the disk it is on, and only this user may read it. ``doubtless parked list --local`` shows it.
+    ``owned`` is a history that was opened for its lot alone; :meth:`close` closes it.
     """
 
     def __init__(
@@ -68,5 +69,6 @@ class ParkingLot:
 
 def _open_local(file: Path | None) -> HistoryStore:
     path = file or local_parking_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    make_private(path)
     return open_history(f"sqlite:///{path}")

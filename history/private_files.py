@@ -1,0 +1,48 @@
+"""Files that hold messages, in folders of ours: nobody but this user reads them."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+#: What SQLite puts beside a database, with the mode that the database has at that moment.
+_BESIDE = ("-wal", "-shm", "-journal")
+
+_MINE_ALONE = 0o600
+_OTHERS = 0o007
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only this user may enter, unless it is there; folders above it are as usual."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def make_private(database: Path) -> None:
+    """Make the file of a SQLite database, empty, so that only this user may ever read what is written there.
+
+    From a file that is there, and from SQLite's files beside it, the rights of all others are taken. The
+    group's stay: somebody may have given them on purpose.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    try:
+        _create(database)
+    except FileExistsError:
+        for file in (database, *(database.with_name(database.name + end) for end in _BESIDE)):
+            _withhold(file)
+
+
+def _create(file: Path) -> None:
+    try:
+        # Without a descriptor: closing one lets go of SQLite's locks on it in this process.
+        os.mknod(file, stat.S_IFREG | _MINE_ALONE)
+    except (AttributeError, PermissionError):  # not here, or not for everybody
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MINE_ALONE))
+
+
+def _withhold(file: Path) -> None:
+    with contextlib.suppress(OSError):  # it is not there, or somebody else's
+        mode = file.stat().st_mode
+        if stat.S_ISREG(mode) and mode & _OTHERS:
+            file.chmod(stat.S_IMODE(mode) & ~_OTHERS)

@@ -1,0 +1,138 @@
+"""Files that hold messages: only their user may read them, from the moment they are there."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from history.parking import Parked, ParkedKind
+from history.private_files import make_private
+from triggers.client_queue import ClientQueue, ClientQueueUnavailableError
+from triggers.parking_lot import ParkingLot
+
+
+@pytest.fixture(autouse=True)
+def _generous_umask() -> Iterator[None]:
+    """Let the umask forbid nothing, so that every mode is what was asked for."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {file.name: oct(stat.S_IMODE(file.stat().st_mode)) for file in folder.iterdir()}
+
+
+def queue_in(folder: Path) -> ClientQueue:
+    return ClientQueue(folder / "shop.queue", alias="shop")
+
+
+def test_only_its_user_may_read_a_client_queue_and_the_files_beside_it(tmp_path: Path) -> None:
+    with closing(queue_in(tmp_path)) as queue, queue.draining():
+        queue.put("orders", [Message(body="secret")])
+
+        found = modes(tmp_path)
+
+    assert found.keys() >= {"shop.queue", "shop.queue-wal", "shop.queue-shm", "shop.queue-drain"}
+    assert set(found.values()) == {"0o600"}
+
+
+def test_only_its_user_may_read_the_local_parking_file_and_enter_its_folder(tmp_path: Path) -> None:
+    lot = ParkingLot(None, tmp_path / "state" / "doubtless" / "parked.sqlite3")
+
+    assert drive(lot.park([parked()]))
+
+    found = modes(tmp_path / "state" / "doubtless")
+    drive(lot.close())
+    assert modes(tmp_path / "state") == {"doubtless": "0o700"}
+    assert found["parked.sqlite3"] == "0o600"
+    assert set(found.values()) == {"0o600"}
+
+
+def parked() -> Parked:
+    return Parked(
+        id="1",
+        trigger_name="book",
+        kind=ParkedKind.IN_DOUBT,
+        reason="",
+        destination="orders",
+        raw={"body": "x"},
+    )
+
+
+def test_from_a_queue_of_before_the_rights_of_all_others_are_taken_and_those_of_the_group_stay(
+    tmp_path: Path,
+) -> None:
+    with closing(queue_in(tmp_path)) as queue:
+        queue.put("orders", [Message(body="secret")])
+        for file in tmp_path.iterdir():
+            file.chmod(0o664)
+
+        with closing(queue_in(tmp_path)) as again:
+            assert again.size() == 1
+            assert set(modes(tmp_path).values()) == {"0o660"}
+
+
+def test_what_is_no_file_keeps_its_mode(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o666)
+
+    make_private(pipe)
+
+    assert modes(tmp_path) == {"pipe": "0o666"}
+
+
+def test_making_a_file_private_lets_go_of_no_lock_on_it(tmp_path: Path) -> None:
+    file = tmp_path / "locked.sqlite3"
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("CREATE TABLE t (x)")
+        holder.execute("BEGIN EXCLUSIVE")
+
+        make_private(file)
+
+        assert is_locked(file)
+        holder.execute("ROLLBACK")
+
+
+def is_locked(file: Path) -> bool:
+    """Whether another process finds it locked; one of our own would not be told so."""
+    look = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM t')"
+    ended = subprocess.run([sys.executable, "-c", look, file], capture_output=True, text=True, check=False)
+    return "database is locked" in ended.stderr
+
+
+def test_a_queue_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ClientQueueUnavailableError, match="No such file"):
+        queue_in(tmp_path / "nowhere").size()
+
+
+def test_processes_and_threads_may_make_one_at_the_same_time(tmp_path: Path) -> None:
+    start = threading.Barrier(8)
+    failures: list[BaseException] = []
+
+    def put() -> None:
+        try:
+            start.wait()
+            with closing(queue_in(tmp_path)) as queue:
+                queue.put("orders", [Message(body="x")])
+        except BaseException as error:  # noqa: BLE001  (for the test to see)
+            failures.append(error)
+
+    threads = [threading.Thread(target=put) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    with closing(queue_in(tmp_path)) as queue:
+        assert queue.size() == 8
