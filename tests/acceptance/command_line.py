@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -34,30 +34,45 @@ class Answer:
         return self.err.strip()
 
 
-class CommandLine:
-    """Runs commands in ``folder``; connections that they leave open are errors."""
+#: The command of this checkout; connections that it leaves open are errors.
+OURS = (sys.executable, "-W", "error::ResourceWarning", "-m", "triggers.cli")
 
-    def __init__(self, folder: Path) -> None:
+
+class CommandLine:
+    """Runs commands in ``folder``: this checkout's, or ``program`` with the variables of ``environment``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        program: Sequence[str] = OURS,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
+        self._program = program
         here = Path(__file__).parent
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DOUBTLESS_")}
+        ours = {**kept, "PYTHONPATH": f"{here}{os.pathsep}{here.parent.parent}"}
         self.environment = {
-            **kept,
+            **(ours if environment is None else environment),
             "XDG_STATE_HOME": str(folder / "state"),
-            "PYTHONPATH": f"{here}{os.pathsep}{here.parent.parent}",
         }
 
     def start(
-        self, *words: str, stdout: int = subprocess.PIPE, settings: Mapping[str, str] = MappingProxyType({})
+        self,
+        *words: str,
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> "subprocess.Popen[str]":
         """Start a command."""
         return subprocess.Popen(
-            [sys.executable, "-W", "error::ResourceWarning", "-m", "triggers.cli", *words],
+            [*self._program, *words],
             cwd=self.folder,
             env={**self.environment, **settings},
             stdin=subprocess.PIPE,
             stdout=stdout,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             encoding="utf-8",
         )
@@ -73,12 +88,8 @@ class CommandLine:
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
     """Wait for the end of a command; no traceback, and nothing left open, is ever right."""
-    sending: list[str | None] = [stdin]
-
-    def communicate(seconds: float) -> tuple[str, str]:
-        return process.communicate(sending.pop() if sending else None, seconds)
-
-    out, err = patiently(communicate)
+    unsent = iter([stdin])  # it is not given twice, however often the answer is waited for
+    out, err = patiently(lambda seconds: process.communicate(next(unsent, None), seconds))
     assert "Traceback" not in err
     assert "ResourceWarning" not in err
     return Answer(process.returncode, out, err)

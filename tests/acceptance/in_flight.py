@@ -1,0 +1,155 @@
+"""README's examples while copies come in the middle of a run, in two processes, and when those are killed."""
+
+import json
+import sqlite3
+import subprocess
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.acceptance.command_line import CommandLine
+from tests.acceptance.pages import ROOT, blocks
+from tests.fixtures.waiting import eventually
+from tests.integration.consuming import is_drained
+from triggers.demo.booking import book
+from triggers.demo.orders import make_orders
+
+#: README's shop with slow books, so that copies and kills come in the middle of a run.
+SLOW_SHOP = """
+import time
+
+import shop
+
+real = shop.connect
+
+
+def connect():
+    time.sleep(0.3)
+    return real()
+
+
+shop.connect = connect
+sell = shop.sell
+"""
+
+#: What is sold, each time twice.
+SALES = [f"sale-{number}" for number in range(12)]
+
+#: How many different orders the demo's file has, and how many of its lines are broken.
+ORDERS, BROKEN = 200, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A folder, the command line in it, and the Redis that the reader has started."""
+
+    doubtless: CommandLine
+    redis_url: str
+
+    def sell_while_copies_come(self) -> None:
+        """Run README's shop with a resolver in two processes; nobody dies."""
+        self._copy_readme()
+        self._send_sales()
+
+        with self._running("slow_shop"), self._running("slow_shop"):
+            eventually(lambda: self._sold().keys() == set(SALES) and self._nothing_waits("sales"))
+
+        assert self._sold() == dict.fromkeys(SALES, 1)
+        assert self._parked() == {}
+
+    def sell_while_workers_are_killed(self) -> None:
+        """Run README's shop in two processes, which are killed in turn; its resolver decides."""
+        self._copy_readme()
+        self._send_sales()
+
+        with ExitStack() as shift:
+            workers = [shift.enter_context(self._running("slow_shop")) for _ in range(2)]
+            for kill in range(1, 4):
+                eventually(lambda kill=kill: len(self._sold()) >= 3 * kill)  # type: ignore[misc]
+                workers.pop(0).kill()
+                workers.append(shift.enter_context(self._running("slow_shop")))
+            eventually(lambda: self._sold().keys() == set(SALES) and self._nothing_waits("sales"))
+
+        assert self._sold() == dict.fromkeys(SALES, 1)
+        assert self._parked() == {}
+
+    def book_the_demos_orders(self, *, kills: int) -> None:
+        """Run the demo's service in two processes; it has no resolver, so that a kill leaves doubt."""
+        lines = b"\n".join(make_orders(ORDERS)).decode(errors="surrogateescape").splitlines()
+        wanted = {order["headers"]["uuid"] for order in map(_read, lines) if order is not None}
+        self._send("demo-orders", lines)
+
+        with ExitStack() as shift:
+            workers = [shift.enter_context(self._running("triggers.demo.booking")) for _ in range(2)]
+            for kill in range(1, kills + 1):
+                eventually(lambda kill=kill: len(self._booked()) >= 40 * kill)  # type: ignore[misc]
+                workers.pop(0).kill()
+                workers.append(shift.enter_context(self._running("triggers.demo.booking")))
+            eventually(lambda: self._nothing_waits("demo-orders"))
+
+        booked, parked = self._booked(), self._parked()
+        assert set(booked.values()) == {1}
+        assert parked["rejected"] + parked["unreadable"] <= BROKEN
+        assert parked["in_doubt"] <= kills * book.concurrency
+        assert len(wanted - booked.keys()) <= parked["in_doubt"]
+
+    def _copy_readme(self) -> None:
+        for block in blocks(ROOT / "README.md"):
+            if block.file == "shop.py":
+                text = "\n".join(block.lines) + "\n"
+                (self.doubtless.folder / "shop.py").write_text(text, encoding="utf-8")
+        (self.doubtless.folder / "slow_shop.py").write_text(SLOW_SHOP, encoding="utf-8")
+
+    def _send_sales(self) -> None:
+        lines = [json.dumps({"headers": {"uuid": uuid}, "body": {"amount": 1.5}}) for uuid in SALES]
+        self._send("sales", [line for line in lines for _ in range(2)])
+
+    def _send(self, destination: str, lines: Sequence[str]) -> None:
+        file = self.doubtless.folder / f"{destination}.jsonl"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
+        answer = self.doubtless("send", destination, file.name, "--provider", self.redis_url)
+        assert answer.code == 0, answer.err
+
+    @contextmanager
+    def _running(self, module: str) -> Generator["subprocess.Popen[str]"]:
+        """Run a module's triggers until the block ends; what a killed one had fetched is taken over soon."""
+        provider = f"{self.redis_url}?claim_idle=3&reclaim_interval=0.2"
+        words = ("run", module, "--provider", provider, "--history", self.redis_url)
+        with (self.doubtless.folder / "worker.log").open("a") as log:
+            worker = self.doubtless.start(*words, stdout=log.fileno(), stderr=log.fileno())
+        try:
+            yield worker
+        finally:
+            worker.kill()
+            worker.communicate()
+
+    def _nothing_waits(self, destination: str) -> bool:
+        return is_drained(self.redis_url, destination)
+
+    def _parked(self) -> Counter[str]:
+        answer = self.doubtless("parked", "list", "--json", "--limit", "1000", "--history", self.redis_url)
+        return Counter(one["kind"] for one in answer.json)
+
+    def _sold(self) -> Counter[str]:
+        return self._effects("books.sqlite3", "SELECT uuid FROM books")
+
+    def _booked(self) -> Counter[str]:
+        return self._effects("bookings.sqlite3", "SELECT uuid FROM bookings")
+
+    def _effects(self, file: str, query: str) -> Counter[str]:
+        with closing(sqlite3.connect(self.doubtless.folder / file, timeout=30)) as books:
+            try:
+                return Counter(uuid for (uuid,) in books.execute(query))
+            except sqlite3.OperationalError:  # nobody has made the table yet
+                return Counter()
+
+
+def _read(line: str) -> Any:
+    """Return an order of the demo's file, or None for a line that is broken."""
+    try:
+        order = json.loads(line)
+        return order if order["body"]["amount"] > 0 and line.isprintable() else None
+    except (KeyError, ValueError):
+        return None
