@@ -270,3 +270,60 @@ class FenceContract:
         assert await store.complete(TRIGGER, "u1", fence, owner=batch.token)
         assert await store.release(TRIGGER, "u2", fence, owner=batch.token)
         assert await store.take_over(TRIGGER, "u3", "w", None, fence, expected_owner=batch.token) is not None
+
+    async def test_a_renewal_that_arrives_twice_or_late_changes_nothing_of_what_came_after(
+        self, store: HistoryStore
+    ) -> None:
+        claimed = await claim_one(store, "u1", "worker-1", lease=SHORT)
+        assert await store.renew(TRIGGER, "u1", claimed.fence, LONG)
+        assert await store.renew(TRIGGER, "u1", claimed.fence, LONG), "its answer was lost"
+        assert await store.release(TRIGGER, "u1", claimed.fence)
+
+        assert not await store.renew(TRIGGER, "u1", claimed.fence, LONG)
+        assert await absent(store, "u1"), "a late renewal brings nothing back"
+        again = await claim_one(store, "u1", "worker-2", lease=SHORT)
+        before = await found(store, "u1")
+        assert not await store.renew(TRIGGER, "u1", claimed.fence, LONG)
+
+        after = await found(store, "u1")
+        assert (after.lease_until, after.expires_at) == (before.lease_until, before.expires_at)
+        assert again.fence > claimed.fence
+
+    async def test_a_claim_that_is_sent_again_after_a_take_over_meets_the_new_owner(
+        self, store: HistoryStore
+    ) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", LONG, first.fence)
+        assert taken is not None
+
+        late = await claim_one(store, "u1", "worker-1")
+
+        assert late.found is not None
+        assert (late.found.owner, late.fence) == ("worker-2", taken.fence)
+
+    async def test_a_claim_or_take_over_that_is_sent_again_after_its_end_meets_that(
+        self, store: HistoryStore
+    ) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", LONG, first.fence)
+        assert taken is not None
+        await store.complete(TRIGGER, "u1", taken.fence)
+
+        assert await store.take_over(TRIGGER, "u1", "worker-2", LONG, first.fence) is None
+        again = await claim_one(store, "u1", "worker-2")
+
+        assert state_of(again.found) is EntryOutcome.OK
+        assert again.fence == taken.fence
+
+    async def test_a_settlement_that_is_sent_again_after_another_claim_changes_nothing_of_it(
+        self, store: HistoryStore
+    ) -> None:
+        first = await claim_one(store, "u1", "worker-1")
+        assert await store.release(TRIGGER, "u1", first.fence)
+        second = await claim_one(store, "u1", "worker-2")
+
+        assert not await store.release(TRIGGER, "u1", first.fence)
+        assert not await store.complete(TRIGGER, "u1", first.fence)
+
+        entry = await found(store, "u1")
+        assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-2", second.fence)

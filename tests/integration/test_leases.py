@@ -13,10 +13,13 @@ import pytest
 from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.opening import open_history
-from history.store import HistoryStore
+from history.store import BatchOwner, HistoryStore
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Delivery, Message, Outcome, Status, trigger
+from triggers.detection import HistoryUse
 from triggers.failures import LeaseLostError
+from triggers.leases import LeaseKeeper
+from triggers.run import Run
 from triggers.trigger import Trigger
 
 LEASE = timedelta(seconds=1)
@@ -187,3 +190,46 @@ def test_a_delivery_without_a_lease_can_be_checked_as_well(history_url: str) -> 
 
     with closing(book):
         assert book.handle(Message(uuid="u-1", body="x")).result == "done"
+
+
+def test_a_run_that_outlives_its_time_to_live_is_not_forgotten(history_url: str) -> None:
+    effects: list[float] = []
+
+    @trigger("orders", name="book", history=history_url, lease=LEASE, history_time_to_live=1.5 * LEASE)
+    def book(_: Message) -> None:
+        effects.append(time.monotonic())
+        time.sleep(2 * LONG)
+
+    message = Message(uuid="u-1", body="x")
+    with closing(book):
+        with running(book, message) as first:
+            eventually(lambda: effects, PATIENCE)
+            copies: list[Outcome] = []
+            while not first:
+                copies.append(book.handle(message))
+                time.sleep(0.1)
+        copies.append(book.handle(message))
+
+    assert len(effects) == 1
+    assert first[0].status is Status.NEW
+    assert first[0].acknowledge, "its completion was recorded"
+    assert {copy.executed for copy in copies} == {False}
+    assert copies[-1].status is Status.DUPLICATE
+
+
+def test_a_batch_that_will_be_forgotten_under_its_run_is_told_once(
+    store: HistoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch, lease = BatchOwner("query/7"), timedelta(seconds=0.3)
+    (claim,) = drive(store.claim("book", ["u-1"], batch, lease, time_to_live=2 * lease))
+    keeper = LeaseKeeper("book", lease, store)
+    run = Run(Message(uuid="u-1", body="x"), HistoryUse.ON, fence=claim.fence, owner=batch.token)
+
+    held = keeper.hold(run)
+    eventually(lambda: drive(store.lookup("book", ["u-1"])) == [None], PATIENCE)
+    keeper.close()
+
+    assert held is not None
+    told = [record for record in caplog.records if "raise history_time_to_live" in record.message]
+    assert len(told) == 1
+    assert "forgets the batch query/7" in told[0].message

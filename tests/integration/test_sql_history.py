@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 
@@ -16,8 +17,11 @@ from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
+from history.sql_purging import PIECE
+from history.store import BatchOwner
 from history.tables import SCHEMA
 from tests.fixtures.histories import wait_for_circuits
+from tests.fixtures.waiting import eventually
 from tests.integration.sql_worker import TRIGGER, Worker, opened
 from triggers.testing.postgres_server import PostgresServer
 
@@ -40,6 +44,47 @@ def url(request: pytest.FixtureRequest, file: Path) -> str:
 def store(url: str) -> Iterator[SqlHistory]:
     with opened(url) as store:
         yield store
+
+
+class TestPurging:
+    def test_what_others_left_behind_is_passed_by_in_pieces(self, store: SqlHistory) -> None:
+        soon = timedelta(seconds=0.5)
+        foreign = [f"u{n}" for n in range(4 * PIECE)]
+        drive(store.claim("another", foreign, "worker", time_to_live=soon))
+        drive(store.claim("another", ["last"], BatchOwner("query/1"), time_to_live=soon))
+        drive(store.claim(TRIGGER, ["mine"], "worker", time_to_live=2 * soon))
+        eventually(lambda: drive(store.lookup(TRIGGER, ["mine"])) == [None])
+
+        pieces = [drive(store.purge_some(TRIGGER))]
+        while (cursor := pieces[-1].cursor) is not None:
+            pieces.append(drive(store.purge_some(TRIGGER, cursor)))
+
+        assert len(pieces) > 4
+        assert sum(piece.deleted for piece in pieces) == 1
+        assert drive(store.purge("another")) == len(foreign) + 1
+
+    def test_the_ledger_of_others_is_passed_by_in_pieces(self, url: str, store: SqlHistory) -> None:
+        drive(store.check())
+        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        rows = [{"number": n, "token": f"query/{n}"} for n in range(1, 2 * PIECE + 1)]
+        with engine.begin() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO doubtless_batches"
+                    " (number, trigger_name, token, state, started_at, expires_at)"
+                    " VALUES (:number, 'another', :token, 'completed', 0, 1)"
+                ),
+                rows,
+            )
+        engine.dispose()
+
+        piece = drive(store.purge_some(TRIGGER))
+        pieces = 1
+        while piece.cursor is not None:
+            piece, pieces = drive(store.purge_some(TRIGGER, piece.cursor)), pieces + 1
+
+        assert pieces >= 3
+        assert drive(store.purge("another")) == 0
 
 
 class TestTables:
