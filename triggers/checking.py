@@ -4,7 +4,7 @@ Values are typed Any here: they are a user's, and not every user runs a type che
 it is set fails much later, in the middle of a message, or never: ``detect_duplicates="no"`` is true.
 """
 
-import sys
+import inspect
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -106,7 +106,7 @@ def pointing() -> Generator[None]:
     try:
         yield
     except ConfigurationError as error:
-        if (line := _users_line(sys._getframe(1))) is not None:  # noqa: SLF001  (there is no other way)
+        if (line := _users_line(inspect.currentframe())) is not None:
             error.point_at(line)
         raise
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
@@ -193,7 +193,7 @@ def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timede
     Raises:
         ConfigurationError: the time to live is none.
     """
-    if lease is not DEFAULT_LEASE:
+    if lease is None or lease is not DEFAULT_LEASE:
         return lease
     check_duration("history_time_to_live", history_time_to_live)
     return min(lease, max(history_time_to_live / LEASES_PER_TIME_TO_LIVE, timedelta(milliseconds=1)))
@@ -214,7 +214,7 @@ def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
 def _check_transient(kinds: Any) -> None:
     if not isinstance(kinds, tuple):
         raise ConfigurationError("transient", f"{kinds!r:.60} is no tuple", "write (ConnectionError,)")
-    for kind in kinds:
+    for kind in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
         if not isinstance(kind, type) or not issubclass(kind, Exception):
             raise ConfigurationError(
                 "transient", f"{kind!r:.60} is no exception class", "give subclasses of Exception"

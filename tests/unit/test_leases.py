@@ -184,6 +184,9 @@ def test_what_waited_behind_a_frozen_process_and_was_run_by_another_is_not_run_a
     effects = Effects()
     history = Counting()
 
+    def other(body: bytes) -> None:
+        effects.runs.append("by the other")
+
     def service(body: bytes, message: Message) -> None:
         effects.runs.append(message.uuid)
         if message.uuid == "u-1":
@@ -191,9 +194,7 @@ def test_what_waited_behind_a_frozen_process_and_was_run_by_another_is_not_run_a
             assert keeper is not None
             keeper.close()
             eventually(lambda: not _alive(history, "u-2"))
-            successor = trigger("orders", name=NAME, history=history, resolver=resolving(Resolution.NEW))(
-                lambda _body: effects.runs.append("by the other")
-            )
+            successor = made(other, history=history, resolver=resolving(Resolution.NEW))
             assert successor.handle(message.model_copy(update={"uuid": "u-2"})).executed
 
     book = made(service, history=history, lease=SHORT)

@@ -80,11 +80,10 @@ class Callable:
         raise AssertionError("must not run")
 
 
-@pytest.mark.parametrize(
-    "nameless",
-    [Callable(), functools.partial(service), lambda message: None],  # noqa: ARG005
-    ids=["object", "partial", "lambda"],
-)
+nameless_services: list[Any] = [Callable(), functools.partial(service), lambda: None]
+
+
+@pytest.mark.parametrize("nameless", nameless_services, ids=["object", "partial", "lambda"])
 def test_what_shares_its_name_with_others_has_to_be_named(nameless: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^name: .* has none that would be its own; say name="):
         trigger("orders", history=None)(nameless)

@@ -196,7 +196,7 @@ def make_route(**options: Any) -> object:
 
 
 #: What is called, its table, and how it is called with one option set.
-CALLED: Mapping[str, tuple[Callable[..., Any], Mapping[str, Sequence[Any]], Callable[..., object]]] = {
+CALLED: Mapping[str, Any] = {
     "trigger": (trigger, TRIGGER, make_trigger),
     "Retry": (Retry, RETRY, Retry),
     "foreach_batch": (foreach_batch, FOREACH_BATCH, make_foreach_batch),
@@ -206,7 +206,7 @@ CALLED: Mapping[str, tuple[Callable[..., Any], Mapping[str, Sequence[Any]], Call
     "AsyncConsumer": (AsyncConsumer, CONSUMER, make_async_consumer),
     "Consumer.run": (Consumer.run, RUN, run_consumer),
     "AsyncConsumer.run": (AsyncConsumer.run, RUN, run_async_consumer),
-    "Trigger.route": (Trigger.route, ROUTE, make_route),
+    "Trigger.route": (a_trigger().route, ROUTE, make_route),
 }
 
 
