@@ -278,4 +278,4 @@ def _go_back(row: Outgoing, confirmed: Offset, deleted_to: Offset) -> Outgoing:
         )
     if confirmed >= row.confirm_sent:
         return confirm(row, confirmed) if confirmed <= row.log_sent else row
-    return replace(row, confirm_sent=confirmed, log_sent=confirmed)
+    return replace(row, confirm_sent=confirmed, log_sent=confirmed, chain=None)

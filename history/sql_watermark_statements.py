@@ -15,6 +15,7 @@ OUTGOING: Final = {
     "resend_count": "resend_count",
     "time_sent": "time_sent",
     "message_size": "doubtless_message_size",
+    "chain": "doubtless_sent_chain",
 }
 
 #: The columns of the subscriber's half, by the names of :class:`~history.watermark.Incoming`.
@@ -25,6 +26,7 @@ INCOMING: Final = {
     "receive_count": "receive_count",
     "rereceive_count": "rereceive_count",
     "time_received": "time_received",
+    "chain": "doubtless_received_chain",
 }
 
 

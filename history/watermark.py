@@ -35,6 +35,7 @@ class Outgoing:
 
     ``log_send`` is only a gate, and may lag behind ``log_sent``. ``message_size`` is in bytes, and None until
     something was sent. ``resend_count`` is how often the peer reported a loss, and stands in every header.
+    ``chain`` is a checksum of all work up to ``confirm_sent``, None while it is not known.
     """
 
     epoch: Epoch
@@ -45,6 +46,7 @@ class Outgoing:
     resend_count: int = 0
     time_sent: datetime | None = None
     message_size: int | None = None
+    chain: bytes | None = None
 
     @property
     def outstanding(self) -> bool:
@@ -58,7 +60,8 @@ class Incoming:
 
     ``log_received`` is stored in the transaction of the work it counts. ``confirm_received`` is None until
     something was confirmed. ``receive_count`` counts messages that were applied, not what was thrown away.
-    ``rereceive_count`` is how often messages were declared lost.
+    ``rereceive_count`` is how often messages were declared lost. ``chain`` is a checksum of all work up to
+    ``log_received``, None while it is not known.
     """
 
     epoch: Epoch
@@ -67,6 +70,7 @@ class Incoming:
     receive_count: int = 0
     rereceive_count: int = 0
     time_received: datetime | None = None
+    chain: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +105,15 @@ def note_sent(row: Outgoing, previous: Offset, last: Offset, *, size: int, now: 
     return replace(row, log_sent=log_sent, send_count=row.send_count + 1, time_sent=now, message_size=size)
 
 
-def confirm(row: Outgoing, offset: Offset) -> Outgoing:
+def confirm(row: Outgoing, offset: Offset, chain: bytes | None = None) -> Outgoing:
     """Take a confirmation. It is cumulative: one that comes late, or twice, changes nothing.
 
     One may come after a reset pulled ``log_sent`` back, and lifts it: what is confirmed is not sent again.
+    ``chain`` is that of the log here up to the offset.
     """
     if offset <= row.confirm_sent:
         return row
-    return replace(row, confirm_sent=offset, log_sent=max(row.log_sent, offset))
+    return replace(row, confirm_sent=offset, log_sent=max(row.log_sent, offset), chain=chain)
 
 
 def rewind(row: Outgoing, resend_count: int) -> Outgoing:
@@ -129,6 +134,7 @@ def reset_outgoing(row: Outgoing, log_end: Offset, epoch: Epoch) -> Outgoing:
         confirm_sent=log_end,
         send_count=0,
         resend_count=0,
+        chain=None,
     )
 
 
@@ -141,12 +147,14 @@ def reset_incoming(row: Incoming, log_received: Offset, epoch: Epoch) -> Incomin
         confirm_received=log_received,
         receive_count=0,
         rereceive_count=0,
+        chain=None,
     )
 
 
-def note_applied(row: Incoming, offset: Offset, *, messages: int) -> Incoming:
+def note_applied(row: Incoming, offset: Offset, *, messages: int, chain: bytes | None = None) -> Incoming:
     """Count applied work. To be stored in the very transaction that applies it."""
-    return replace(row, log_received=offset, receive_count=row.receive_count + messages)
+    count = row.receive_count + messages
+    return replace(row, log_received=offset, receive_count=count, chain=chain)
 
 
 def count_loss(row: Incoming) -> Incoming:

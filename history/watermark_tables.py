@@ -5,7 +5,8 @@ sysremoteuser           one row per link: what :mod:`history.watermark` says, un
                         Columns that begin with ``doubtless_`` are ours: the link's name and publication, the
                         two epochs, the message size, which agent runs the link and until when that is
                         presumed, why it stands still, the checksum of the last transaction applied, the one
-                        that failed, and how many were skipped
+                        that failed, how many were skipped, and the chains of all that was confirmed and of
+                        all that was applied
 doubtless_link_log      the transaction log: one row per operation. ``origin`` is the link whose work it
                         applies; NULL for the application's own
 doubtless_link_end      one row: the last offset given out, how many operations its transaction has so far,
@@ -16,10 +17,12 @@ doubtless_link_mail     messages under way, for the carrier that is a table
 Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text
 
 from history.errors import ConfigurationError
-from history.sql_dialects import statement
+from history.sql_dialects import Dialect, statement
 from history.sql_engine import AnyConnection, execute, fetch
 from history.sql_making import make_tables, table_exists
 from history.tables import NAME, NUMBER
@@ -60,6 +63,8 @@ SYSREMOTEUSER = Table(
     Column("doubtless_received_digest", LargeBinary),
     Column("doubtless_failed", BigInteger),
     Column("doubtless_skipped", Integer, nullable=False),
+    Column("doubtless_sent_chain", LargeBinary),
+    Column("doubtless_received_chain", LargeBinary),
     Index("sysremoteuser_schedule", "frequency", "send_time"),
     Index("sysremoteuser_publication", "doubtless_publication"),
 )
@@ -100,6 +105,16 @@ BEGIN_LOG = statement(
     "VALUES (1, 0, 0, 0, :schema) ON CONFLICT DO NOTHING"
 )
 
+#: Columns that older versions did not make; both may be NULL.
+ADDED = ("doubtless_sent_chain", "doubtless_received_chain")
+
+# Which of the columns there are.
+COLUMN_EXISTS = statement(
+    sqlite="SELECT COUNT(*) FROM pragma_table_info('sysremoteuser') WHERE name = :name",
+    postgresql="SELECT COUNT(*) FROM pg_attribute WHERE attrelid = to_regclass('sysremoteuser') "
+    "AND attname = :name AND NOT attisdropped",
+)
+
 # The version somebody wrote down.
 READ_LINK_SCHEMA = statement("SELECT schema_version FROM doubtless_link_end WHERE id = 1")
 
@@ -119,10 +134,18 @@ async def links_exist(connection: AnyConnection) -> bool:
                 f"their tables have version {version}, and this doubtless knows {LINK_SCHEMA}",
                 "upgrade doubtless here",
             )
-    return True
+    return not await _missing(connection)
+
+
+async def _missing(connection: AnyConnection) -> Sequence[str]:
+    told = {name: await fetch(connection, COLUMN_EXISTS, name=name) for name in ADDED}
+    return [name for name, ((there,),) in told.items() if not there]
 
 
 async def create_links(connection: AnyConnection) -> None:
     """Add them; those that are there stay as they are."""
     await make_tables(connection, LINKS.sorted_tables)
+    kind = "BYTEA" if connection.dialect.name == Dialect.POSTGRESQL else "BLOB"
+    for name in await _missing(connection):
+        await execute(connection, statement(f"ALTER TABLE sysremoteuser ADD COLUMN {name} {kind}"))
     await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)

@@ -139,6 +139,10 @@ class Side:
         with self.engine.connect() as connection:
             return connection.execute(text(statement)).all()
 
+    def execute(self, statement: str) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(text(statement))
+
     def row(self, link: str = "orders") -> LinkRow:
         found = drive(self.links.history.watermarks.read(link))
         assert found is not None

@@ -122,3 +122,59 @@ def test_a_new_epoch_of_the_peer_stops_the_link(pair: tuple[Side, Side]) -> None
 
     assert "EPOCH_MISMATCH" in (y.row().stopped or "")
     assert y.got == ["a"]
+
+
+#: Operations that fit into one message, and that need several.
+SIZES = {"single": 10, "multi-part": 1500}
+
+
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("heard", [0, 3, 5])
+@pytest.mark.parametrize("others", [0, 2, 3, 5])
+def test_a_publisher_that_was_restored_in_the_middle_of_an_exchange_never_differs_in_silence(
+    link_databases: Sequence[str], kind: str, heard: int, others: int
+) -> None:
+    """Six applied, restored to the third; confirmations of all after the first ``heard`` are under way."""
+    with linked(link_databases, keep_log=3600, message_size=1000) as (x, y):
+        backup = x.back_up()
+        for number in range(6):
+            x.commit(f"{number}", "x" * SIZES[kind])
+            if number < heard:
+                both(x, y, rounds=2)
+            if number == 2:
+                backup = x.back_up()
+        for _ in range(3):
+            x.run()
+            y.run()
+            x.clock.pass_by()
+        assert len(y.got) == 12
+
+        x.restore(backup)
+        for number in range(others):
+            x.commit(f"other {number}" if number < others - 1 else "5", "x" * SIZES[kind])
+        both(x, y, rounds=6)
+
+        stopped = [side.row().stopped for side in (x, y)]
+        assert any(stopped), "it has gone on with other work"
+        assert len(y.got) == 12, "and none of that was applied"
+
+
+def test_a_database_of_an_older_version_gets_its_columns_and_goes_on(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    x.commit("a")
+    both(x, y, rounds=3)
+    for side in pair:
+        side.leave()
+        for column in ("doubtless_sent_chain", "doubtless_received_chain"):
+            side.execute(f"ALTER TABLE sysremoteuser DROP COLUMN {column}")
+        side.restart()
+
+    for operation in "bc":
+        x.commit(operation)
+        both(x, y, rounds=3)
+
+    assert y.got == ["a", "b", "c"]
+    assert x.row().stopped is None
+    chain = x.row().watermark.outgoing.chain
+    assert chain is not None
+    assert chain == y.row().watermark.incoming.chain

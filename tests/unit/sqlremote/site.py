@@ -13,11 +13,14 @@ from triggers.providers.sqlremote import publisher as pub
 from triggers.providers.sqlremote import subscriber as sub
 from triggers.providers.sqlremote.alarms import Alarm
 from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
+from triggers.providers.sqlremote.chain import roll, told_of, with_chains
 from triggers.providers.sqlremote.inbox import Action, Answer, Apply, Delete, SubscriberSettings, Turn
 from triggers.providers.sqlremote.packet import Packet, Report, decode, encode
-from triggers.providers.sqlremote.parts import MangledError, Transaction
+from triggers.providers.sqlremote.parts import MangledError, Transaction, checksum
 from triggers.providers.sqlremote.publisher import Announce, PublisherSettings
+from triggers.providers.sqlremote.sealing import Seal
 
+SEAL = Seal(message_size=2000, compression=1)
 START = datetime(2024, 5, 1, tzinfo=UTC)
 
 
@@ -49,6 +52,8 @@ class Site:
     messages: int = 0
     deaths: int = 0
     fuse: int | None = None
+    #: Whether this end speaks of chains; one of an older version does not.
+    chains: bool = True
 
     def __post_init__(self) -> None:
         self.restart()
@@ -101,14 +106,17 @@ class Site:
     def _put(self, packet: Packet) -> None:
         self.burn()
         self.messages += 1
-        self.carrier.put(self.peer, encode(packet))
+        told = told_of(packet) if self.chains else b""
+        self.carrier.put(self.peer, SEAL.close(encode(packet), sender="", receiver="", told=told))
         self.burn()
 
     def _send(self) -> None:
         self.publisher = pub.let_send(self.publisher, self.log_end)
         self._store()
         work = list(pub.eligible(self.log, self.peer))
-        for packet in pub.packets(self.publisher, work, self.publishing):
+        tail = self.tail(self.publisher.columns.log_sent)
+        tails = {} if tail is None else {self.publisher.columns.log_sent: tail}
+        for packet in pub.packets(self.publisher, work, self.publishing, tails=tails):
             said = self._say()
             self._put(replace(packet, report=said))
             self.publisher = pub.sent(
@@ -128,7 +136,9 @@ class Site:
     def _poll(self) -> None:
         for handle in self.carrier.list(self.name):
             try:
-                packet = decode(self.carrier.get(self.name, handle), self.receiving.message_size)
+                data, told = SEAL.unwrap(self.carrier.get(self.name, handle), sender="", receiver="")
+                packet = decode(data, self.receiving.message_size)
+                packet = with_chains(packet, told) if self.chains else packet
             except MangledError:
                 self._take(sub.garbled(self.subscriber, handle))
                 continue
@@ -144,14 +154,28 @@ class Site:
 
     def _hear(self, report: Report) -> None:
         end, now = self.log_end, self.clock.now
-        self._carry_out(pub.hear(self.publisher, report, log_end=end, now=now, settings=self.publishing))
+        asked = pub.questioned(self.publisher, report, end)
+        tail = None if asked is None else self.tail(asked)
+        self._carry_out(
+            pub.hear(self.publisher, report, log_end=end, now=now, settings=self.publishing, tail=tail)
+        )
+
+    def tail(self, offset: Offset) -> bytes | None:
+        """The chain of the log up to an offset."""
+        columns = self.publisher.columns
+        tail = columns.chain
+        for one in pub.eligible(self.log, self.peer):
+            if tail is not None and columns.confirm_sent < one.offset <= offset:
+                tail = roll(tail, checksum(one.data))
+        return tail if offset >= columns.confirm_sent else None
 
     def _carry_out(self, turn: pub.Turn) -> None:
         self.publisher = turn.state
         self._store()
         for action in turn.actions:
             if isinstance(action, Announce):
-                self._put(pub.announcement(self.publisher, probe=action.probe, report=self._say()))
+                said, tail = self._say(), self.tail(self.publisher.columns.log_sent)
+                self._put(pub.announcement(self.publisher, probe=action.probe, report=said, tail=tail))
 
     def _advance(self) -> None:
         while True:
@@ -178,7 +202,8 @@ class Site:
                 self.burn()
                 self.carrier.delete(self.name, handles)
             case Answer(report):
-                self._put(pub.announcement(self.publisher, probe=False, report=report))
+                tail = self.tail(self.publisher.columns.log_sent)
+                self._put(pub.announcement(self.publisher, probe=False, report=report, tail=tail))
             case Alarm():
                 pass
 
@@ -188,6 +213,25 @@ class Site:
         for one in action.transactions:
             self.commit(one.data, origin=self.peer)
         self.row = replace(self.row, incoming=action.columns)
+
+    @property
+    def is_alarmed(self) -> bool:
+        return self.publisher.alarm is not None or self.subscriber.alarm is not None
+
+    def forget_chains(self) -> None:
+        """Have the row as an older version wrote it."""
+        outgoing, incoming = replace(self.row.outgoing, chain=None), replace(self.row.incoming, chain=None)
+        self.row = replace(self.row, outgoing=outgoing, incoming=incoming)
+        self.restart()
+
+    def back_up(self) -> tuple[Watermark, int, int]:
+        return self.row, len(self.log), len(self.applied)
+
+    def restore(self, backup: tuple[Watermark, int, int]) -> None:
+        """Put the database back to what it was, and start the process anew."""
+        self.row, logged, applied = backup
+        del self.log[logged:], self.applied[applied:]
+        self.restart()
 
     def check(self, other: "Site") -> None:
         """Hold this end to what must be true at any time, faults or not."""

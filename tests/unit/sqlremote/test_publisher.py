@@ -216,11 +216,12 @@ class TestProbes:
 
         assert ticked(link, 10 * link.publishing.probe_after).actions == ()
 
-    def test_a_process_that_starts_waits_first(self) -> None:
+    def test_a_process_that_starts_asks_once_what_its_peer_has_and_then_waits(self) -> None:
         link = Bench()
         link.send(B)
         link.restart_publisher()
 
+        assert ticked(link).actions == (Announce(probe=True),)
         assert ticked(link).actions == ()
         assert ticked(link, link.publishing.probe_after).actions == (Announce(probe=True),)
 

@@ -1,5 +1,6 @@
 """Envelopes: what is opened is what was closed, and nothing else is opened."""
 
+import random
 import zlib
 
 import pytest
@@ -79,3 +80,37 @@ def test_a_small_message_that_would_fill_the_memory_is_not_opened() -> None:
 def test_a_short_key_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="too short"):
         Seal(keys=[b"short"])
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("compression", [0, 6])
+def test_what_is_told_beside_a_message_arrives_with_it_and_is_no_business_of_older_versions(
+    compression: int, *, signed: bool
+) -> None:
+    seal = Seal(keys=[NEW] if signed else [], compression=compression, message_size=2000)
+
+    sealed = seal.close(b"work" * 100, told=b"beside", **WAY)
+
+    assert seal.unwrap(sealed, **WAY) == (b"work" * 100, b"beside")
+    # As they read it: the envelope, less the signature, and the compressed body to its end.
+    body = sealed[5:-32] if signed else sealed[5:]
+    assert zlib.decompressobj().decompress(body) == b"work" * 100
+
+
+def test_what_is_told_is_left_out_where_there_is_no_room() -> None:
+    data = random.Random(1).randbytes(2000)
+    seal = Seal(message_size=2000)
+
+    sealed = seal.close(data, told=b"beside", **WAY)
+
+    assert len(sealed) <= seal.largest
+    assert seal.unwrap(sealed, **WAY) == (data, b"")
+
+
+def test_what_is_told_is_not_believed_when_it_is_mangled() -> None:
+    sealed = bytearray(Seal().close(b"work" * 100, told=b"beside", **WAY))
+
+    for place in range(len(sealed) - 30, len(sealed)):
+        mangled = bytes(sealed[:place]) + bytes([sealed[place] ^ 1]) + bytes(sealed[place + 1 :])
+        with pytest.raises(MangledError):
+            Seal().unwrap(mangled, **WAY)

@@ -293,7 +293,7 @@ def rewind_without_going_back(row: Outgoing, resend_count: int) -> Outgoing:
     return replace(row, resend_count=resend_count)
 
 
-def confirm_whatever_was_sent(row: Outgoing, offset: Offset) -> Outgoing:
+def confirm_whatever_was_sent(row: Outgoing, offset: Offset, _: bytes | None = None) -> Outgoing:
     return replace(row, confirm_sent=max(row.log_sent, offset), log_sent=max(row.log_sent, offset))
 
 

@@ -42,12 +42,13 @@ def regressed(asked: Offset, confirmed: Offset) -> Alarm:
     )
 
 
-def ahead_of_log(confirmed: Offset, log_end: Offset) -> Alarm:
-    """Return the alarm of a publisher whose subscriber has more than the publisher's log."""
+def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber has more than its log, or than was let out of it."""
+    ends = confirmed > log_end
+    seen = f"the log here ends at {log_end}" if ends else f"nothing beyond {log_send} was sent from here"
     return Alarm(
         AlarmKind.AHEAD_OF_LOG,
-        f"the peer has work up to {confirmed}, and the log here ends at {log_end}: "
-        "this database was restored from a backup",
+        f"the peer has work up to {confirmed}, and {seen}: this database was restored from a backup",
         "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
     )
 
@@ -59,6 +60,16 @@ def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
         f"the peer speaks of the log {theirs}, and the log known here is {known}: "
         "one end was restored or reset",
         "find out which end is right, extract the other anew and reset the link at both ends",
+    )
+
+
+def peer_differs(received: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber has applied other work than stands in the log here."""
+    return Alarm(
+        AlarmKind.LOG_DIFFERS,
+        f"up to offset {received} the peer has applied other work than the log here holds: "
+        "this database was restored from a backup, and has committed since",
+        "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
     )
 
 

@@ -18,6 +18,7 @@ from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote import publisher as pub
 from triggers.providers.sqlremote import subscriber as sub
 from triggers.providers.sqlremote.carriers.carrier import Carrier
+from triggers.providers.sqlremote.chain import told_of
 from triggers.providers.sqlremote.hooks import Hooks
 from triggers.providers.sqlremote.inbox import Subscriber, SubscriberSettings
 from triggers.providers.sqlremote.packet import Packet, Report, encode
@@ -97,7 +98,7 @@ class End:
             raise LinkBusyError(self.link, found.agent or "another agent")
         self.log_end = (await watermarks.end()).last
         outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
-        self.publisher = pub.opened(outgoing, self.publishing)
+        self.publisher = pub.opened(outgoing, self.publishing, greets=self.settings.direction != "receive")
         self.subscriber = sub.opened(incoming)
         self.row, self.digest, self.stopped = row, row.received_digest, row.stopped
         rules = broken_rules(outgoing, incoming, log_end=self.log_end)
@@ -136,7 +137,8 @@ class End:
     async def put(self, packet: Packet) -> None:
         """Hand a message to the carrier."""
         there = self.settings.outbox
-        sealed = self.seal.close(encode(packet), sender=self.settings.inbox, receiver=there)
+        told = told_of(packet)
+        sealed = self.seal.close(encode(packet), sender=self.settings.inbox, receiver=there, told=told)
         await settled(self.carrier.put(there, sealed))
         self.hooks.message_sent(self.link, str(packet.header))
 

@@ -108,10 +108,14 @@ class Subscriber:
 
 
 class Apply(NamedTuple):
-    """To be done in one database transaction: run these, store these columns."""
+    """To be done in one database transaction: run these, store these columns.
+
+    ``chain`` is that of what was applied before, None if it is not known.
+    """
 
     transactions: tuple[Transaction, ...]
     columns: Incoming
+    chain: bytes | None = None
 
     @property
     def after(self) -> Offset:

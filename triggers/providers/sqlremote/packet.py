@@ -37,13 +37,16 @@ class Report:
 
     ``log_received`` confirms the publisher's log up to there; ``rereceive_count``, where it is greater than
     the publisher's ``resend_count``, asks for everything after. Both only grow, so repeating it is harmless.
-    ``asking`` says that nothing was heard since messages were declared lost.
+    ``asking`` says that nothing was heard since messages were declared lost. ``chain`` is that of all work
+    up to ``log_received`` (see :mod:`chain`), None if it is not known; of what was received, it is empty
+    where the peer does not know it yet, and None where the peer knows nothing of chains.
     """
 
     epoch: Epoch
     log_received: Offset
     rereceive_count: int
     asking: bool = False
+    chain: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Packet:
     """One message of a link.
 
     ``epoch`` is that of the sender's log. Without records it is a control message, whose header tells how far
-    its sender has sent; ``probe`` asks for a report.
+    its sender has sent; ``probe`` asks for a report. ``chain`` is that of all work up to the header's
+    previous offset, None if the sender does not tell.
     """
 
     header: Header
@@ -59,6 +63,7 @@ class Packet:
     records: tuple[Record, ...] = ()
     report: Report | None = None
     probe: bool = False
+    chain: bytes | None = None
 
     @property
     def is_control(self) -> bool:

@@ -13,7 +13,7 @@ original leaves something open (a lost request, a lost last message, a confirmat
 databases), the docstrings say what is done here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 from history import watermark
 from history.errors import ConfigurationError
-from history.watermark import Offset, Outgoing
-from triggers.providers.sqlremote import alarms
+from history.watermark import ORIGIN, Offset, Outgoing
+from triggers.providers.sqlremote import alarms, chain
 from triggers.providers.sqlremote.alarms import Alarm
 from triggers.providers.sqlremote.header import Header
 from triggers.providers.sqlremote.packet import DEFAULT_MESSAGE_SIZE, Packet, Report, capacity
-from triggers.providers.sqlremote.parts import Transaction, cut
+from triggers.providers.sqlremote.parts import Transaction, checksum, cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,14 @@ class Resend(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """A publisher towards one peer. Only ``columns`` survives its process."""
+    """A publisher towards one peer. Only ``columns`` survives its process.
+
+    ``greets`` says that the peer is to be asked, once, what it has: a publisher that was restored, and has
+    nothing to send, would not hear otherwise that the peer has more.
+    """
 
     columns: Outgoing
+    greets: bool = False
     resend: Resend | None = None
     probe_due: datetime | None = None
     alarm: Alarm | None = None
@@ -89,16 +94,18 @@ class Turn(NamedTuple):
     actions: tuple[Announce | Alarm, ...] = ()
 
 
-def opened(columns: Outgoing, settings: PublisherSettings) -> Publisher:
-    """Begin a run with the stored columns.
+def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = True) -> Publisher:
+    """Begin a run with the stored columns; one that never sends need not greet.
 
     With another message size the transactions are cut otherwise, and all that is not confirmed is sent again
     under a greater resend count: parts of two cuts must not meet in one transaction.
     """
+    if columns.chain is None and columns.confirm_sent == ORIGIN:
+        columns = replace(columns, chain=chain.first(ORIGIN))
     if columns.message_size in {None, settings.message_size}:
-        return Publisher(columns=columns)
+        return Publisher(columns=columns, greets=greets)
     resized = watermark.rewind(columns, columns.resend_count + 1)
-    return Publisher(columns=replace(resized, message_size=settings.message_size))
+    return Publisher(columns=replace(resized, message_size=settings.message_size), greets=greets)
 
 
 def let_send(state: Publisher, log_end: Offset) -> Publisher:
@@ -116,22 +123,38 @@ def packets(
     transactions: Iterable[Transaction],
     settings: PublisherSettings,
     report: Report | None = None,
+    tails: MutableMapping[Offset, bytes] | None = None,
 ) -> Iterator[Packet]:
     """Build the messages that may go now, in order; lazily, so that little is held at a time.
 
     ``transactions`` are the eligible ones after ``log_sent``, in the order of their offsets; ``report`` is
-    what this end says of the other direction.
+    what this end says of the other direction. ``tails`` are the chains of the log up to some offsets; where
+    that of ``log_sent`` is among them, those of what goes are added, and told.
     """
     columns = state.columns
+    tails = {} if tails is None else tails
     if not state.may_send:
         return
     due = takewhile(
         lambda one: one.offset <= columns.log_send,
         (one for one in transactions if one.offset > columns.log_sent),
     )
+    due = _chained(columns.log_sent, due, tails)
     for draft in cut(columns.log_sent, due, capacity(settings.message_size)):
         header = Header(columns.resend_count, draft.previous_offset, draft.last_offset, draft.sequence)
-        yield Packet(header, columns.epoch, draft.records, report)
+        tail = tails.get(draft.previous_offset)
+        yield Packet(header, columns.epoch, draft.records, report, chain=tail)
+
+
+def _chained(
+    start: Offset, transactions: Iterable[Transaction], tails: MutableMapping[Offset, bytes]
+) -> Iterator[Transaction]:
+    """Note the chain up to each transaction that passes, if it is known where they begin."""
+    tail = tails.get(start)
+    for one in transactions:
+        if tail is not None:
+            tails[one.offset] = tail = chain.roll(tail, checksum(one.data))
+        yield one
 
 
 def sent(state: Publisher, header: Header, *, now: datetime, settings: PublisherSettings) -> Publisher:
@@ -151,15 +174,31 @@ def sent(state: Publisher, header: Header, *, now: datetime, settings: Publisher
     return replace(state, columns=columns, probe_due=state.probe_due or now + settings.probe_after)
 
 
-def announcement(state: Publisher, *, probe: bool, report: Report | None = None) -> Packet:
-    """Return the control message that tells how far was sent."""
+def announcement(
+    state: Publisher, *, probe: bool, report: Report | None = None, tail: bytes | None = None
+) -> Packet:
+    """Return the control message that tells how far was sent; ``tail`` is the chain up to there, if known."""
     columns = state.columns
     header = Header(columns.resend_count, columns.log_sent, columns.log_sent, 0)
-    return Packet(header, columns.epoch, (), report, probe)
+    return Packet(header, columns.epoch, (), report, probe, tail)
+
+
+def questioned(state: Publisher, report: Report, log_end: Offset) -> Offset | None:
+    """Return the offset up to which :func:`hear` wants to know the chain of the log here; None for none."""
+    columns = state.columns
+    known = columns.chain is not None and report.epoch == columns.epoch
+    reaches = columns.confirm_sent <= report.log_received <= min(log_end, columns.log_send)
+    return report.log_received if known and reaches and state.alarm is None else None
 
 
 def hear(
-    state: Publisher, report: Report, *, log_end: Offset, now: datetime, settings: PublisherSettings
+    state: Publisher,
+    report: Report,
+    *,
+    log_end: Offset,
+    now: datetime,
+    settings: PublisherSettings,
+    tail: bytes | None = None,
 ) -> Turn:
     """Take a report: first its offset as a confirmation, then its count as a request for all that follows.
 
@@ -168,15 +207,17 @@ def hear(
     again while the peer still asks. A report of an earlier epoch is late, and ignored.
 
     ``log_end`` is the greatest offset that was ever given out, however much of the log was deleted since. A
-    confirmation is bounded by it: a high-water mark of what was sent would be lost in the very crash after
-    which it is needed.
+    confirmation is bounded by it and by the gate, which was stored before anything went through it: a
+    high-water mark of what was sent would be lost in the very crash after which it is needed. Where a
+    restored log has grown as far again, the chains tell: ``tail`` is that of the log here, see
+    :func:`questioned`.
     """
     if state.alarm is not None or report.epoch < state.columns.epoch:
         return Turn(state)
-    alarm = _alarm(state.columns, report, log_end)
+    alarm = _alarm(state.columns, report, log_end, tail)
     if alarm is not None:
         return Turn(replace(state, alarm=alarm), (alarm,))
-    state = _confirmed(state, report.log_received, now, settings)
+    state = _confirmed(state, report, tail, now, settings)
     if report.rereceive_count > state.columns.resend_count:
         return _honour_if_due(_requested(state, report.rereceive_count, now + settings.resend_urgency), now)
     return Turn(state, (Announce(probe=False),) if report.asking else ())
@@ -192,28 +233,37 @@ def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> Tur
         return Turn(state)
     if state.resend is not None:
         return _honour_if_due(state, now)
+    if state.greets:
+        return Turn(replace(state, greets=False), (Announce(probe=True),))
     if not state.columns.outstanding:
         return Turn(replace(state, probe_due=None))
-    if state.probe_due is None:
-        return Turn(replace(state, probe_due=now + settings.probe_after))
-    if now < state.probe_due:
+    if state.probe_due is not None and now < state.probe_due:
         return Turn(state)
-    return Turn(replace(state, probe_due=now + settings.probe_after), (Announce(probe=True),))
+    probe: tuple[Announce, ...] = () if state.probe_due is None else (Announce(probe=True),)
+    return Turn(replace(state, probe_due=now + settings.probe_after), probe)
 
 
-def _alarm(columns: Outgoing, report: Report, log_end: Offset) -> Alarm | None:
+def _alarm(columns: Outgoing, report: Report, log_end: Offset, tail: bytes | None) -> Alarm | None:
     if report.epoch != columns.epoch:
         return alarms.epoch_mismatch(report.epoch, columns.epoch)
-    if report.log_received > log_end:
-        return alarms.ahead_of_log(report.log_received, log_end)
+    let_out = max(columns.log_send, columns.log_sent)
+    if report.log_received > min(log_end, let_out):
+        return alarms.ahead_of_log(report.log_received, log_end, let_out)
+    if tail is not None and report.chain and report.chain != tail:
+        return alarms.peer_differs(report.log_received)
     # Both numbers only grow: a new count with an old offset comes from an end that went back in time.
     if report.rereceive_count > columns.resend_count and report.log_received < columns.confirm_sent:
         return alarms.regressed(report.log_received, columns.confirm_sent)
     return None
 
 
-def _confirmed(state: Publisher, offset: Offset, now: datetime, settings: PublisherSettings) -> Publisher:
-    columns = watermark.confirm(state.columns, offset)
+def _confirmed(
+    state: Publisher, report: Report, tail: bytes | None, now: datetime, settings: PublisherSettings
+) -> Publisher:
+    columns = watermark.confirm(state.columns, report.log_received, tail)
+    if columns.chain is None and columns.confirm_sent == report.log_received and report.chain is not None:
+        # Neither end may know how it began: then the chain begins here.
+        columns = replace(columns, chain=report.chain or chain.first(columns.confirm_sent))
     if columns == state.columns:
         return state
     probe_due = now + settings.probe_after if columns.outstanding else None

@@ -11,6 +11,7 @@ from history.watermark import ORIGIN
 from triggers.providers.sqlremote import publisher as pub
 from triggers.providers.sqlremote import subscriber as sub
 from triggers.providers.sqlremote.alarms import Alarm, log_differs
+from triggers.providers.sqlremote.chain import with_chains
 from triggers.providers.sqlremote.end import End
 from triggers.providers.sqlremote.inbox import Action, Answer, Apply, Delete, Turn
 from triggers.providers.sqlremote.packet import Packet, decode
@@ -96,8 +97,8 @@ class Reading:
         except KeyError:
             return  # deleted earlier in this reading: the cache was emptied
         try:
-            opened = end.seal.open(data, sender=settings.outbox, receiver=settings.inbox)
-            packet = decode(opened, settings.message_size)
+            opened, told = end.seal.unwrap(data, sender=settings.outbox, receiver=settings.inbox)
+            packet = with_chains(decode(opened, settings.message_size), told)
         except UntrustedError as error:
             await Quarantine(end.history, end.link).keep(data, str(error))
             await self._take(sub.garbled(end.subscriber, name))
@@ -171,7 +172,8 @@ class Reading:
                 case Delete(handles):
                     await settled(end.carrier.delete(end.settings.inbox, handles))
                 case Answer(report):
-                    await end.put(pub.announcement(end.publisher, probe=False, report=report))
+                    tail = await self.sending.tail()
+                    await end.put(pub.announcement(end.publisher, probe=False, report=report, tail=tail))
                 case Alarm():
                     await end.halt(str(action))
         return found

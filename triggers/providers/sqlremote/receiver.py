@@ -19,6 +19,7 @@ from triggers.providers.provider import (
     Unreadable,
 )
 from triggers.providers.sqlremote.agent import Agent
+from triggers.providers.sqlremote.chain import roll
 from triggers.providers.sqlremote.inbox import Apply
 from triggers.providers.sqlremote.log import operations_of
 from triggers.providers.sqlremote.parts import Transaction, checksum
@@ -159,17 +160,19 @@ class LinkReceiver:
         end = self.agent.end
         before = end.subscriber.columns
         pieces: list[Piece] = []
+        chain = found.chain
         for transaction in found.transactions:
             last = transaction is found.transactions[-1]
-            offset = transaction.offset
-            columns: Incoming = found.columns if last else replace(before, log_received=offset)
+            offset, digest = transaction.offset, checksum(transaction.data)
+            chain = None if chain is None else roll(chain, digest)
+            columns: Incoming = found.columns if last else replace(before, log_received=offset, chain=chain)
             handing = Handing(
                 link=end.link,
                 agent=end.token,
                 previous=pieces[-1].handing.offset if pieces else before.log_received,
                 offset=offset,
                 columns=columns,
-                digest=checksum(transaction.data),
+                digest=digest,
                 policy=end.settings.on_apply_error,
             )
             pieces.append(Piece(transaction, handing))

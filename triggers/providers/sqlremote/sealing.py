@@ -1,6 +1,9 @@
 """The envelope of a message on a carrier: compressed where that helps, signed where there is a key.
 
-    mark (4 bytes)  flags (1)  body  [signature (32)]
+    mark (4 bytes)  flags (1)  body  [told  length of told (1)  checksum (16)]  [signature (32)]
+
+``told`` is what both ends may know beside the message. It stands behind a compressed body, where those who do
+not know of it never look, and it is left out of a message that has no room for it.
 
 The signature is an HMAC-SHA256 over sender, receiver and everything before it, so that a message cannot be
 turned round or put into another link's inbox. Whoever only writes to a shared folder cannot inject work.
@@ -14,11 +17,12 @@ from typing import Final
 
 from history.errors import ConfigurationError
 from triggers.providers.sqlremote.packet import DEFAULT_MESSAGE_SIZE
-from triggers.providers.sqlremote.parts import MangledError
+from triggers.providers.sqlremote.parts import DIGEST_SIZE, MangledError, checksum
 
 _MARK: Final = b"dbl1"
 _COMPRESSED: Final = 1
 _SIGNED: Final = 2
+_TELLS: Final = 4
 _HEAD: Final = len(_MARK) + 1
 _SIGNATURE: Final = 32
 
@@ -59,18 +63,25 @@ class Seal:
         """The size in bytes of the longest message that may arrive."""
         return self.message_size + OVERHEAD
 
-    def close(self, data: bytes, *, sender: str, receiver: str) -> bytes:
-        """Wrap a message."""
+    def close(self, data: bytes, *, sender: str, receiver: str, told: bytes = b"") -> bytes:
+        """Wrap a message, and with it at most 255 bytes of what may be told beside it, if there is room."""
         flags = _SIGNED if self.keys else 0
-        if self.compression:
-            smaller = zlib.compress(data, self.compression)
-            if len(smaller) < len(data):
-                flags, data = flags | _COMPRESSED, smaller
+        smaller = zlib.compress(data, self.compression) if self.compression or told else data
+        aside = told + bytes([len(told)]) if told else b""
+        aside = aside and aside + checksum(smaller + aside)
+        if told and _HEAD + len(smaller) + len(aside) + _SIGNATURE <= self.largest:
+            flags, data = flags | _COMPRESSED | _TELLS, smaller + aside
+        elif len(smaller) < len(data):
+            flags, data = flags | _COMPRESSED, smaller
         sealed = _MARK + bytes([flags]) + data
         return sealed + (_sign(self.keys[0], sealed, sender, receiver) if self.keys else b"")
 
     def open(self, data: bytes, *, sender: str, receiver: str) -> bytes:
-        """Unwrap a message.
+        """Unwrap a message; raises as :meth:`unwrap`."""
+        return self.unwrap(data, sender=sender, receiver=receiver)[0]
+
+    def unwrap(self, data: bytes, *, sender: str, receiver: str) -> tuple[bytes, bytes]:
+        """Unwrap a message, and what was told beside it, or nothing.
 
         Raises:
             UntrustedError: there is a key here, and the message is not signed with it.
@@ -85,7 +96,10 @@ class Seal:
         flags, body = data[_HEAD - 1], data[_HEAD:]
         if flags & _SIGNED and not self.keys:
             body = body[:-_SIGNATURE]  # nobody here can check it, and nobody asked for that
-        return self._inflated(body) if flags & _COMPRESSED else body
+        told = b""
+        if flags & _TELLS:
+            body, told = _taken_off(body)
+        return self._inflated(body) if flags & _COMPRESSED else body, told
 
     def _checked(self, data: bytes, sender: str, receiver: str) -> bytes:
         sealed, told = data[:-_SIGNATURE], data[-_SIGNATURE:]
@@ -102,6 +116,15 @@ class Seal:
         if not inflate.eof:
             raise MangledError("it is cut off, or longer than a message may be")
         return data
+
+
+def _taken_off(body: bytes) -> tuple[bytes, bytes]:
+    """Take off what was told beside a message."""
+    rest, seal = body[:-DIGEST_SIZE], body[-DIGEST_SIZE:]
+    if not rest or checksum(rest) != seal or rest[-1] >= len(rest):
+        raise MangledError("what was told beside the message is not as it was sent")
+    start = len(rest) - 1 - rest[-1]
+    return rest[:start], rest[start:-1]
 
 
 def _sign(key: bytes, sealed: bytes, sender: str, receiver: str) -> bytes:

@@ -2,16 +2,23 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
+from history.watermark import Epoch, Offset, Outgoing
 from triggers.providers.sqlremote import publisher as pub
 from triggers.providers.sqlremote.alarms import Alarm
+from triggers.providers.sqlremote.chain import roll
 from triggers.providers.sqlremote.end import End
 from triggers.providers.sqlremote.log import Log
 from triggers.providers.sqlremote.packet import Report
+from triggers.providers.sqlremote.parts import checksum
 
 #: How many pages of the log are sent before the inbox is read again.
 PAGES: Final = 4
+
+#: How many chains of transactions are kept that were sent, and not confirmed yet.
+MOST_TAILS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -21,6 +28,9 @@ class Sending:
     end: End
     log: Log = field(init=False)
     _opened: datetime | None = None
+    #: The chains of the log up to offsets that the peer has not confirmed, as far as they are known here.
+    _tails: dict[Offset, bytes] = field(default_factory=dict[Offset, bytes])
+    _epoch: Epoch | None = None
 
     def __post_init__(self) -> None:
         self.log = Log(self.end.history.watermarks, self.end.settings.publication, self.end.link)
@@ -28,9 +38,41 @@ class Sending:
     async def hear(self, report: Report) -> None:
         """Take a report of the peer's."""
         end = self.end
-        await self._carry_out(
-            pub.hear(end.publisher, report, log_end=end.log_end, now=end.clock(), settings=end.publishing)
-        )
+        asked = pub.questioned(end.publisher, report, end.log_end)
+        tail = None if asked is None else await self.tail(asked)
+        log_end, now, settings = end.log_end, end.clock(), end.publishing
+        turn = pub.hear(end.publisher, report, log_end=log_end, now=now, settings=settings, tail=tail)
+        await self._carry_out(turn)
+
+    async def tail(self, offset: Offset | None = None) -> bytes | None:
+        """Return the chain of the log up to an offset, by default up to what was sent; None if unknown."""
+        columns = self.end.publisher.columns
+        offset = columns.log_sent if offset is None else offset
+        if columns.chain is None or offset < columns.confirm_sent:
+            return None
+        self._keep_tails(columns)
+        if offset not in self._tails:
+            await self._follow(max(one for one in self._tails if one < offset), offset)
+        return self._tails[offset]
+
+    def _keep_tails(self, columns: Outgoing) -> None:
+        """Keep what may be asked for soon, and where to go on; the rest is read again."""
+        held, confirmed = self._tails, columns.confirm_sent
+        if held.get(confirmed) != columns.chain or self._epoch != columns.epoch:
+            held, self._epoch = {confirmed: columns.chain or b""}, columns.epoch
+        if next(iter(held)) != confirmed or len(held) > MOST_TAILS:
+            kept = islice(((one, tail) for one, tail in held.items() if one >= confirmed), MOST_TAILS // 2)
+            last = {columns.log_sent: held[columns.log_sent]} if columns.log_sent in held else {}
+            held = {**dict(kept), **last}
+        self._tails = held
+
+    async def _follow(self, after: Offset, upto: Offset) -> None:
+        tail = self._tails[after]
+        while page := await self.log.read(after, upto):
+            for one in page:
+                tail = roll(tail, checksum(one.data))
+            after = page[-1].offset
+        self._tails[upto] = tail
 
     async def tick(self) -> None:
         """Honour a request that has waited; probe where confirmations fail to come."""
@@ -53,7 +95,8 @@ class Sending:
             page = await self.log.read(columns.log_sent, columns.log_send)
             if not page:
                 break
-            for packet in pub.packets(end.publisher, page, end.publishing):
+            tails = self._tails if await self.tail() is not None else None
+            for packet in pub.packets(end.publisher, page, end.publishing, tails=tails):
                 await end.put(replace(packet, report=await end.say()))
                 end.publisher = pub.sent(
                     end.publisher, packet.header, now=end.clock(), settings=end.publishing
@@ -93,5 +136,6 @@ class Sending:
             if isinstance(action, Alarm):
                 await end.halt(str(action))
             else:
-                packet = pub.announcement(end.publisher, probe=action.probe, report=await end.say())
+                said, tail = await end.say(), await self.tail()
+                packet = pub.announcement(end.publisher, probe=action.probe, report=said, tail=tail)
                 await end.put(packet)

@@ -18,7 +18,8 @@ from datetime import datetime
 from history import watermark
 from history.watermark import ORIGIN, Incoming, Offset
 from triggers.providers.sqlremote import alarms
-from triggers.providers.sqlremote.header import Header, Kind
+from triggers.providers.sqlremote.chain import roll
+from triggers.providers.sqlremote.header import Kind
 from triggers.providers.sqlremote.inbox import (
     Action,
     Answer,
@@ -30,7 +31,7 @@ from triggers.providers.sqlremote.inbox import (
     Turn,
 )
 from triggers.providers.sqlremote.packet import Packet, Report
-from triggers.providers.sqlremote.parts import MangledError, Transaction, join
+from triggers.providers.sqlremote.parts import DIGEST_SIZE, MangledError, Transaction, checksum, join
 from triggers.providers.sqlremote.patience import dropped, loses_patience, losses, tired, watched
 from triggers.providers.sqlremote.verdicts import Verdict, classify, contiguous
 
@@ -64,6 +65,8 @@ def receive(
         return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)
     if packet.header.resend_count < state.columns.rereceive_count:
         return _thrown_away(state, handle, Verdict.STALE)
+    if differs(packet, state.columns):
+        return _halted(state)
     state, purged = _adopted(state, packet.header.resend_count)
     take = _told if packet.is_control else _judged
     turn = take(state, packet, handle, now=now, settings=settings)
@@ -77,6 +80,8 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
     received = state.columns.log_received
     for header, held in state.cache.items():
         verdict = classify(held.packet, received)
+        if verdict.keeps and differs(held.packet, state.columns):
+            return _halted(state)
         if verdict in {Verdict.READY, Verdict.OVERLAP}:
             return Turn(state, (_apply(state, held.packet, settings),))
         if verdict is Verdict.STAGED and header.kind is Kind.LAST:
@@ -127,7 +132,9 @@ def report_of(state: Subscriber, horizon: Offset | None = None) -> Report:
     columns = state.columns
     confirmed = columns.log_received if horizon is None else min(columns.log_received, horizon)
     confirmed = max(confirmed, columns.confirm_received or ORIGIN)
-    return Report(columns.epoch, confirmed, columns.rereceive_count, state.asking)
+    known = columns.chain is not None and confirmed == columns.log_received
+    chain = columns.chain if known else None
+    return Report(columns.epoch, confirmed, columns.rereceive_count, state.asking, chain)
 
 
 def reported(state: Subscriber, report: Report, *, now: datetime, settings: SubscriberSettings) -> Subscriber:
@@ -191,7 +198,7 @@ def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> A
     """Apply what a message holds beyond what was applied already."""
     received = state.columns.log_received
     new = [Transaction(*record) for record in packet.records if record.offset > received][: settings.group]
-    return _applying(state, new, packet.header, others=0)
+    return _applying(state, new, packet, others=0)
 
 
 def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: SubscriberSettings) -> Turn:
@@ -205,10 +212,52 @@ def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: Su
         state = replace(state, announced=announced, tally=state.tally.counting(Verdict.GARBLED))
         return Turn(watched(state, now, settings, new=False), actions)
     whole = [Transaction(offset, data), *(Transaction(*record) for record in run[-1].records[1:])]
-    return Turn(state, (_applying(state, whole[: settings.group], run[-1].header, others=len(run) - 1),))
+    return Turn(state, (_applying(state, whole[: settings.group], run[-1], others=len(run) - 1),))
 
 
-def _applying(state: Subscriber, new: list[Transaction], header: Header, *, others: int) -> Apply:
-    after = new[-1].offset
-    messages = others + (after == header.last_offset)
-    return Apply(tuple(new), watermark.note_applied(state.columns, after, messages=messages))
+def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, others: int) -> Apply:
+    """Apply transactions; who does not know how the history began learns it from what follows next."""
+    after, columns = new[-1].offset, state.columns
+    messages = others + (after == packet.header.last_offset)
+    begin = columns.chain
+    if begin is None and packet.header.previous_offset == columns.log_received:
+        begin = packet.chain
+    chain = begin
+    for one in new:
+        chain = None if chain is None else roll(chain, checksum(one.data))
+    noted = watermark.note_applied(columns, after, messages=messages, chain=chain)
+    return Apply(tuple(new), noted, begin)
+
+
+def differs(packet: Packet, columns: Incoming) -> bool:
+    """Whether a message follows another history than what was applied here, as far as it can be seen.
+
+    It tells the chain up to its previous offset; where it begins before ``log_received``, its own work leads
+    there. It ends in the checksum of a transaction that was cut, unless that was cut, too.
+    """
+    received, mine = columns.log_received, columns.chain
+    previous, theirs = packet.header.previous_offset, packet.chain
+    if mine is None or theirs is None or previous > received:
+        return False
+    if previous == received:
+        return theirs != mine
+    if packet.is_control or packet.header.kind in {Kind.FIRST, Kind.MIDDLE}:
+        return False
+    is_cut = packet.header.kind is Kind.LAST
+    seals = [
+        (one.offset, one.data[-DIGEST_SIZE:] if is_cut and place == 0 else checksum(one.data))
+        for place, one in enumerate(packet.records)
+        if one.offset <= received
+    ]
+    if any(len(seal) < DIGEST_SIZE for _, seal in seals):
+        return False
+    for _, seal in seals:
+        theirs = roll(theirs, seal)
+    reached = seals[-1][0] if seals else previous
+    # Beyond what was applied here there is a commit here, and there is none.
+    return theirs != mine if reached == received else packet.header.last_offset > received
+
+
+def _halted(state: Subscriber) -> Turn:
+    alarm = alarms.log_differs(state.columns.log_received)
+    return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)
