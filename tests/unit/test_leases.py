@@ -33,9 +33,11 @@ class Counting(MemoryHistory):
         super().__init__()
         self.renewed: list[str] = []
 
-    async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
         self.renewed.append(uuid)
-        return await super().renew(trigger, uuid, fence, lease)
+        return await super().renew(trigger, uuid, fence, lease, owner=owner)
 
 
 def keepers() -> list[threading.Thread]:
@@ -249,8 +251,10 @@ def test_the_thread_ends_when_nothing_is_held_and_starts_again() -> None:
 
 def test_a_renewal_that_fails_is_tried_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Counting):
-        async def renew(self, trigger: str, uuid: str, fence: int, lease: timedelta) -> bool:
-            if await super().renew(trigger, uuid, fence, lease) and uuid == "u-1":
+        async def renew(
+            self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+        ) -> bool:
+            if await super().renew(trigger, uuid, fence, lease, owner=owner) and uuid == "u-1":
                 raise RuntimeError("a bug of the store")
             return True
 
