@@ -219,8 +219,8 @@ def settle(
 ) -> tuple[Entry | None, bool]:
     """Complete or release a STARTED entry with exactly this fence, and this owner if one is told.
 
-    The owner of a completed entry is not compared, for a store need not keep it. Answers whether the entry is now as asked: a settlement that is sent twice succeeds twice, a stale one
-    changes nothing.
+    The owner of a completed entry is not compared, for a store need not keep it. Answers whether the entry is
+    now as asked: a settlement that is sent twice succeeds twice, a stale one changes nothing.
     """
     entry = current(entry, now)
     if entry is None:

@@ -57,8 +57,8 @@ _log = logging.getLogger(__name__)
 #: The most entries that one script of a scan shows.
 LOOKED_AT = 5000
 
-#: Lease and time to live in milliseconds, and the greatest fence that is known of, as the scripts unpack them;
-#: the owner's token follows.
+#: Lease and time to live in milliseconds, and the greatest fence that is known of, as the scripts unpack
+#: them; the owner's token follows.
 _TERMS = struct.Struct(">qqQ")
 
 #: What a settlement is answered with.
@@ -67,7 +67,7 @@ _YES, _UNDECIDED = b"1?"
 #: A fence, as the scripts unpack it.
 _FENCE = struct.Struct(">Q")
 
-#: What is asked of an entry, and its fence.
+#: What is asked of an entry, and its fence; the owner's token follows.
 _ASKED = struct.Struct(">cQ")
 
 
@@ -77,10 +77,10 @@ class RedisHistory(SingleVerbs):
     Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
     whose own retries are switched off. While the server does not answer, calls fail at once, unless
     ``circuit`` is false, or ``?circuit=off`` stands in the URL. At its first use it refuses a server that may
-    silently forget. It remembers the epoch of the data it wrote into and the greatest fence that it was given,
-    and says so, once, at level CRITICAL, when a flushed or another server answers instead, or one with older
-    data. A fence is not granted twice even then. A part of the history that is gone, or on its way to another
-    node of a Cluster, counts as a history that is away: what stood there is not taken for absent.
+    silently forget. It remembers the epoch of the data it wrote into and the greatest fence that it was
+    given, and says so, once, at level CRITICAL, when a flushed or another server answers instead, or one with
+    older data. A fence is not granted twice even then. A part of the history that is gone, or on its way to
+    another node of a Cluster, counts as a history that is away: what stood there is not taken for absent.
 
     Guarantee: in doubt; fenced, where the effect's target checks the fence. An asynchronous replica that
     takes over may have lost the last entries.
@@ -239,7 +239,9 @@ class RedisHistory(SingleVerbs):
             what = "was flushed or replaced: messages processed before"
         else:
             what = "is older than it was: messages processed since"
-        _log.critical("the document history of %s %s are NEW again", trigger, what, extra={"trigger": trigger})
+        _log.critical(
+            "the document history of %s %s are NEW again", trigger, what, extra={"trigger": trigger}
+        )
 
     async def take_over(
         self,

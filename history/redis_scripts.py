@@ -36,10 +36,8 @@ class HistoryLostError(HistoryUnavailableError):
     def __init__(self, doing: str, key: str) -> None:
         super().__init__(doing)
         self.key = key
-        self.args = (
-            f"{self}: the key {key} is gone, and with it what it remembered; "
-            "restore it, or accept the loss (docs/how-to/run-on-redis.md, Lost keys)",
-        )
+        remedy = "restore it, or accept the loss (docs/how-to/run-on-redis.md, Lost keys)"
+        self.args = (f"{self}: the key {key} is gone, and with it what it remembered; {remedy}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,10 @@ class Script:
 class Scripts:
     """Runs scripts on the history of one trigger; every script may be sent twice.
 
-    On a Cluster they declare a key besides that never exists. A script touches more keys than can be declared,
-    and while their slot is on its way to another node, some of them are there and some here. A node that lacks
-    one of several declared keys says TRYAGAIN then, instead of running the script on half of the data.
+    On a Cluster they declare a key besides that never exists. A script touches more keys than can be
+    declared, and while their slot is on its way to another node, some of them are there and some here. A node
+    that lacks one of several declared keys says TRYAGAIN then, instead of running the script on half of the
+    data.
     """
 
     def __init__(self, client: RedisClient, trigger: str) -> None:
@@ -80,7 +79,7 @@ class Scripts:
 
         Raises:
             HistoryUnavailableError: the server is away, cannot do it at present, or (HistoryLostError) has lost
-                what it remembered.
+                a part of what it remembered.
             ConfigurationError: it never will, as it is set.
         """
         if self._client.circuit.is_open:

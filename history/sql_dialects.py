@@ -1,9 +1,9 @@
 """One text of SQL for two databases: the words in which SQLite and PostgreSQL differ.
 
 A text of :mod:`history.sql_statements` serves both but for four words: ``{now}`` is the server's clock,
-``{fence}`` the next fence, ``{wanted}`` the digests of a call as a relation ``w (key, fence, outcome, owner)``,
-and ``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. Where that is not enough,
-there are two texts.
+``{fence}`` the next fence, ``{wanted}`` the digests of a call as a relation ``w (key, fence, outcome,
+owner)``, and ``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. Where that is
+not enough, there are two texts.
 """
 
 import json

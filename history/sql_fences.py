@@ -1,12 +1,12 @@
 """The fences of a SQL history whose database came back with older data: a backup, a replica that lagged.
 
-The database would grant fences again that it does not know of any more. A client knows the greatest one that it
-was granted, and since fences are granted in order, a later one that is not above it tells. Fences count from 1,
-one with each claim, which takes longer than a microsecond: so none that was ever granted, also to clients that
-are gone, is greater than the microseconds since 1970, and there they are made to go on.
+The database would grant fences again that it does not know of any more. A client knows the greatest one that
+it was granted, and since fences are granted in order, a later one that is not above it tells. Fences count
+from 1, one with each claim, which takes longer than a microsecond: so none that was ever granted, also to
+clients that are gone, is greater than the microseconds since 1970, and there they are made to go on.
 
-A client that was not granted any of the lost ones cannot tell. Two owners may then have the same fence, and are
-told apart by their names (see :class:`~history.entry.Settlement`).
+A client that was not granted any of the lost ones cannot tell. Two owners may then have the same fence, and
+are told apart by their names (see :class:`~history.entry.Settlement`).
 """
 
 import logging

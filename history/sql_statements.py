@@ -160,8 +160,9 @@ ADOPT = statement("""
     RETURNING digest
 """)
 
-# Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is told; one of
-# a batch leaves it. An upsert, because that goes by the unique index whatever the planner thinks, and in the order of the digests.
+# Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is told;
+# one of a batch leaves it. An upsert, because that goes by the unique index whatever the planner thinks, and
+# in the order of the digests.
 #
 # A release makes the row a tombstone, dead since 1970, and a digest without a row gets one (expires_at 0,
 # which tells it from success). A tombstone has its fence negated: the open batch may claim the uuid again
@@ -179,7 +180,8 @@ SETTLE = statement("""
         fence = CASE WHEN excluded.outcome IS NULL THEN -h.fence ELSE h.fence END,
         expires_at = CASE WHEN excluded.outcome IS NULL THEN 1 ELSE h.expires_at END,
         owner = {owner}
-    WHERE h.fence = -excluded.fence AND (excluded.owner IS NULL OR excluded.owner = {owner}) AND h.expires_at > {now} AND {started}
+    WHERE h.fence = -excluded.fence AND (excluded.owner IS NULL OR excluded.owner = {owner})
+      AND h.expires_at > {now} AND {started}
     RETURNING digest, expires_at
 """)
 

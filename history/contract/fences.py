@@ -227,9 +227,7 @@ class FenceContract:
             assert not done
         assert not await store.renew(TRIGGER, "u1", claimed.fence, 5 * LONG, owner="worker-2")
         assert (
-            await store.take_over(
-                TRIGGER, "u1", "worker-3", None, claimed.fence, expected_owner="worker-2"
-            )
+            await store.take_over(TRIGGER, "u1", "worker-3", None, claimed.fence, expected_owner="worker-2")
             is None
         )
 
@@ -247,9 +245,7 @@ class FenceContract:
             assert await store.complete(TRIGGER, "u1", first.fence, owner="worker-1")
             assert await store.release(TRIGGER, "u2", second.fence, owner="worker-1")
         assert await store.renew(TRIGGER, "u3", third.fence, LONG, owner="worker-1")
-        taken = await store.take_over(
-            TRIGGER, "u3", "worker-2", None, third.fence, expected_owner="worker-1"
-        )
+        taken = await store.take_over(TRIGGER, "u3", "worker-2", None, third.fence, expected_owner="worker-1")
 
         assert taken is not None
         assert state_of(await found(store, "u1")) is EntryOutcome.OK
