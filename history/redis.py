@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Self
 
 import redis
@@ -57,9 +58,9 @@ _log = logging.getLogger(__name__)
 #: The most entries that one script of a scan shows.
 LOOKED_AT = 5000
 
-#: Lease and time to live in milliseconds, and the greatest fence that is known of, as the scripts unpack
-#: them; the owner's token follows.
-_TERMS = struct.Struct(">qqQ")
+#: Lease and time to live in milliseconds, as the scripts unpack them; the greatest fence that is known of, and
+#: the owner's token follow.
+_DURATIONS = struct.Struct(">qq")
 
 #: What a settlement is answered with.
 _YES, _UNDECIDED = b"1?"
@@ -387,9 +388,14 @@ class RedisHistory(SingleVerbs):
         return self._prepared.get(trigger) or Scripts(self._redis, trigger)
 
     def _terms(self, trigger: str, owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
-        check_held("time_to_live", time_to_live)
-        check_held("lease", lease)
         token = owner.token if isinstance(owner, BatchOwner) else owner
-        held = -1 if lease is None else milliseconds(lease)
-        known = self._fences.get(trigger, 0)
-        return _TERMS.pack(held, milliseconds(time_to_live), known) + token.encode()
+        known = _FENCE.pack(self._fences.get(trigger, 0))
+        return _durations(lease, time_to_live) + known + token.encode()
+
+
+@lru_cache(maxsize=256)
+def _durations(lease: timedelta | None, time_to_live: timedelta) -> bytes:
+    """Check and pack what every claim of a trigger says alike."""
+    check_held("time_to_live", time_to_live)
+    check_held("lease", lease)
+    return _DURATIONS.pack(-1 if lease is None else milliseconds(lease), milliseconds(time_to_live))

@@ -12,9 +12,8 @@ from history.bridge import settled
 from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis_errors import Kind, configuration_error, is_elsewhere, sort
-from history.redis_failover import hang_up
 from history.redis_forks import survive_forks
-from history.redis_probe import answers, stranger_at
+from history.redis_probe import answers, hang_up, stranger_at
 from history.redis_urls import open_client, split_circuit
 from history.redis_wires import Wires
 

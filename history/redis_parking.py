@@ -43,8 +43,11 @@ class RedisParking:
             messages, order = keys_of(name, "parked", "parked:order")
             beginning = parked_id.encode()
             whole = await self._read(messages, [beginning])
-            ids = set() if whole else {one async for one in self._ids(order) if one.startswith(beginning)}
-            found += whole or await self._read(messages, sorted(ids)[:2])
+            if whole:
+                found += whole
+                continue
+            ids = {one async for one in self._ids(order) if one.startswith(beginning)}
+            found += await self._read(messages, sorted(ids)[:2])
         return found[0] if len(found) == 1 else None
 
     async def _ids(self, order: str) -> AsyncIterator[bytes]:

@@ -75,16 +75,20 @@ def pair(tmp_path: Path, network_before: NetworkBefore) -> Iterator[Pair]:
 Opening = Callable[[str], HistoryStore]
 
 
+def _for_asyncio(url: str) -> HistoryStore:
+    return RedisHistory.from_url(url).for_asyncio()
+
+
 def _own_client(url: str) -> HistoryStore:
-    client: Any = redis.Redis.from_url(url, single_connection_client=True)
-    return RedisHistory(client)
+    kind: Any = redis.Redis  # from_url has no types
+    return RedisHistory(kind.from_url(url, single_connection_client=True))
 
 
 @pytest.mark.parametrize(
     "opening",
     [
         RedisHistory.from_url,
-        lambda url: RedisHistory.from_url(url).for_asyncio(),
+        _for_asyncio,
         _own_client,
     ],
     ids=["blocking", "asyncio", "one-connection"],

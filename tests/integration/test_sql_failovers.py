@@ -1,6 +1,6 @@
 """Open connections to a PostgreSQL that does not write any more, where new ones lead to one that does."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("private_postgres")
 
 
 @contextmanager
-def read_only(server: PostgresServer) -> Iterator[None]:
+def read_only(server: PostgresServer) -> Generator[None]:
     """Let every session that begins meanwhile be as on a standby: it reads, and refuses to write."""
     with psycopg.connect(server.url, autocommit=True) as admin:
         admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")

@@ -14,9 +14,8 @@ from redis.exceptions import NoScriptError, RedisError
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis_errors import Kind, configuration_error, is_elsewhere, sort
-from history.redis_failover import hang_up
 from history.redis_forks import survive_forks
-from history.redis_probe import stranger_at
+from history.redis_probe import hang_up, stranger_at
 from history.redis_urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
 
