@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from history.store import BatchOwner, HistoryStore
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
 from tests.fixtures.waiting import eventually
+from tests.integration.consuming import Lane, is_drained, send
 from triggers.providers.provider import Arrival
 from triggers.providers.redis_link import RedisLink
 from triggers.providers.redis_streams import RedisStreams
@@ -209,3 +211,22 @@ def test_a_consumer_that_waits_for_a_message_while_its_server_steps_down_goes_on
     assert len(got) == 1
     assert got[0]
     drive(link.close())
+
+
+def test_a_running_consumer_goes_on_at_the_new_primary_and_runs_each_message_once(
+    lane: Lane, pair: Pair
+) -> None:
+    ran: Counter[str | None] = Counter()
+    orders = lane.trigger("orders", lambda message: ran.update([message.uuid]))
+    url, uuids = pair.url, [str(number) for number in range(60)]
+    send(url, "orders", *uuids[:30])
+
+    with lane.run([orders], url, history=url):
+        eventually(lambda: len(ran) == 30)
+        eventually(lambda: is_drained(pair.first.url, "orders"))
+        pair.fail_over()
+        send(url, "orders", *uuids[30:])
+        eventually(lambda: len(ran) == 60)
+        eventually(lambda: is_drained(pair.second.url, "orders"))
+
+    assert ran == Counter(uuids)
