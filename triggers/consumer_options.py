@@ -25,8 +25,8 @@ def check_options(
     Raises:
         ConfigurationError: naming the first one.
     """
-    some = cast("Sequence[Any]", triggers) if isinstance(triggers, list | tuple) else ()
-    if some != triggers or not all(isinstance(one, Trigger) for one in some):
+    several = isinstance(triggers, Sequence) and not isinstance(triggers, str)
+    if not several or not all(isinstance(one, Trigger) for one in cast("Sequence[Any]", triggers)):
         raise ConfigurationError(
             "triggers", f"{triggers!r:.60} is no list of triggers", "write Consumer([book], ...)"
         )

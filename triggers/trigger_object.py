@@ -229,10 +229,18 @@ class Trigger(Generic[P, R]):
         """
         from triggers.spark import row_service, settings  # noqa: PLC0415  (loads Spark)
 
-        columns = settings.Columns(uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body)
-        return row_service.row_service(
-            self, self._opened_from, columns=columns, patience=patience, query=query, partitions=partitions
-        )
+        with pointing():
+            columns = settings.Columns(
+                uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body
+            )
+            return row_service.row_service(
+                self,
+                self._opened_from,
+                columns=columns,
+                patience=patience,
+                query=query,
+                partitions=partitions,
+            )
 
     def use_default_history(self, history: str | HistoryStore) -> None:
         """Set the history of a trigger that names none; a consumer calls it before it starts."""

@@ -30,6 +30,9 @@ FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 10.0
 #: How often a suspended worker looks whether it may go on, in seconds.
 SUSPENDED_PAUSE = 0.2
 
+#: How much later than asked for a provider may deliver what was recovered, in seconds: it looks now and then.
+LATE = 2.0
+
 #: How long one call waits for a first message; a worker notices within it that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
@@ -144,7 +147,8 @@ class Worker:
         for outcome in await self.pipeline.deliver(receiver, received):
             self.gate.note(outcome)
             if outcome.recover_after:
-                self._expected = max(self._expected, monotonic() + outcome.recover_after)
+                due = monotonic() + outcome.recover_after + LATE
+                self._expected = max(self._expected, due)
         for one in received:
             if isinstance(one, Unreadable):
                 self.gate.note_unreadable()

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -92,6 +93,19 @@ class TestConsuming:
 
         assert [one.kind for one in kept] == [ParkedKind.IN_DOUBT]
         assert parked_in(redis_url, "orders") == []
+
+    def test_one_that_ends_when_idle_waits_for_a_copy_whose_original_is_presumed_alive(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        orders = lane.trigger("orders", lambda _: None)
+        with_store(redis_url, lambda store: store.claim("orders", ["a"], "dead", timedelta(seconds=1.5)))
+        send(redis_url, "orders", "a", "b")
+
+        with lane.run([orders], redis_url, history=redis_url, until_idle=0.2) as running:
+            running.join()
+
+        assert running.counts["orders"] == {"recovered": 1, "in doubt": 1, "ok": 1}
+        assert is_drained(redis_url, "orders")
 
 
 class TestRefusing:

@@ -133,6 +133,11 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
 
 RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5", True, float("nan"))}
 
+ROWS: Mapping[str, Sequence[Any]] = {
+    name: SPARK[name]
+    for name in ("uuid", "message_id", "delivery_count", "body", "query", "patience", "partitions")
+}
+
 ROUTE: Mapping[str, Sequence[Any]] = {"name": ("", 5, None), "filter": (5, None, "region =")}
 
 
@@ -195,6 +200,11 @@ def make_route(**options: Any) -> object:
     return a_trigger().route(given.pop("name"), **given)(service)
 
 
+def make_row_service(**options: Any) -> object:
+    book = trigger("orders", name="t", history="redis://localhost")(service)
+    return book.foreach_batch(**{"uuid": "id", **options})
+
+
 #: What is called, its table, and how it is called with one option set.
 CALLED: Mapping[str, Any] = {
     "trigger": (trigger, TRIGGER, make_trigger),
@@ -206,6 +216,7 @@ CALLED: Mapping[str, Any] = {
     "AsyncConsumer": (AsyncConsumer, CONSUMER, make_async_consumer),
     "Consumer.run": (Consumer.run, RUN, run_consumer),
     "AsyncConsumer.run": (AsyncConsumer.run, RUN, run_async_consumer),
+    "Trigger.foreach_batch": (a_trigger().foreach_batch, ROWS, make_row_service),
     "Trigger.route": (a_trigger().route, ROUTE, make_route),
 }
 
