@@ -60,6 +60,15 @@ def told_of(error: BaseException) -> str:
     return f"{name_of(error)}: {text_of(error)}"
 
 
+def repr_of(error: BaseException) -> str:
+    """Return what Python shows of an exception where it prints a value, encodable and cut short."""
+    try:
+        text = str.__str__(repr(error))
+    except Exception:  # noqa: BLE001  (as above)
+        return told_of(error)
+    return encodable(_shortened(text, LONGEST_TEXT))
+
+
 def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | None:
     """Return the traceback of an exception, encodable and cut short where it is long.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from history.entry import Claim, Entry
+from history.entry import Claim, Entry, EntryOutcome
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
 from history.owners import owner_token
@@ -71,7 +71,7 @@ class Judge:
             await self._claim(self.store, asked, uuids)
 
     async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
-        owner, policy = owner_token() if self.batch is None else self.batch.token, self.settings.policy
+        owner, policy = self.token(), self.settings.policy
         leases, asked_at = self.leases, monotonic()
         try:
             claims = await store.claim(
@@ -202,7 +202,7 @@ class Judge:
         """Become the owner of the entry that stands in the way; False to look at the message afresh."""
         if self.store is None or run.found is None or run.message.uuid is None:
             return True
-        owner = owner_token() if self.batch is None else self.batch.token
+        owner = self.token()
         asked_at = monotonic()
         try:
             taken = await self._become_owner(self.store, run.message.uuid, owner, run.found)
@@ -212,10 +212,12 @@ class Judge:
             self._note_absence(error, [run])
             return False
         if taken is not None:
-            _log.warning(
+            failed = run.found.outcome is EntryOutcome.FAILED
+            _log.log(
+                logging.INFO if failed else logging.WARNING,
                 "%s takes the entry over from %s, fence %d from %d",
                 owner,
-                run.found.owner,
+                "a run that failed" if failed else run.found.owner,
                 taken.fence,
                 run.found.fence,
                 extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
@@ -225,20 +227,26 @@ class Judge:
                 self.leases.hold(run, asked_at)
         return taken is not None
 
+    def token(self) -> str:
+        """Return the token under which the next claim or take-over is made."""
+        return owner_token() if self.batch is None else self.batch.token
+
     async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, found: Entry) -> Claim | None:
-        name, time_to_live, fence = self.settings.name, self.settings.history_time_to_live, found.fence
+        name, time_to_live = self.settings.name, self.settings.history_time_to_live
         if self.batch is None:
+            lease, failed = self.settings.lease, found.outcome is EntryOutcome.FAILED
             return await store.take_over(
                 name,
                 uuid,
                 owner,
-                self.settings.lease,
-                fence,
+                lease,
+                found.fence,
                 time_to_live=time_to_live,
                 expected_owner=found.owner,
+                failed=failed,
             )
-        adopted = await store.adopt(name, [(uuid, fence)], self.batch, time_to_live=time_to_live)
-        return Claim(None, fence) if adopted[0] else None
+        adopted = await store.adopt(name, [(uuid, found.fence)], self.batch, time_to_live=time_to_live)
+        return Claim(None, found.fence) if adopted[0] else None
 
 
 def _is_older(message: Message, oldest: datetime) -> bool:

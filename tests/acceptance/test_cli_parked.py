@@ -1,5 +1,6 @@
 """``doubtless parked``: look, run, discard."""
 
+import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from history.message import Message
 from history.opening import open_history
 from history.parking import Evidence, Parked, ParkedKind, parked_id
 from history.store import HistoryStore
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.command_line import CommandLine, finish
 
 
 def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
@@ -25,7 +26,7 @@ def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
         "destination": "orders",
         "message": Message(body={"id": order}, uuid=uuid),
     }
-    return Parked(id=uuid * 2, uuid=uuid, **{**told, **fields})
+    return Parked(**{"id": uuid * 2, "uuid": uuid, **told, **fields})
 
 
 def park(store: HistoryStore, *parked: Parked) -> None:
@@ -39,6 +40,16 @@ def start(store: HistoryStore, uuid: str) -> Claim:
 
 def ids_in(store: HistoryStore) -> list[str]:
     return [one.id for one in drive(store.parking.list())]
+
+
+def read_prompt(process: "subprocess.Popen[str]") -> None:
+    """Wait until a command asks."""
+    assert process.stderr is not None
+    asked = ""
+    while not asked.endswith("[y/N] "):
+        one = process.stderr.read(1)
+        assert one, asked
+        asked += one
 
 
 def done(doubtless: CommandLine) -> list[str]:
@@ -95,6 +106,47 @@ def test_show_prints_the_whole_message_as_json(
     assert answer.json["message"]["body"] == shown
     assert answer.json["message"]["headers"]["uuid"] == "u1"
     assert (answer.json["evidence"]["owner"], answer.json["evidence"]["fence"]) == ("dead worker", 7)
+
+
+def test_show_prints_the_traceback_for_people_and_for_programs(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    trace = 'Most recent call last:\n  File "shop.py", line 21, in book\nKeyError: \x1b[31m\n'
+    park(store, aside("u1", 1, error_class="KeyError", error_message="customer", error_trace=trace))
+
+    people = doubtless("parked", "show", "u1", "--history", redis_url)
+    program = doubtless("parked", "show", "u1", "--history", redis_url, "--json")
+
+    assert people.err == 'Most recent call last:\n  File "shop.py", line 21, in book\nKeyError: \\x1b[31m\n'
+    assert people.json["error_trace"] == program.json["error_trace"] == trace
+    assert program.err == ""
+
+
+@pytest.mark.parametrize("url", ["redis_url", "sqlite_url"])
+def test_two_operators_who_run_the_same_messages_run_each_once(
+    doubtless: CommandLine, url: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    place = f"sqlite:///{tmp_path}/history.db" if url == "sqlite_url" else request.getfixturevalue(url)
+    store = open_history(place)
+    orders = [f"order-{number}" for number in range(60)]
+    for order in orders:
+        message = Message(body={"id": order}, uuid=order)
+        fence = start(store, order).fence
+        drive(store.complete("book", order, fence, EntryOutcome.FAILED))
+        told: Any = {"message": message, "kind": ParkedKind.REJECTED, "evidence": Evidence(fence=fence)}
+        park(store, aside(order, order, id=parked_id("book", message), **told))
+    ids = ids_in(store)
+    drive(store.close())
+
+    words = ["parked", "run", "shop", *ids, "--json", "--history", place]
+    operators = [doubtless.start(*words) for _ in range(2)]
+    for one in operators:
+        read_prompt(one)  # they have both seen them all
+    answers = [finish(one, "y\n") for one in operators]
+
+    assert [answer.err for answer in answers] == ["", ""]
+    assert sorted(done(doubtless)) == sorted(orders)
+    assert sum(row["executed"] for answer in answers for row in answer.json) == len(orders)
 
 
 def test_show_prints_the_fields_of_an_unreadable_delivery(

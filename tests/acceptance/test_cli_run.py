@@ -45,13 +45,20 @@ def test_the_triggers_of_a_module_run_and_are_counted(doubtless: CommandLine, re
     assert sorted((doubtless.folder / "done.txt").read_text().split()) == ["N-1", "N-2", "P-1"]
 
 
-def test_a_warning_is_one_line_with_the_trigger_and_the_uuid(doubtless: CommandLine, redis_url: str) -> None:
+def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceback(
+    doubtless: CommandLine, redis_url: str
+) -> None:
     send(redis_url, "orders", "fails")
 
     answer = doubtless(*words(redis_url, "-t", "book", "--until-idle", "0.3"))
 
-    (line,) = [line for line in answer.err.splitlines() if "WARNING parked" in line]
-    assert "trigger=book uuid=fails fence=" in line
+    lines = answer.err.splitlines()
+    (place,) = [place for place, line in enumerate(lines) if "WARNING parked" in line]
+    assert "trigger=book uuid=fails fence=" in lines[place]
+    assert lines[place + 1] == "Traceback (most recent call last):"
+    assert "shop.py" in lines[place + 2]
+    assert lines[place + 4].startswith("triggers.failures.FatalError: ")
+    assert r"customer \x1b[31m:smile:" in lines[place + 4], "nothing that acts on the terminal"
 
 
 def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(

@@ -1,6 +1,7 @@
 """A parked message is run after all, because somebody has decided so."""
 
 from datetime import timedelta
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -24,6 +25,10 @@ from triggers import FatalError, Message, TransientError
 from triggers.outcome import Outcome
 from triggers.rerun import run_parked
 from triggers.trigger import Trigger
+from triggers.upkeep import close_settled
+
+#: How many messages two operators run at once.
+MANY = 200
 
 
 def run_the_parked(book: Trigger[..., object]) -> Outcome:
@@ -153,6 +158,127 @@ class TestRejected:
         run_the_parked(book)
 
         assert (effects.runs, parked_of(book)) == (["u-1"], [])
+
+
+class TestTwoOperators:
+    """They have looked at the same list, and decide at the same time."""
+
+    def test_each_of_their_rejected_messages_runs_once(self) -> None:
+        effects = Effects(*[FatalError("no sense")] * MANY)
+        book = made(effects)
+        for number in range(MANY):
+            book.handle(message(f"u-{number}"))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs[MANY:])) == sorted(f"u-{number}" for number in range(MANY))
+        assert list(parked_of(book)) == []
+
+    @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
+    def test_each_of_their_in_doubt_messages_runs_once(self, lease: timedelta | None) -> None:
+        effects = Effects()
+        book = made(effects, lease=lease)
+        for number in range(MANY):
+            started_by_another(book, f"u-{number}")
+            book.handle(message(f"u-{number}"))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs)) == sorted(f"u-{number}" for number in range(MANY))
+        drive(close_settled(book.name, store_of(book), store_of(book).parking))
+        assert list(parked_of(book)) == []
+
+    @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
+    def test_each_that_was_delivered_too_often_runs_once(self, lease: timedelta | None) -> None:
+        effects = Effects()
+        book = made(effects, max_delivery_count=1, lease=lease)
+        for number in range(MANY):
+            book.handle(message(f"u-{number}", delivery_count=2))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs)) == sorted(f"u-{number}" for number in range(MANY))
+
+    def test_what_fails_again_runs_once_and_stays_parked_with_its_error(self) -> None:
+        effects = Effects(*[FatalError("no sense")] * MANY, *[FatalError("still none")] * MANY)
+        book = made(effects, lease=timedelta(minutes=1))
+        for number in range(MANY):
+            book.handle(message(f"u-{number}"))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs[MANY:])) == sorted(f"u-{number}" for number in range(MANY))
+        assert [one.error_message for one in parked_of(book)] == ["still none"] * MANY
+
+    def test_the_second_one_leaves_what_has_failed_again(self) -> None:
+        effects = Effects(FatalError("no sense"), FatalError("still none"))
+        book = made(effects)
+        book.handle(message())
+        [seen_by_both] = parked_of(book)
+        lot = store_of(book).parking
+
+        drive(run_parked(book, seen_by_both, lot))
+        second = drive(run_parked(book, seen_by_both, lot))
+
+        assert len(effects.runs) == 2
+        assert (second.executed, second.acknowledge) == (False, False)
+        assert "somebody has run it since it was parked, and it failed again" in second.reason
+        assert [one.error_message for one in parked_of(book)] == ["still none"]
+        assert run_the_parked(book).executed, "the copy that is there now may be decided on"
+
+    def test_the_second_one_meets_a_duplicate_where_the_first_has_succeeded(self) -> None:
+        effects = Effects(FatalError("no sense"))
+        book = made(effects)
+        book.handle(message())
+        [seen_by_both] = parked_of(book)
+
+        first = drive(run_parked(book, seen_by_both, store_of(book).parking))
+        second = drive(run_parked(book, seen_by_both, store_of(book).parking))
+
+        assert (first.executed, second.executed, second.row) == (True, False, 8)
+
+
+def test_a_copy_that_was_parked_under_an_older_id_is_replaced() -> None:
+    book = made(Effects(FatalError("no sense"), FatalError("still none")))
+    lot = store_of(book).parking
+    book.handle(message())
+    [parked] = parked_of(book)
+    older = parked.model_copy(update={"id": "0123abcd"})
+    drive(lot.remove(parked))
+    drive(lot.park([older]))
+
+    drive(run_parked(book, older, lot))
+
+    assert [one.error_message for one in parked_of(book)] == ["still none"]
+
+
+def test_messages_without_identity_are_all_kept_and_all_run() -> None:
+    effects = Effects()
+    book = made(effects)
+    for _ in range(3):
+        book.handle(message(None, body=b"12 degrees"))
+
+    copies = parked_of(book)
+
+    assert len({one.id for one in copies}) == 3
+    assert [one.message and one.message.body for one in copies] == [b"12 degrees"] * 3
+
+
+def run_at_once(book: Trigger[..., object]) -> None:
+    """Have two operators run all that is parked, each in a thread of their own."""
+    lot, seen = store_of(book).parking, parked_of(book)
+    begin = Barrier(2)
+
+    def operator() -> None:
+        begin.wait(10)
+        for parked in seen:
+            drive(run_parked(book, parked, lot))
+
+    threads = [Thread(target=operator) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
 
 
 def test_an_unreadable_delivery_cannot_run() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from typing import Any
 
 from triggers.cli.output import printable
 
@@ -20,6 +21,10 @@ class LineFormatter(logging.Formatter):
         known = ((key, getattr(record, key, None)) for key in KEYS)
         told = [f"{key}={value}" for key, value in known if value is not None]
         return printable(" ".join([super().formatMessage(record), *told]))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  (as above)
+        """Format a traceback; what it quotes may not act on the terminal."""
+        return "\n".join(map(printable, super().formatException(ei).splitlines()))
 
 
 def log_to_stderr() -> None:

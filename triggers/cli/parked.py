@@ -12,7 +12,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
 from history.parking import Parked, Parking
-from history.rendering import told_of
+from history.rendering import repr_of
 from triggers.cli.loading import collect
 from triggers.cli.options import (
     HISTORY_OPTION,
@@ -75,14 +75,19 @@ def show(
     history: str | None = HISTORY_OPTION,
     local: bool = _LOCAL_OPTION,
 ) -> None:
-    """Show one parked message whole, as JSON: headers, body, evidence and error.
+    """Show one parked message whole, as JSON: headers, body, evidence, error and its traceback.
 
-    A body of bytes is shown as text where it is UTF-8, else in base64; "body-kind" says which.
+    A body of bytes is shown as text where it is UTF-8, else in base64; "body-kind" says which. The traceback,
+    "error_trace", is told to people once more on standard error, line by line.
     """
     with _lot(history, local=local) as lot:
         one = _get(lot, parked_id)
     shown = one.model_dump(mode="json")
-    State.of(context).document(shown | {"message": None if one.message is None else whole(one.message)})
+    state = State.of(context)
+    state.document(shown | {"message": None if one.message is None else whole(one.message)})
+    if one.error_trace is not None and not state.as_json:
+        for line in one.error_trace.splitlines():
+            state.note(line)
 
 
 @app.command()
@@ -147,7 +152,7 @@ def _ended(one: Parked, outcome: Outcome) -> dict[str, Any]:
         "executed": outcome.executed,
         "status": outcome.status,
         "reason": outcome.reason,
-        "error": None if outcome.error is None else told_of(outcome.error),
+        "error": None if outcome.error is None else repr_of(outcome.error),
     }
 
 

@@ -116,7 +116,7 @@ class JoiningPipeline(Pipeline):
         """The pipeline of parts, under the judge of whoever has decided to run a parked one."""
         if self.judge is self.usual_judge:
             return self.parts
-        judge = replace(self.parts.judge, resolver=self.judge.resolver)
+        judge = replace(self.judge, settings=self.parts.judge.settings, store=self.parts.judge.store)
         return replace(self.parts, judge=judge)
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
