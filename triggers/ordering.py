@@ -35,8 +35,9 @@ _log = logging.getLogger(__name__)
 #: For how long the active consumer is presumed alive when nothing is heard of it.
 LEASE = timedelta(seconds=10)
 
-#: The uuid, in each ordered trigger's history, whose entry the active consumer owns.
-ACTIVE_CONSUMER = "doubtless:active-consumer"
+#: The uuid, in each ordered trigger's history, whose entry the active consumer owns: the empty one, which is the
+#: only one that no message has.
+ACTIVE_CONSUMER = ""
 
 #: The part of a lease, at its end, in which nothing is begun and nothing received.
 SAFETY = 0.2
@@ -110,7 +111,7 @@ class ActiveConsumer:
         if not await self._store.renew(self._trigger, ACTIVE_CONSUMER, fence, self._lease, owner=token):
             self._token = None
             return False
-        message = Message(body="", uuid=Uuid(ACTIVE_CONSUMER))
+        message = Message(body="").model_copy(update={"uuid": Uuid(ACTIVE_CONSUMER)})
         self._held = Run(message, HistoryUse.ON, fence=fence, owner=self._token)
         self._keeping.keeper.hold(self._held, asked)
         self._token = None

@@ -52,6 +52,7 @@ ODD_UUIDS = (
     "🧾",
     "1",
     "01",
+    "",  # no message's: ordered triggers keep their active consumer under it
 )
 
 

@@ -26,7 +26,7 @@ def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
         "destination": "orders",
         "message": Message(body={"id": order}, uuid=uuid),
     }
-    return Parked(**{"id": uuid * 2, "uuid": uuid, **told, **fields})
+    return Parked.model_validate({"id": uuid * 2, "uuid": uuid, **told, **fields})
 
 
 def park(store: HistoryStore, *parked: Parked) -> None:

@@ -7,12 +7,14 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
+from history.message import Uuid
 from tests.fixtures.waiting import eventually
-from tests.unit.in_memory import Clock
+from tests.unit.in_memory import Clock, made
 from triggers import Message, trigger
 from triggers.leases import LeaseKeeper
 from triggers.ordering import ACTIVE_CONSUMER, ActiveConsumer, Keeping
@@ -106,6 +108,16 @@ def test_a_lost_right_is_noticed_at_its_renewal(server: Server) -> None:
     eventually(lambda: not first.active)
     drive(first.release())
     assert not drive(first.acquire())
+
+
+@pytest.mark.parametrize("uuid", ["doubtless:active-consumer", " ", "0", NAME])
+def test_no_message_takes_the_right(server: Server, uuid: str) -> None:
+    book = made(lambda body: body, history=server.store, name=NAME)
+    assert book.handle(Message(body=b"", uuid=Uuid(uuid))).executed
+    with pytest.raises(ValidationError, match="an empty identity"):
+        Message(body=b"", uuid=Uuid(ACTIVE_CONSUMER))
+
+    assert drive(server.consumer().acquire())
 
 
 def test_one_that_cannot_renew_stops_before_its_lease_is_over(
