@@ -27,9 +27,7 @@ class TestRabbitMQ(ProviderContract):
         self.server = rabbitmq_server
 
     async def send_garbage(self, destination: str, count: int) -> None:
-        late = over_rabbitmq.header("at", b"T", (253_402_300_800_000).to_bytes(8))
-        garbage = over_rabbitmq.Hostile(over_rabbitmq.with_headers(late, message_id=b"the same"), b"x")
-        over_rabbitmq.send(self.server, queue_of(destination, "s"), [garbage] * count)
+        over_rabbitmq.send(self.server, queue_of(destination, "s"), [over_rabbitmq.LATE] * count)
 
     @pytest.fixture
     async def provider(self, rabbitmq_url: str) -> AsyncIterator[Provider]:

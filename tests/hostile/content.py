@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 #: Charsets that are none, or that take for ever, and some that are.
@@ -45,18 +46,17 @@ def body(dice: random.Random) -> bytes:
     """Return a body: JSON that is none, or is too deep, texts that are none, or anything."""
     depth = dice.choice([10, 300, 900, 5000])
     strange = {"id": dice.choice(EDGES), "t": "\ud800", "n": float("nan")}
-    return dice.choice(
-        [
-            b"[" * dice.choice([1, 200, 100_000]),
-            b"[" * depth + b"]" * depth,
-            b"9" * dice.choice([20, 400, 5000]),
-            json.dumps(strange).encode(),
-            dice.randbytes(dice.randrange(200)),
-            "grüße".encode(dice.choice(["utf-8", "utf-16", "latin-1"])),
-            b"-" * 20_000 + dice.randbytes(20_000).hex().encode(),
-            b"",
-        ]
-    )
+    makers: list[Callable[[], bytes]] = [
+        lambda: b"[" * dice.choice([1, 200, 100_000]),
+        lambda: b"[" * depth + b"]" * depth,
+        lambda: b"9" * dice.choice([20, 400, 5000]),
+        lambda: json.dumps(strange).encode(),
+        lambda: dice.randbytes(dice.randrange(200)),
+        lambda: "grüße".encode(dice.choice(["utf-8", "utf-16", "latin-1"])),
+        lambda: b"-" * 20_000 + dice.randbytes(20_000).hex().encode(),
+        lambda: b"",
+    ]
+    return dice.choice(makers)()
 
 
 def short(dice: random.Random) -> bytes:

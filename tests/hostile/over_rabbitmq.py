@@ -160,3 +160,7 @@ def _nested(depth: int) -> bytes:
     for _ in range(depth):
         value = b"A" + _long(value)
     return _long(value)
+
+
+#: A timestamp among the headers of milliseconds, where seconds belong: beyond the year 9999.
+LATE = Hostile(with_headers(header("at", b"T", (1_700_000_000_000).to_bytes(8)), message_id=b"late"), b"x")

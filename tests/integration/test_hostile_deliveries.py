@@ -30,6 +30,9 @@ HOSTILE, BETWEEN, SEED = 500, 25, 20
 #: How long a consumer may take over all of them, in seconds.
 PATIENCE = 60.0
 
+#: The servers, by their fixtures.
+KINDS = ["rabbitmq", "amqp", pytest.param("jms", marks=ACTIVEMQ), "redis_streams"]
+
 
 @dataclass(frozen=True, slots=True)
 class Front:
@@ -44,6 +47,7 @@ class Front:
     hostile: Sequence[Any]
     send: Callable[[Sequence[Any]], None]
     waiting: Callable[[], int]
+    garbage: Any
     choosy: bool = False
 
 
@@ -61,6 +65,7 @@ def rabbitmq(rabbitmq_server: RabbitmqServer, rabbitmq_url: str, name: str) -> F
         over_rabbitmq.deliveries(HOSTILE, SEED),
         partial(over_rabbitmq.send, rabbitmq_server, queue_of(name, name)),
         partial(depth_in_rabbitmq, rabbitmq_server, name),
+        over_rabbitmq.LATE,
         choosy=True,
     )
 
@@ -74,6 +79,7 @@ def amqp(rabbitmq4_server: RabbitmqServer, amqp_url: str, name: str) -> Front:
         over_amqp.deliveries(HOSTILE, SEED),
         partial(over_amqp.send, rabbitmq4_server, queue_of(name, name)),
         partial(depth_in_rabbitmq, rabbitmq4_server, name),
+        over_amqp.in_charset("undefined"),
         choosy=True,
     )
 
@@ -86,6 +92,7 @@ def jms(activemq: ActiveMqServer, name: str) -> Front:
         over_jms.deliveries(HOSTILE, SEED),
         partial(over_jms.send, activemq.url, name),
         partial(depth_in_activemq, activemq.url, name),
+        over_jms.text_of_no_unicode,
     )
 
 
@@ -99,7 +106,8 @@ def redis_streams(redis_url: str, name: str) -> Iterator[Front]:
             return int(groups[0]["pending"] + (groups[0]["lag"] or 0))
 
         hostile = over_redis.deliveries(HOSTILE, SEED)
-        yield Front(redis_url, name, hostile, partial(over_redis.send, client, name), waiting)
+        send = partial(over_redis.send, client, name)
+        yield Front(redis_url, name, hostile, send, waiting, {b"body": b"\xff", b"body-kind": b"text"})
 
 
 def send_all(front: Front) -> tuple[int, Sequence[str]]:
@@ -113,7 +121,7 @@ def send_all(front: Front) -> tuple[int, Sequence[str]]:
     return front.waiting() if front.choosy else HOSTILE + len(good), good
 
 
-@pytest.mark.parametrize("kind", ["rabbitmq", "amqp", pytest.param("jms", marks=ACTIVEMQ), "redis_streams"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_of_hundreds_of_hostile_deliveries_each_is_run_or_parked_and_the_good_ones_run_once(
     kind: str, request: pytest.FixtureRequest, lane: Lane
 ) -> None:
@@ -135,3 +143,21 @@ def test_of_hundreds_of_hostile_deliveries_each_is_run_or_parked_and_the_good_on
     assert sum(counts.values()) == total
     assert counts["ok"] == sum(ran.values())
     assert counts["unreadable"] == parked[ParkedKind.UNREADABLE] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_garbage_three_times_is_kept_three_times(
+    kind: str, request: pytest.FixtureRequest, lane: Lane
+) -> None:
+    front: Front = request.getfixturevalue(kind)
+    front.send([front.garbage] * 3)
+    lot = f"sqlite:///{lane.folder}/history.sqlite3"
+    trigger = lane.trigger(front.name, lambda _: None)
+
+    with lane.run([trigger], front.url, history=lot) as running:
+        eventually(lambda: running.counts[front.name] == {"unreadable": 3} or not running.alive)
+        eventually(lambda: front.waiting() == 0)
+
+    parked = parked_in(lot, front.name)
+    assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * 3
+    assert len({(one.raw or {})["body"] for one in parked if kind != "jms"}) <= 1

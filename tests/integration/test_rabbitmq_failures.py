@@ -204,8 +204,12 @@ def test_credit_that_is_granted_late_is_granted_once(site: Site, monkeypatch: py
     receiver = site.receive(provider)
     drive(receiver.receive(3, NO_WAIT))  # has credit for 3 now
     late: list[tuple[ReceiverLink, Callable[[], object]]] = []
+
+    def tell_later(link: ReceiverLink, work: Callable[[], object]) -> None:
+        late.append((link, work))
+
     with monkeypatch.context() as slow:
-        slow.setattr(ReceiverLink, "tell", lambda link, work: late.append((link, work)))
+        slow.setattr(ReceiverLink, "tell", tell_later)
         asking = threading.Thread(target=lambda: drive(receiver.receive(3, timedelta(seconds=60))))
         asking.start()
         eventually(lambda: late)
@@ -276,6 +280,10 @@ STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
         "a compressed body": ({"content_encoding": "gzip"}, b"\x1f\x8b"),
         "no JSON": ({"content_type": "application/json"}, b"{"),
         "no text": ({"content_type": "text/plain"}, b"\xff"),
+        "a charset that is none": ({"content_type": "text/plain; charset=undefined"}, b"x"),
+        "a charset with a NUL in it": ({"content_type": "text/plain; charset=a\x00b"}, b"x"),
+        "a charset that takes for ever": ({"content_type": "text/plain; charset=punycode"}, b"a-" * 100_000),
+        "a type that is no UTF-8": ({"content_type": b"text/\xff"}, b"x"),
         "a Java object": ({"content_type": "application/x-java-serialized-object"}, b"\xac\xed"),
         "an expiration that is no number": ({"headers": {"JMSExpiration": "soon"}}, b"x"),
     },
@@ -284,6 +292,11 @@ STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
         "an id that is empty": ({"properties": {"uuid": ""}}, b"x"),
         "a compressed body": ({"content_encoding": symbol("gzip")}, b"\x1f\x8b"),
         "no JSON": ({"content_type": symbol("application/json")}, b"{"),
+        "a charset that is none": ({"content_type": symbol("text/plain; charset=undefined")}, b"x"),
+        "a charset that takes for ever": (
+            {"content_type": symbol("text/plain; charset=idna")},
+            b"a" * 200_000,
+        ),
         "a map that is no JSON": ({"body": {1: "x"}, "inferred": False}, b""),
         "a Java object": ({"content_type": symbol("application/x-java-serialized-object")}, b"\xac\xed"),
         "an expiration that is no number": ({"properties": {"JMSExpiration": "soon"}}, b"x"),

@@ -1,18 +1,25 @@
 """Messages as AMQP 0-9-1 and AMQP 1.0 have them, and the URLs of both; no broker is asked."""
 
+import struct
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from proton import Message as ProtonMessage
 
 from history.errors import ConfigurationError
 from history.message import Message
+from tests.hostile import over_amqp
+from tests.hostile.content import dice_of
 from triggers.providers import amqp_codec, rabbitmq_codec
 from triggers.providers.broker_url import BrokerUrl
+from triggers.providers.provider import Arrival
 from triggers.providers.rabbitmq_frames import Packer, driver, properties_of, unpacked
 from triggers.providers.rabbitmq_settings import RabbitmqSettings, arguments_of
-from triggers.providers.reading import UndecodableError
+from triggers.providers.reading import UndecodableError, read
 from triggers.providers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 
 texts = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
@@ -169,3 +176,51 @@ def test_only_a_newer_rabbitmq_is_told_not_to_limit_deliveries() -> None:
     assert "x-delivery-limit" not in arguments_of("orders", quorum=True, version=3)
     assert arguments_of("orders", quorum=True, version=4)["x-delivery-limit"] == -1
     assert "x-dead-letter-exchange" not in arguments_of("DLQ.orders", quorum=True, version=4)
+
+
+@pytest.mark.parametrize(
+    ("given", "known_as"),
+    [
+        ("m1", "m1"),
+        (7, "ID:AMQP_ULONG:7"),
+        (UUID(int=7), "ID:AMQP_UUID:00000000-0000-0000-0000-000000000007"),
+        (b"\x00\xff", "ID:AMQP_BINARY:00ff"),
+    ],
+)
+def test_an_id_of_any_type_of_amqp_is_the_same_at_each_delivery(given: Any, known_as: str) -> None:
+    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    encoded = ProtonMessage(body=b"x", inferred=True, id=given, correlation_id=given).encode()
+
+    first, second = amqp_codec.decode(encoded, origin), amqp_codec.decode(encoded, origin)
+
+    assert (first.uuid, second.uuid) == (known_as, known_as)
+    assert first.correlation_id == known_as
+
+
+def test_any_bytes_are_a_message_of_amqp_1_0_or_undecodable() -> None:
+    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    dice = dice_of(20)
+    for sent in over_amqp.deliveries(200, 20):
+        encoded = bytearray(sent.encode())
+        for _ in range(dice.randrange(4)):
+            encoded[dice.randrange(len(encoded))] = dice.randrange(256)
+        garbled = bytes(encoded[: dice.choice([len(encoded), dice.randrange(len(encoded))])])
+
+        received = read(
+            partial(amqp_codec.decode, garbled, origin),
+            handle=1,
+            delivery_id=lambda: "1",
+            raw=partial(amqp_codec.raw_fields, garbled),
+        )
+
+        assert isinstance(received, Arrival) or received.fields[b"message"] == garbled
+
+
+def test_a_body_that_is_nested_without_end_is_undecodable() -> None:
+    origin = amqp_codec.Origin(destination="orders", profile=AMQP_QUORUM)
+    depth = 60_000
+    lists = [b"\xd0" + struct.pack(">II", 9 * inner + 1 + 4, 1) for inner in reversed(range(depth))]
+    value = b"".join(lists) + b"\x40"
+
+    with pytest.raises(UndecodableError):
+        amqp_codec.decode(b"\x00\x53\x77" + value, origin)

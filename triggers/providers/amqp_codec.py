@@ -135,7 +135,7 @@ def _id(value: Any) -> str:
             return str(value)
         case UUID():
             return f"ID:AMQP_UUID:{value}"
-        case bytes():
+        case bytes() | memoryview():
             return f"ID:AMQP_BINARY:{value.hex()}"
         case _:
             return f"ID:AMQP_ULONG:{value}"
@@ -207,11 +207,16 @@ def raw_fields(encoded: bytes) -> dict[bytes, bytes]:
         told: dict[Any, Any] = received.properties or {}
         shown: dict[Any, Any] = {"message_id": received.id, **told, "body": received.body}
         for name, value in shown.items():
-            text = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-            fields[str(name).encode("utf-8", "surrogatepass")] = text
+            fields[str(name).encode("utf-8", "surrogatepass")] = _bytes_of(value)
     except Exception as error:  # noqa: BLE001  (as above)
         fields[b"problem"] = problem_of(error).encode()
     return {**fields, b"message": encoded}
+
+
+def _bytes_of(value: Any) -> bytes:
+    if isinstance(value, memoryview):
+        return value.tobytes()
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
 def encode_unreadable(fields: Mapping[bytes, bytes], reason: str) -> bytes:
