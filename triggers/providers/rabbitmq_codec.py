@@ -15,7 +15,7 @@ A header whose value JMS does not know (a table, an array, bytes, a decimal) mak
 import reprlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from history.message import UNDEFINED_COUNT, Message, PropertyValue
@@ -27,7 +27,7 @@ from triggers.providers.broker_codec import (
     encode_body,
     make,
 )
-from triggers.providers.rabbitmq_frames import Odd, Properties, read_properties
+from triggers.providers.rabbitmq_frames import FIELDS, Odd, read_properties
 from triggers.providers.reading import NO_LIMITS, Limits, UndecodableError
 from triggers.providers.trust import (
     RABBITMQ_CLASSIC,
@@ -187,7 +187,7 @@ def raw_fields(encoded: bytes, body: bytes) -> dict[bytes, bytes]:
 
 
 #: The basic properties that have a name of their own.
-_NAMES = tuple(one.name for one in fields(Properties) if one.name != "headers")
+_NAMES = tuple(name for name, _ in FIELDS if name != "headers")
 
 
 def _shown(value: Any) -> bytes:

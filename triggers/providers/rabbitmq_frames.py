@@ -9,7 +9,7 @@ than that. It uses pika's interface for event loops of one's own; other users of
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from history.errors import MissingExtraError
@@ -41,11 +41,16 @@ _FRAME = struct.Struct(">BHI")
 #: What stands in a content header before the properties: class, weight and size of the body.
 _CONTENT = 12
 
-_FLAGS_OF_HEADERS = struct.pack(">H", driver.BasicProperties.FLAG_HEADERS)
+_FLAGS_OF_HEADERS: int = driver.BasicProperties.FLAG_HEADERS
+
+_LENGTH = struct.Struct(">I")
 
 #: The name of the one header that holds the properties as they came, and pika's kind for bytes.
 _PACKED = ""
 _BYTES = b"\x00x"
+
+#: What comes before them then: flags, the table's length, the header's name and kind, and its length.
+_TABLE = struct.Struct(">HI2sI")
 
 
 def properties_of(words: Mapping[str, Any], headers: Mapping[str, PropertyValue]) -> Any:
@@ -132,11 +137,10 @@ class Packer:
 def packed(frame: bytes) -> bytes:
     """Return a content header's frame whose properties are one header that holds them as bytes."""
     kind, channel, size = _FRAME.unpack_from(frame)
-    properties = frame[_FRAME.size + _CONTENT : _FRAME.size + size]
-    value = _BYTES + struct.pack(">I", len(properties)) + properties
-    content = frame[_FRAME.size : _FRAME.size + _CONTENT]
-    inner = content + _FLAGS_OF_HEADERS + struct.pack(">I", len(value)) + value
-    return _FRAME.pack(kind, channel, len(inner)) + inner + frame[-spec.FRAME_END_SIZE :]
+    begin = _FRAME.size + _CONTENT
+    length = size - _CONTENT
+    table = _TABLE.pack(_FLAGS_OF_HEADERS, len(_BYTES) + _LENGTH.size + length, _BYTES, length)
+    return _FRAME.pack(kind, channel, size + _TABLE.size) + frame[_FRAME.size : begin] + table + frame[begin:]
 
 
 def unpacked(properties: Any) -> bytes:
@@ -144,13 +148,11 @@ def unpacked(properties: Any) -> bytes:
     return cast("bytes", properties.headers[_PACKED])
 
 
-@dataclass(slots=True)
 class Properties:
     """The basic properties of a message; None is absent."""
 
     content_type: str | None = None
     content_encoding: str | None = None
-    headers: dict[str, Any] = field(default_factory=dict[str, Any])
     delivery_mode: int | None = None
     priority: int | None = None
     correlation_id: str | None = None
@@ -163,6 +165,9 @@ class Properties:
     app_id: str | None = None
     cluster_id: str | None = None
 
+    def __init__(self) -> None:
+        self.headers: dict[str, Any] = {}
+
 
 class Odd(NamedTuple):
     """The value of a header that is no property of JMS, as it came; ``kind`` is AMQP's letter for it."""
@@ -172,7 +177,7 @@ class Odd(NamedTuple):
 
 
 #: The basic properties in their order, and how each is written: a short text, a byte, a time or the headers.
-_FIELDS = (
+FIELDS = (
     ("content_type", "s"),
     ("content_encoding", "s"),
     ("headers", "F"),
@@ -211,8 +216,6 @@ _NUMBERS = {
 _COUNTED = frozenset((b"S", b"x", b"A", b"F"))
 _SIZES = {b"D": 5, b"T": 8}
 
-_LENGTH = struct.Struct(">I")
-
 
 def read_properties(encoded: bytes) -> Properties:
     """Return the properties of a message, as they came.
@@ -227,22 +230,25 @@ def read_properties(encoded: bytes) -> Properties:
     while more:  # words of flags that nobody has given a meaning
         more = encoded[place + 1] & 1
         place += 2
-    for bit, (name, form) in enumerate(_FIELDS):
-        if not flags & 1 << (15 - bit):
-            continue
-        match form:
-            case "s":
-                value, place = _short(encoded, place, name)
-                setattr(read, name, value)
-            case "F":
-                read.headers, place = _table(encoded, place)
-            case "B":
-                setattr(read, name, encoded[place])
-                place += 1
-            case _:
-                read.timestamp = int.from_bytes(_cut(encoded, place, 8))
-                place += 8
+    for name, form in _present(flags):
+        if form == "s":
+            value, place = _short(encoded, place, name)
+            setattr(read, name, value)
+        elif form == "F":
+            read.headers, place = _table(encoded, place)
+        elif form == "B":
+            setattr(read, name, encoded[place])
+            place += 1
+        else:
+            read.timestamp = int.from_bytes(_cut(encoded, place, 8))
+            place += 8
     return read
+
+
+# What comes from one sender has mostly the same.
+@lru_cache(maxsize=64)
+def _present(flags: int) -> tuple[tuple[str, str], ...]:
+    return tuple(one for bit, one in enumerate(FIELDS) if flags & 1 << (15 - bit))
 
 
 def _cut(encoded: bytes, place: int, length: int) -> bytes:
