@@ -159,8 +159,7 @@ class Admin:
             place = await place_of(connection, source, subscription)
             chosen = await chosen_of(connection, place, numbers, force=force or keep)
             address = await address_of(connection, target)
-            await resend(self._letters, connection, place, chosen, lambda _: address, keep=keep)
-            return chosen
+            return await resend(self._letters, connection, place, chosen, lambda _: address, keep=keep)
 
         return await self._changed("moving messages", work)
 
@@ -187,12 +186,12 @@ class Admin:
             place = await place_of(connection, source, subscription)
             chosen = await chosen_of(connection, place, numbers, force=force)
             messages = await messages_of(connection, chosen)
+            chosen = list(messages)
             origins = {number: target or origin_of(source, one) for number, one in messages.items()}
             known = {told: await address_of(connection, told, there=True) for told in set(origins.values())}
-            await resend(
+            return await resend(
                 self._letters, connection, place, chosen, lambda one: known[origins[one]], clean=True
             )
-            return chosen
 
         return await self._changed("requeueing messages", work)
 

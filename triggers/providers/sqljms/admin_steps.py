@@ -1,18 +1,25 @@
 """The steps of looking after SQL-JMS, inside a transaction: find, choose, read, send again, take out."""
 
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
 from history.sql_engine import AnyConnection, fetch
+from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms import admin_statements as sql
 from triggers.providers.sqljms import entries, places
-from triggers.providers.sqljms.codec import COLUMNS, UndecodableError, decode
+from triggers.providers.sqljms.codec import COLUMNS
 from triggers.providers.sqljms.entries import Place, listed
 from triggers.providers.sqljms.letters import Letters
+from triggers.providers.sqljms.odd_rows import read_together
 from triggers.providers.sqljms.places import Destination, Kind
+from triggers.providers.sqljms.receiver import received_of
+
+_log = logging.getLogger(__name__)
 
 #: The property of a given-up message that says where it came from.
 ORIGIN = "doubtless_destination"
@@ -120,35 +127,44 @@ async def resend(
     *,
     keep: bool = False,
     clean: bool = False,
-) -> None:
-    """Send the chosen messages of a place to where ``address`` says; take them out unless told to keep."""
+) -> Sequence[int]:
+    """Send the chosen messages of a place to where ``address`` says; take them out unless told to keep.
+
+    What is no message stays where it is, and is not among those that are returned.
+    """
     messages = await messages_of(connection, chosen)
+    chosen = [number for number in chosen if number in messages]
     for number in chosen:
         message = _cleaned(messages[number]) if clean else messages[number]
         await letters.send_inside(connection, address(number), [_afresh(message)])
     if not keep:
         await take_out(connection, place, chosen)
+    return chosen
 
 
 async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict[int, Message]:
-    """Read messages whole.
+    """Read messages whole; what is none is told of, and left out."""
+    found: dict[int, Message] = {}
+    for row in await read_together(connection, numbers, partial(_rows, connection)):
+        match received_of(row, None):
+            case Arrival(message=message):
+                found[int(row.msg_id)] = message
+            case Unreadable(problem=problem):
+                _log.warning("message %d is none, and left alone: %s", row.msg_id, problem)
+    return found
 
-    Raises:
-        ConfigurationError: one of them is none: somebody else wrote it.
-    """
+
+async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[Any]:
     ids = listed(connection, numbers)
     told: dict[int, list[list[Any]]] = {}
     for row in await fetch(connection, sql.PROPERTIES, ids=ids):
         told.setdefault(row.msg_id, []).append([row.name, row.data_type, row.value])
-    found: dict[int, Message] = {}
+    rows: list[Any] = []
     for row in await fetch(connection, sql.MESSAGES, ids=ids):
         values = dict(zip(COLUMNS, row, strict=True))
         beside = {"properties": told.get(row.msg_id, []), "headed": True, "delivery_count": 1}
-        try:
-            found[int(row.msg_id)] = decode(SimpleNamespace(**values, **beside))
-        except UndecodableError as error:
-            raise ConfigurationError(f"message {row.msg_id}", str(error), "delete it, or mend it") from error
-    return found
+        rows.append(SimpleNamespace(**values, **beside))
+    return rows
 
 
 async def take_out(connection: AnyConnection, place: Place, numbers: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from history.message import Message
 from history.sql_engine import AnyRow
@@ -70,6 +70,10 @@ class EntryView:
     alive: bool
 
 
+#: When something is due whose date is none: SQLite finds that it never is.
+NEVER = datetime.max.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Where a message waits."""
@@ -119,17 +123,34 @@ def topic_view(row: AnyRow) -> TopicView:
 
 
 def entry_view(row: AnyRow) -> EntryView:
-    """Return what a row says of an entry."""
+    """Return what a row says of an entry; of what is no message, what can be shown."""
     return EntryView(
         id=row.msg_id,
-        uuid=row.uuid or row.message_id or f"ID:{row.msg_id}",
-        type=row.type,
-        priority=row.priority,
-        delivery_count=row.delivery_count,
-        due=instant(row.delivery_date),
-        timestamp=None if row.timestamp is None else instant(row.timestamp),
-        expiration=instant(row.expiration) if row.expiration else None,
-        size=row.size,
+        uuid=_shown(row.uuid) or _shown(row.message_id) or f"ID:{row.msg_id}",
+        type=_shown(row.type),
+        priority=_number(row.priority),
+        delivery_count=_number(row.delivery_count),
+        due=_instant(row.delivery_date) or NEVER,
+        timestamp=_instant(row.timestamp),
+        expiration=_instant(row.expiration) if row.expiration else None,
+        size=_number(row.size),
         client=(row.client_name or str(row.handling_client_id)) if row.claimed else None,
         alive=bool(row.alive),
     )
+
+
+def _shown(text: object) -> str | None:
+    if text is None:
+        return None
+    return text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else str(text)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _instant(milliseconds: object) -> datetime | None:
+    try:
+        return instant(milliseconds) if isinstance(milliseconds, int) else None
+    except (OverflowError, ValueError, OSError):
+        return None

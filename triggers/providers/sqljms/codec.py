@@ -20,7 +20,8 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from history.errors import ConfigurationError
-from history.message import HEADER_FIELDS, Message
+from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from triggers.providers.reading import UndecodableError
 from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
 
 #: The longest body that is small, in bytes.
@@ -54,12 +55,19 @@ COLUMNS: Mapping[str, str] = {
     "delivery_time": "BIGINT",
 }
 
+#: The columns that are texts.
+_TEXT_COLUMNS = (
+    "uuid",
+    "message_id",
+    "correlation_id",
+    "type",
+    "destination_name",
+    "reply_to_name",
+    "msg_class",
+)
+
 #: The headers that are texts, by field of Message.
 _TEXTS = ("correlation_id", "type", "uuid", "message_id", "destination", "reply_to")
-
-
-class UndecodableError(ValueError):
-    """A row is no message; the text says why."""
 
 
 def encode(message: Message, number: int, destination: str) -> tuple[Sequence[Any], Sequence[Sequence[Any]]]:
@@ -126,16 +134,25 @@ def _encode_body(body: bytes | str | JsonValue) -> tuple[str, bytes]:
 def decode(row: Any) -> Message:
     """Return the message of a row that a claim returned.
 
+    A column of SQLite holds whatever somebody wrote to it, so each value's type is looked at.
+
     Raises:
         UndecodableError: it is none: somebody else wrote it.
+        Exception: as anything may that stands in a row.
     """
+    for field in _TEXT_COLUMNS:
+        if (text := getattr(row, field)) is not None and type(text) is not str:
+            raise UndecodableError(field, f"it is {type(text).__name__}, and no text")
+    count = row.delivery_count
+    if type(count) is not int or count == 0 or count < UNDEFINED_COUNT:
+        raise UndecodableError("delivery_count", f"{count!r} is none")
     name = row.message_id or f"ID:{row.msg_id}"
     told: dict[str, Any] = {
         "body": _decode_body(row),
         "uuid": row.uuid or name,
         "message_id": name,
-        "delivery_count": row.delivery_count,
-        "redelivered": row.delivery_count > 1,
+        "delivery_count": count,
+        "redelivered": count > 1,
         "destination": row.destination_name,
         "timestamp": _instant(row.timestamp),
     }
@@ -154,8 +171,10 @@ def _decode_headers(row: Any) -> dict[str, Any]:
     Raises:
         UndecodableError: one of them is none.
     """
-    if not 0 <= row.priority <= 9:  # noqa: PLR2004  (of JMS)
-        raise UndecodableError(f"priority: {row.priority} is none; give 0 to 9")
+    if type(row.priority) is not int or not 0 <= row.priority <= 9:  # noqa: PLR2004  (of JMS)
+        raise UndecodableError("priority", f"{row.priority!r} is none", "give 0 to 9")
+    if type(row.delivery_mode) is not int:
+        raise UndecodableError("delivery_mode", f"{row.delivery_mode!r} is none", "give 1 or 2")
     return {
         "correlation_id": row.correlation_id,
         "type": row.type,
@@ -172,9 +191,11 @@ def _decode_properties(row: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         for name, data_type, text in rows:
+            if type(name) is not str:
+                raise UndecodableError("properties", f"{name!r} is no name")
             found[name] = Stored(data_type or 0, text).value
     except PropertyFormatError as error:
-        raise UndecodableError(str(error)) from error
+        raise UndecodableError("properties", str(error)) from error
     group, sequence = found.pop("JMSXGroupID", None), found.pop("JMSXGroupSeq", None)
     if row.uuid:
         found["uuid"] = row.uuid
@@ -187,19 +208,22 @@ def _decode_properties(row: Any) -> dict[str, Any]:
 
 
 def _decode_body(row: Any) -> bytes | str | JsonValue:
-    body: bytes = row.small_body or row.large_body or b""
+    body = row.small_body or row.large_body or b""
+    if type(body) is not bytes:
+        raise UndecodableError("body", f"it is {type(body).__name__}, and no bytes")
+    if row.msg_class not in {_BYTES, _TEXT, _OBJECT, None}:
+        raise UndecodableError("msg_class", f"{row.msg_class!r} is unknown")
     try:
         match row.msg_class:
-            case "BytesMessage" | None:
-                return body
             case "TextMessage":
                 return body.decode("utf-8", "surrogatepass")
             case "ObjectMessage":
                 return cast("JsonValue", json.loads(body))
-            case other:
-                raise UndecodableError(f"msg_class: {other!r} is unknown")
+            case _:
+                return body
     except (ValueError, RecursionError) as error:
-        raise UndecodableError(f"{row.msg_class}: the body is none ({type(error).__name__})") from error
+        problem = f"it is none of a {row.msg_class} ({type(error).__name__})"
+        raise UndecodableError("body", problem) from error
 
 
 def raw_fields(row: Any) -> dict[bytes, bytes]:
@@ -209,7 +233,14 @@ def raw_fields(row: Any) -> dict[bytes, bytes]:
         name.encode(): value if isinstance(value, bytes) else str(value).encode("utf-8", "backslashreplace")
         for name, value in shown.items()
         if value is not None
-    }
+    } | _raw_properties(row.properties)
+
+
+def _raw_properties(properties: Any) -> dict[bytes, bytes]:
+    if properties is None:
+        return {}
+    shown = properties if isinstance(properties, str) else json.dumps(properties, default=repr)
+    return {b"properties": shown.encode("utf-8", "backslashreplace")}
 
 
 def _milliseconds(instant: datetime | None) -> int | None:
@@ -226,7 +257,9 @@ def _due(instant: datetime | None) -> int | None:
 def _instant(milliseconds: int | None) -> datetime | None:
     if milliseconds is None:
         return None
+    if type(milliseconds) is not int:
+        raise UndecodableError("timestamp", f"{milliseconds!r} is no number of milliseconds")
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        raise UndecodableError(f"{milliseconds} ms since 1970 is no instant") from None
+        raise UndecodableError("timestamp", f"{milliseconds} ms since 1970 is no instant") from None

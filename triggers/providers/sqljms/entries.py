@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
+
 from history.sql_dialects import Dialect
 from history.sql_engine import AnyConnection, AnyRow, execute, fetch
 from triggers.providers.sqljms import statements as sql
+from triggers.providers.sqljms.odd_rows import EitherRow, is_of_a_row, read_each
 from triggers.providers.sqljms.places import Kind
 
 
@@ -34,13 +37,24 @@ async def is_anything(connection: AnyConnection, place: Place, client: int) -> b
 
 async def claim(
     connection: AnyConnection, place: Place, *, client: int, token: int, limit: int
-) -> Sequence[AnyRow]:
+) -> Sequence[EitherRow]:
     """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows."""
     told = {"place": place.number, "client": client, "token": token}
     if connection.dialect.name == Dialect.POSTGRESQL:
         return await fetch(connection, sql.CLAIM[place.kind], **told, limit=limit)
     await execute(connection, sql.CLAIM[place.kind], **told, limit=limit)
-    return await fetch(connection, sql.READ[place.kind], **told)
+    try:
+        return await fetch(connection, sql.READ[place.kind], **told)
+    except DBAPIError as error:
+        if not is_of_a_row(error):
+            raise
+
+    async def some(numbers: Sequence[int]) -> Sequence[AnyRow]:
+        ids = listed(connection, numbers)
+        return await fetch(connection, sql.READ_SOME[place.kind], **told, ids=ids)
+
+    claimed = await fetch(connection, sql.CLAIMED[place.kind], **told)
+    return await read_each(connection, [number for (number,) in claimed], some)
 
 
 async def next_due(connection: AnyConnection, place: Place) -> int | None:

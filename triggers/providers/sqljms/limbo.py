@@ -14,6 +14,8 @@ from functools import partial
 from typing import TypeVar
 from uuid import uuid4
 
+from sqlalchemy.exc import DBAPIError
+
 from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.sql_dialects import Dialect
@@ -31,11 +33,12 @@ from history.sql_engine import (
 from history.store import milliseconds
 from history.tables import PreparedLine
 from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.reading import problem_of
 from triggers.providers.sqljms import limbo_statements as sql
-from triggers.providers.sqljms.codec import UndecodableError
 from triggers.providers.sqljms.entries import listed
 from triggers.providers.sqljms.limbo_codec import Again, Rows, Waiting, due_millis, rows_of, waiting_of
 from triggers.providers.sqljms.limbo_tables import create_limbo, limbo_exists
+from triggers.providers.sqljms.odd_rows import is_of_a_row
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
 T = TypeVar("T")
@@ -293,6 +296,23 @@ async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence
     """Read messages whole, in the order in which they are due; what is no message is told of and left."""
     if not ids:
         return []
+    try:
+        return await _read(connection, ids)
+    except DBAPIError as error:
+        if not is_of_a_row(error):
+            raise
+    found: list[Waiting] = []
+    for number in ids:
+        try:
+            found += await _read(connection, [number])
+        except DBAPIError as error:
+            if not is_of_a_row(error):
+                raise
+            _log.error("message %d in limbo cannot be read: %s", number, str(error.orig)[:200])
+    return found
+
+
+async def _read(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
     chosen = listed(connection, ids)
     told: dict[int, list[AnyRow]] = {}
     for row in await fetch(connection, sql.READ_PROPS, ids=chosen):
@@ -301,8 +321,8 @@ async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence
     for row in await fetch(connection, sql.READ, ids=chosen):
         try:
             found.append(waiting_of(row, told.get(row.msg_id, ())))
-        except UndecodableError as error:
-            _log.error("message %d in limbo cannot be read: %s", row.msg_id, error)
+        except Exception as error:  # noqa: BLE001  (whatever stands in a row, the others go on)
+            _log.error("message %d in limbo cannot be read: %s", row.msg_id, problem_of(error))
     return found
 
 

@@ -19,6 +19,7 @@ from history.sql_engine import AnyConnection, AnyRow, execute, fetch
 from triggers.providers.sqljms import client_statements, entries
 from triggers.providers.sqljms.entries import Place, listed
 from triggers.providers.sqljms.link import OTHERS, reserve
+from triggers.providers.sqljms.odd_rows import EitherRow, read_together
 from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
 from triggers.providers.sqljms.statements import for_each_kind
 
@@ -206,10 +207,13 @@ async def numbers(connection: AnyConnection, pins: Pins, *, after: int, upto: in
     return [int(number) for (number,) in await fetch(connection, NUMBERS[pins.kind], **told)]
 
 
-async def messages(connection: AnyConnection, kind: Kind, ids: Sequence[int]) -> Sequence[AnyRow]:
+async def messages(connection: AnyConnection, kind: Kind, ids: Sequence[int]) -> Sequence[EitherRow]:
     """Return the rows of messages, in the order of ``ids``; without those that are gone."""
-    found = await fetch(connection, MESSAGES[kind], ids=listed(connection, ids))
-    by_number = {row.msg_id: row for row in found}
+
+    async def read(numbers: Sequence[int]) -> Sequence[AnyRow]:
+        return await fetch(connection, MESSAGES[kind], ids=listed(connection, numbers))
+
+    by_number = {row.msg_id: row for row in await read_together(connection, ids, read)}
     return [by_number[number] for number in ids if number in by_number]
 
 

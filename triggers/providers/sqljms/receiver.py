@@ -14,24 +14,27 @@ from sqlalchemy.exc import DBAPIError
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.parking import encodable
+from history.parking import raw_fields as raw_shown
 from history.sql_dialects import Dialect
-from history.sql_engine import AnyConnection, AnyRow, execute, fetch
+from history.sql_engine import AnyConnection, execute, fetch
 from history.sql_transaction import unavailable
 from history.store import HistoryStore
 from triggers.providers.provider import (
     AT_ONCE,
     RECEIVE_WAIT,
-    Arrival,
     ProviderUnavailableError,
     Received,
     Unreadable,
 )
+from triggers.providers.reading import read
 from triggers.providers.sqljms import client_statements, clients, entries
 from triggers.providers.sqljms.clients import Client
-from triggers.providers.sqljms.codec import UndecodableError, decode, raw_fields
+from triggers.providers.sqljms.codec import decode, raw_fields
 from triggers.providers.sqljms.consumer_line import ConsumerLine
 from triggers.providers.sqljms.entries import Place
 from triggers.providers.sqljms.letters import Letters
+from triggers.providers.sqljms.odd_rows import EitherRow, OddRow
 from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
@@ -188,11 +191,11 @@ class SqlReceiver:
         rows = await self._line.run("receiving", take, atomic=self._line.dialect is Dialect.SQLITE)
         self._line.rest()
         self._held.update((row.msg_id, token) for row in rows)
-        expired = {row.msg_id: token for row in rows if 0 < row.expiration <= row.now}
+        expired = {row.msg_id: token for row in rows if _has_expired(row)}
         if expired:
             await self._remove(expired)
             rows = [row for row in rows if row.msg_id not in expired]
-        return [_received(row, token) for row in rows]
+        return [received_of(row, (row.msg_id, token)) for row in rows]
 
     async def _until_due(self) -> float:
         """Return how long to wait, in seconds, if nobody wakes us."""
@@ -339,12 +342,21 @@ class SqlReceiver:
             self._held.pop(number, None)
 
 
-def _received(row: AnyRow, token: int) -> Received:
-    handle = (row.msg_id, token)
-    try:
-        return Arrival(decode(row), handle)
-    except UndecodableError as error:
-        return Unreadable(raw_fields(row), str(error), handle)
+def received_of(row: EitherRow, handle: object) -> Received:
+    """Return what a row is: a message, or the unreadable delivery that it is kept as."""
+    if isinstance(row, OddRow):
+        return Unreadable(row.fields, encodable(row.problem), handle, str(row.msg_id))
+    return read(
+        partial(decode, row),
+        handle=handle,
+        delivery_id=lambda: str(row.msg_id),
+        raw=partial(raw_fields, row),
+    )
+
+
+def _has_expired(row: EitherRow) -> bool:
+    # What is no number is no message, either: it is handed over as unreadable.
+    return not isinstance(row, OddRow) and type(row.expiration) is int and 0 < row.expiration <= row.now
 
 
 def _handle(received: Received) -> tuple[int, int]:
@@ -355,7 +367,7 @@ def _dead(received: Received, number: int, reason: str) -> Message:
     """Return a copy for the dead-letter destination, under the identity that it was given."""
     told = {"dead-letter-reason": reason}
     if isinstance(received, Unreadable):
-        fields = {name.decode(): value.decode("utf-8", "replace") for name, value in received.fields.items()}
+        fields = raw_shown(received.fields)
         return Message(body=dict(fields), message_id=f"ID:{number}", properties=told)
     message = received.message
     return message.model_copy(update={"properties": {**message.properties, **told}, "delivery_time": None})

@@ -116,14 +116,22 @@ CLAIM = for_each_kind(
     CLAIM_POSTGRESQL,
 )
 
-# SQLite, third: read what was claimed.
-READ = for_each_kind(
-    """SELECT {message}, {properties}, e.delivery_count, {now} AS now
+_READ = """SELECT {message}, {properties}, e.delivery_count, {now} AS now
     FROM {entry} AS e JOIN dms_msg AS m ON m.msg_id = e.msg_id
+    WHERE e.{place} = :place AND e.handling_client_id = :client AND e.read_state = :token"""
+
+# SQLite, third: read what was claimed.
+READ = for_each_kind(_READ + " ORDER BY e.priority DESC, e.delivery_date, e.msg_id", "SELECT 1")
+
+# SQLite, where that fails: which messages were claimed, and some of them.
+CLAIMED = for_each_kind(
+    """SELECT e.msg_id FROM {entry} AS e
     WHERE e.{place} = :place AND e.handling_client_id = :client AND e.read_state = :token
     ORDER BY e.priority DESC, e.delivery_date, e.msg_id""",
     "SELECT 1",
 )
+_SOME = " AND e.msg_id IN (SELECT value FROM json_each(:ids))"
+READ_SOME = for_each_kind(_READ + _SOME, "SELECT 1")
 
 # How long until something is due that is not yet, in milliseconds; NULL where nothing will be.
 NEXT_DUE = for_each_kind(

@@ -14,12 +14,14 @@ from uuid import uuid4
 
 from history.bridge import drive
 from history.errors import DoubtlessError
-from history.sql_engine import AnyConnection, AnyRow, Work, open_engine
+from history.sql_engine import AnyConnection, Work, open_engine
+from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms import clients, pinning
-from triggers.providers.sqljms.codec import UndecodableError, decode, raw_fields
 from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.odd_rows import EitherRow
 from triggers.providers.sqljms.pinning import Lot, Pins
 from triggers.providers.sqljms.places import Destination
+from triggers.providers.sqljms.receiver import received_of
 from triggers.providers.sqljms.settings import SqlJmsSettings
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span
@@ -212,8 +214,9 @@ def _between(start: Place, end: Place) -> tuple[int, int, str]:
     return (after if before == line else 0), upto, line
 
 
-def _entry(row: AnyRow) -> LogEntry:
-    try:
-        return LogEntry(str(row.msg_id), decode(row))
-    except UndecodableError as error:
-        return LogEntry(str(row.msg_id), None, str(error), raw_fields(row))
+def _entry(row: EitherRow) -> LogEntry:
+    match received_of(row, row.msg_id):
+        case Arrival(message=message):
+            return LogEntry(str(row.msg_id), message)
+        case Unreadable(fields=fields, problem=problem):
+            return LogEntry(str(row.msg_id), None, problem, fields)
