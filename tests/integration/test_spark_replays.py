@@ -447,6 +447,26 @@ def test_a_run_that_somebody_began_anew_does_not_enter(batches: Batches) -> None
     assert batches.take() == ["a"]
 
 
+def test_a_run_that_somebody_began_anew_completes_nothing(batches: Batches, folder: Folder) -> None:
+    def load(new: DataFrame, _: int) -> None:
+        assert new.count() == 2
+
+    def overtake(step: BatchStep) -> None:
+        if step is BatchStep.RUN:
+            batches.run_and_die(BatchStep.RUN, ["a", "b"], on_replay="execute")
+            batches.take()
+
+    made = batches.make(load)
+    made.observe = overtake
+
+    with pytest.raises(StaleRunError, match="has begun after it"):
+        made(batches.rows(["a", "b"]), 7)
+
+    assert not _is_all_completed(batches.url, "a", "b")
+    folder.run(["a", "b"])
+    assert (folder.holds, _is_all_completed(batches.url, "a", "b")) == (["a", "b"], True)
+
+
 def test_the_ledger_holds_each_batch_with_its_counts(batches: Batches) -> None:
     batches.run(["a", "b"], batch_id=0)
     batches.run(["b", "c"], batch_id=1)

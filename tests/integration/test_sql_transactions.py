@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -12,11 +12,13 @@ from sqlalchemy import Connection, Engine, create_engine, text
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State, digest
+from history.progress import BatchState, Beginning, begin, changed
 from history.sql import SqlHistory
 from history.store import BatchOwner
 from tests.fixtures.waiting import eventually
 
 TRIGGER = "book-order"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 #: How long a test waits for what must come, in seconds.
 PATIENCE = 15.0
@@ -86,6 +88,24 @@ class TestJoined:
 
         assert drive(store.lookup(TRIGGER, ["u1"])) == [None]
         assert booked(service) == []
+
+    def test_a_batch_and_its_record_are_rolled_back_together(
+        self, store: SqlHistory, service: Engine
+    ) -> None:
+        run = Beginning(query="q", batch=7, lineage="l", run="a")
+        begun = drive(begin(store.progress, TRIGGER, run, NOW))
+        done = changed(begun, "a", BatchState.COMPLETED, NOW, {})
+        batch = BatchOwner("l/7/a")
+        drive(store.claim(TRIGGER, ["u1"], batch))
+        with service.connect() as connection:
+            joined = store.joined(connection)
+            assert drive(joined.settle_batches(TRIGGER, [batch], EntryOutcome.OK, record=done))
+            connection.rollback()
+
+        assert drive(store.progress.read(TRIGGER, "q", 7)) == begun
+        (entry,) = drive(store.lookup(TRIGGER, ["u1"]))
+        assert entry is not None
+        assert entry.outcome is None
 
     def test_a_view_creates_the_tables_of_a_new_history(self, postgres_url: str, service: Engine) -> None:
         fresh = SqlHistory.from_url(postgres_url)

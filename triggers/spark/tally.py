@@ -41,8 +41,10 @@ class Tally:
     def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
         """Count the verdicts, which computes and persists them; Spark's listeners are told, too."""
         metrics = _metrics()
+        done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
         # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.
-        (counts,) = verdicts.observe(f"{OBSERVED}{trigger}", *metrics).agg(*metrics).collect()
+        observed = verdicts.observe(f"{OBSERVED}{trigger}", *metrics)
+        (counts,) = observed.agg(*metrics, done).collect()
         return cls(**{name: counts[name] for name in ("new", "duplicate", "done", "aside")})
 
     def with_aside(self, aside: DataFrame) -> "Tally":
@@ -108,12 +110,5 @@ def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -
 def _metrics() -> Sequence[Column]:
     """Return what is observed of a batch: its rows by what the claims made of them."""
     new, aside = f"{VERDICT} = {Verdict.NEW:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
-    done = f"{VERDICT} = {Verdict.DONE:d}"
-    counts = {
-        "rows": "true",
-        "new": new,
-        "duplicate": f"NOT ({new} OR {aside})",
-        "done": done,
-        "aside": aside,
-    }
+    counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
     return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]

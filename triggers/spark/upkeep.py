@@ -20,7 +20,7 @@ from triggers.upkeep import SWEEP_INTERVAL, close_settled
 _log = logging.getLogger(__name__)
 
 #: For how long a purge looks on where it finds nothing to delete, in seconds.
-LOOKING = 0.01
+LOOKING = 0.005
 
 #: A batch deletes at most so many times what it has brought: arrears of any size shrink, and none is felt.
 ARREARS = 2
