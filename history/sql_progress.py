@@ -129,7 +129,7 @@ class SqlProgress:
 
     async def purge_some(self, trigger: str, before: datetime) -> int:
         """Forget some records that have not changed since."""
-        values = {"trigger": trigger, "before": _microseconds(before), "limit": PIECE}
+        values: dict[str, Any] = {"trigger": trigger, "before": _microseconds(before), "limit": PIECE}
         return len(await self.run("forgetting batches", partial(fetch, statement=PURGE, **values)))
 
     async def _records(self, statement: Statement, **values: Any) -> Sequence[BatchRecord]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from history.message import Message
 from resolvers import Resolution
@@ -129,7 +130,7 @@ def main(folder: Path, redis: str, sql: str, seed: str) -> None:
         ("folder", overwrite, "unhex(key)"),
         ("book", book, "CAST(unhex(key) AS STRING)"),
     ]
-    queries = []
+    queries: list[StreamingQuery] = []
     for name, sink, uuid in plans:
         rows = stream.read().selectExpr(f"{uuid} AS uuid", "body")
         writer = sink.write_stream(rows).queryName(name).trigger(availableNow=True)

@@ -34,7 +34,7 @@ class Upkeep:
     """
 
     settings: BatchSettings
-    _cursor: str | None = None
+    cursor: str | None = None
     _sweep_due: float = field(default=float("-inf"))
 
     def after(self, report: BatchReport) -> None:
@@ -47,16 +47,16 @@ class Upkeep:
                 self._sweep_due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
                 self._sweep(store)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the batch is completed)
-            self._cursor = None
+            self.cursor = None
             _log.warning("what has expired waits for the next batch: %s", error, extra={"trigger": name})
 
     def _purge(self, store: HistoryStore, most: int) -> None:
         """Delete some of what has expired; a piece takes the server a few milliseconds."""
         enough, deleted = time.monotonic() + LOOKING, 0
         while True:
-            some, self._cursor = drive(store.purge_some(self.settings.name, self._cursor))
+            some, self.cursor = drive(store.purge_some(self.settings.name, self.cursor))
             deleted += some
-            if self._cursor is None or (time.monotonic() > enough and (not some or deleted >= most)):
+            if self.cursor is None or (time.monotonic() > enough and (not some or deleted >= most)):
                 return
 
     def _sweep(self, store: HistoryStore) -> None:
