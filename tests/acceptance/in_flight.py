@@ -15,25 +15,10 @@ from tests.fixtures.waiting import eventually
 from tests.integration.consuming import is_drained
 from triggers.demo.orders import make_orders
 
-#: README's shop with slow books, so that copies and kills come in the middle of a run.
-SLOW_SHOP = """
-import time
+#: The first line of the service in README's shop, which here takes its time before it sells.
+SELL = "def sell(sale: dict[str, float], delivery: Delivery) -> None:\n"
 
-import shop
-
-real = shop.connect
-
-
-def connect():
-    time.sleep(0.3)
-    return real()
-
-
-shop.connect = connect
-sell = shop.sell
-"""
-
-#: What is sold, each time twice. A worker fetches ten at a time: one has originals, and the other their copies.
+#: What is sold, each time twice. A worker fetches ten at a time: one has originals, the other their copies.
 SALES = [f"sale-{number}" for number in range(10)]
 
 #: How many orders a worker of the demo is at.
@@ -54,7 +39,7 @@ class Site:
         """Run README's shop with a resolver in two processes; nobody dies."""
         self._copy_readme()
 
-        with self._running("slow_shop"), self._running("slow_shop"):
+        with self._running("shop"), self._running("shop"):
             eventually(lambda: self._log().count("running book-sale") == 2)
             self._send_sales()
             eventually(lambda: self._sold().keys() == set(SALES) and self._nothing_waits("sales"))
@@ -67,13 +52,13 @@ class Site:
         self._copy_readme()
 
         with ExitStack() as shift:
-            workers = [shift.enter_context(self._running("slow_shop")) for _ in range(2)]
+            workers = [shift.enter_context(self._running("shop")) for _ in range(2)]
             eventually(lambda: self._log().count("running book-sale") == 2)
             self._send_sales()
             for kill in range(1, 4):
                 eventually(lambda kill=kill: len(self._sold()) >= 2 * kill)  # type: ignore[misc]
                 workers.pop(0).kill()
-                workers.append(shift.enter_context(self._running("slow_shop")))
+                workers.append(shift.enter_context(self._running("shop")))
             eventually(lambda: self._sold().keys() == set(SALES) and self._nothing_waits("sales"))
 
         assert self._sold() == dict.fromkeys(SALES, 1)
@@ -101,11 +86,11 @@ class Site:
         assert len([kind for kind, _ in parked if kind != "in doubt"]) <= BROKEN
 
     def _copy_readme(self) -> None:
-        for block in blocks(ROOT / "README.md"):
-            if block.file == "shop.py":
-                text = "\n".join(block.lines) + "\n"
-                (self.doubtless.folder / "shop.py").write_text(text, encoding="utf-8")
-        (self.doubtless.folder / "slow_shop.py").write_text(SLOW_SHOP, encoding="utf-8")
+        [shop] = [block for block in blocks(ROOT / "README.md") if block.file == "shop.py"]
+        text = "\n".join(shop.lines) + "\n"
+        assert SELL in text
+        slow = "import time\n" + text.replace(SELL, SELL + "    time.sleep(0.3)\n")
+        (self.doubtless.folder / "shop.py").write_text(slow, encoding="utf-8")
 
     def _send_sales(self) -> None:
         lines = [json.dumps({"headers": {"uuid": uuid}, "body": {"amount": 1.5}}) for uuid in SALES]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_flight import Site
 from tests.acceptance.pages import ROOT, follow
 from tests.fixtures.http_server import HttpServer
 from tests.fixtures.spark import need_spark
@@ -108,6 +110,19 @@ def test_what_a_page_tells_to_copy_and_type_does_what_it_says(
     environment: Environment, tmp_path: Path, redis_url: str, page: str
 ) -> None:
     follow(ROOT / page, tmp_path, redis_url, environment.settings(tmp_path))
+
+
+@each_of(PLAIN[0])
+def test_the_shop_sells_once_while_copies_come(
+    environment: Environment, tmp_path: Path, redis_url: str
+) -> None:
+    doubtless = CommandLine(
+        tmp_path,
+        program=[str(environment.programs / "doubtless")],
+        environment=environment.settings(tmp_path),
+    )
+
+    Site(doubtless, redis_url).sell_while_copies_come()
 
 
 @each_of(*PLAIN)
