@@ -12,8 +12,10 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 --include entries
 
 --include walk
-local PAGE = 1000  -- fields of a hash
-local deleted, left = 0, 50  -- buckets looked through in one call, which takes about 3 ms
+-- How many fields of a hash and how many buckets one call looks through, which takes about 3 ms: of each batch the
+-- ledger has three fields, and to delete it costs more than to look at it.
+local IN_FLIGHT, IN_LEDGER = 500, 300
+local deleted, left = 0, 50
 
 -- Forgets a batch; what it held is absent without its record, and vanishes with its slice, if that has not ended.
 local function purge_batch(number, batch)
@@ -31,7 +33,7 @@ local function purge_batch(number, batch)
 end
 
 local function purge_batches(cursor)
-  local page = redis.call('HSCAN', ledger, cursor, 'COUNT', PAGE)
+  local page = redis.call('HSCAN', ledger, cursor, 'COUNT', IN_LEDGER)
   for i = 1, #page[2], 2 do
     local number, record = string.match(page[2][i], '^b (%d+)$'), page[2][i + 1]
     if number and struct.unpack('>I8', record, 26) <= now then purge_batch(number, parse('-' .. record)) end
@@ -40,7 +42,7 @@ local function purge_batches(cursor)
 end
 
 local function purge_started(cursor)
-  local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', PAGE)
+  local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', IN_FLIGHT)
   for i = 1, #page[2], 2 do
     local digest, record = page[2][i], page[2][i + 1]
     if digest ~= 'meta' and struct.unpack('>I8', record, 25) <= now then

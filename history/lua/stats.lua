@@ -25,7 +25,7 @@ end
 
 -- Entries that a batch holds stand in buckets, but are started until it is settled, and then count no more.
 local function count_held(cursor)
-  local page = redis.call('HSCAN', ledger, cursor, 'COUNT', 1000)
+  local page = redis.call('HSCAN', ledger, cursor, 'COUNT', 500)
   for i = 1, #page[2], 2 do
     local number = string.match(page[2][i], '^c (%d+)$')
     local batch = number and read_batch(tonumber(number))
