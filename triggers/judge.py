@@ -43,7 +43,7 @@ class Judge:
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed;
     ``blocking``, that no event loop runs what is asked here, so that nobody can cancel it.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
-    ``leases`` renews those of what is claimed, until :meth:`let_go`.
+    ``leases`` renews those of what is claimed; whoever concludes the run lets it go.
     """
 
     settings: Settings
@@ -120,13 +120,6 @@ class Judge:
         run.decision = decide(facts, self.settings.policy)
         run.patience = self._patience(run)
         return run.decision
-
-    def let_go(self, runs: Sequence[Run]) -> None:
-        """Renew the leases of these runs no longer: they have ended."""
-        if self.leases is not None:
-            for run in runs:
-                if run.alive_until:
-                    self.leases.let_go(run)
 
     async def _come_late(self, run: Run) -> None:
         """Renew a lease that was over before its run began, or look at the message afresh.

@@ -153,7 +153,10 @@ class Pipeline:
                 await self._detect_and_run(runs, self.judge)
                 await self._conclude(runs)
             finally:
-                self.judge.let_go(runs)
+                if (leases := self.judge.leases) is not None:
+                    for run in runs:
+                        if run.alive_until:
+                            leases.let_go(run)
         else:
             await self._handle_atomically(runs, self.transactions, removal)
 

@@ -189,22 +189,26 @@ class Trigger(Generic[P, R]):
             ConfigurationError: the trigger is misused.
             BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
         """
-        return drive(self.pipeline().handle(_checked(message)))
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+            _refuse(message)
+        return drive(self.pipeline().handle(message))
 
     def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline with one claim and one completion.
 
         A process that dies in the middle leaves all of them STARTED; raises as :meth:`handle`.
         """
-        return drive(self.pipeline().handle_batch(_all_checked(messages)))
+        return drive(self.pipeline().handle_batch(_checked(messages)))
 
     async def ahandle(self, message: Message) -> Outcome:
         """Take one message through the pipeline under asyncio; see :meth:`handle`."""
-        return await self.async_pipeline().handle(_checked(message))
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+            _refuse(message)
+        return await self.async_pipeline().handle(message)
 
     async def ahandle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Take many messages through the pipeline under asyncio; see :meth:`handle_batch`."""
-        return await self.async_pipeline().handle_batch(_all_checked(messages))
+        return await self.async_pipeline().handle_batch(_checked(messages))
 
     def foreach_batch(
         self,
@@ -336,21 +340,19 @@ def _found(holder: object, path: str) -> object:
     return holder
 
 
-def _checked(message: Message) -> Message:
-    """Return a message as it is; this happens with each, so what is none is looked at elsewhere.
+def _checked(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages as they are.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: one of them is none.
     """
-    if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-        _refuse(message)
-    return message
-
-
-def _all_checked(messages: Sequence[Message]) -> Sequence[Message]:
     if not isinstance(messages, Iterable) or isinstance(messages, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
         _refuse(messages)
-    return [_checked(message) for message in messages]
+    checked = list(messages)
+    for message in checked:
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+            _refuse(message)
+    return checked
 
 
 def _refuse(found: object) -> NoReturn:

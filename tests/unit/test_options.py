@@ -202,7 +202,8 @@ def make_route(**options: Any) -> object:
 
 def make_row_service(**options: Any) -> object:
     book = trigger("orders", name="t", history="redis://localhost")(service)
-    return book.foreach_batch(**{"uuid": "id", **options})
+    given: dict[str, Any] = {"uuid": "id", **options}
+    return book.foreach_batch(**given)
 
 
 #: What is called, its table, and how it is called with one option set.
