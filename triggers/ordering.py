@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 #: For how long the active consumer is presumed alive when nothing is heard of it.
 LEASE = timedelta(seconds=10)
 
-#: The uuid, in each ordered trigger's history, whose entry the active consumer owns: the empty one, which is the
+#: The uuid, in each ordered trigger's history, whose entry the active consumer owns. It is the empty one, the
 #: only one that no message has.
 ACTIVE_CONSUMER = ""
 

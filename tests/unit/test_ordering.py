@@ -14,7 +14,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.message import Uuid
 from tests.fixtures.waiting import eventually
-from tests.unit.in_memory import Clock, made
+from tests.unit.in_memory import Clock, Effects, made
 from triggers import Message, trigger
 from triggers.leases import LeaseKeeper
 from triggers.ordering import ACTIVE_CONSUMER, ActiveConsumer, Keeping
@@ -112,7 +112,7 @@ def test_a_lost_right_is_noticed_at_its_renewal(server: Server) -> None:
 
 @pytest.mark.parametrize("uuid", ["doubtless:active-consumer", " ", "0", NAME])
 def test_no_message_takes_the_right(server: Server, uuid: str) -> None:
-    book = made(lambda body: body, history=server.store, name=NAME)
+    book = made(Effects(), history=server.store, name=NAME)
     assert book.handle(Message(body=b"", uuid=Uuid(uuid))).executed
     with pytest.raises(ValidationError, match="an empty identity"):
         Message(body=b"", uuid=Uuid(ACTIVE_CONSUMER))
