@@ -1,4 +1,4 @@
-"""One process that books orders: ``python -m tests.crash.booking_service FOLDER PROVIDER HISTORY``."""
+"""One process that books orders: ``python -m tests.crash.booking_service FOLDER PROVIDER HISTORY LEASE``."""
 
 import logging
 import sys
@@ -20,8 +20,11 @@ CONCURRENCY = 2
 #: How long a run takes after its effect, in seconds: processes are killed with some of them in flight.
 WORK = 0.003
 
-#: For how long what was killed is presumed alive.
-LEASE = timedelta(seconds=2)
+#: For how long what was killed is presumed alive, in seconds.
+SHORT_LEASE = 2
+
+#: Where nobody is killed: a process that stands still for seconds is still alive.
+LONG_LEASE = 60
 
 
 class Order(BaseModel):
@@ -35,13 +38,13 @@ def effects_of(folder: Path) -> Ledger:
     return Ledger(folder / "effects")
 
 
-def make_trigger(folder: Path) -> Trigger[..., None]:
+def make_trigger(folder: Path, lease: timedelta) -> Trigger[..., None]:
     """Make the trigger."""
     effects = effects_of(folder)
 
     file = folder / "parked.sqlite3"
 
-    @trigger(NAME, name=NAME, concurrency=CONCURRENCY, lease=LEASE, local_parking_file=file)
+    @trigger(NAME, name=NAME, concurrency=CONCURRENCY, lease=lease, local_parking_file=file)
     def book(order: Order, message: Message) -> None:
         effects.note(message.uuid or "", str(order.id))
         time.sleep(WORK)
@@ -49,11 +52,11 @@ def make_trigger(folder: Path) -> Trigger[..., None]:
     return book
 
 
-def main(folder: Path, provider: str, history: str) -> None:
+def main(folder: Path, provider: str, history: str, lease: timedelta) -> None:
     """Consume until a signal comes."""
     logging.basicConfig(level=logging.WARNING)
-    Consumer([make_trigger(folder)], provider, history=history).run(signals=True)
+    Consumer([make_trigger(folder, lease)], provider, history=history).run(signals=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], timedelta(seconds=float(sys.argv[4])))

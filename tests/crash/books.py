@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from history.parking import Parked, ParkedKind
-from tests.crash.booking_service import CONCURRENCY, NAME, effects_of
+from tests.crash.booking_service import CONCURRENCY, NAME, SHORT_LEASE, effects_of
 from tests.crash.fleet import Fleet
 from tests.fixtures.scale import sized
 from tests.integration.consuming import parked_in
@@ -67,8 +67,8 @@ class Books:
         )
 
 
-def fleet_of(books: Books, processes: int = PROCESSES) -> Fleet:
-    """Return processes that are to book the orders."""
+def fleet_of(books: Books, processes: int = PROCESSES, *, lease: int = SHORT_LEASE) -> Fleet:
+    """Return processes that are to book the orders; ``lease`` is in seconds."""
     return Fleet(
         service="tests.crash.booking_service",
         folder=books.folder,
@@ -76,6 +76,7 @@ def fleet_of(books: Books, processes: int = PROCESSES) -> Fleet:
         provider=books.provider,
         history=books.history,
         processes=processes,
+        options=[str(lease)],
     )
 
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """So many processes of ``python -m SERVICE FOLDER PROVIDER HISTORY``, running while it is entered."""
+    """So many processes of ``python -m SERVICE FOLDER PROVIDER HISTORY ...``, running while it is entered."""
 
     service: str
     folder: Path
@@ -27,6 +27,7 @@ class Fleet:
     provider: str
     history: str
     processes: int
+    options: Sequence[str] = ()
     running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     def watch(self, is_over: Callable[[], bool]) -> Iterator[int]:
@@ -62,6 +63,7 @@ class Fleet:
 
     def _start(self) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", self.service, str(self.folder), self.provider, self.history]
+        words += self.options
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(words, cwd=_ROOT, env={**os.environ}, stdout=log, stderr=log)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.aftermath import Left, run_matrix
-from tests.crash.booking_service import NAME
+from tests.crash.booking_service import LONG_LEASE, NAME
 from tests.crash.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, fleet_of, kill_now_and_then
 from tests.crash.deaths import DEATHS, Death
 from tests.fixtures.activemq import ACTIVEMQ, JavaPeer
@@ -67,7 +67,7 @@ def test_consumers_reconnect_to_a_broker_that_was_away(
     take_away: Callable[[], None] = private_activemq.kill if end == "killed" else private_activemq.stop
     java_peer(private_activemq, "flood", NAME, MESSAGES, COPIES)
     seen: Counter[str] = Counter()
-    with fleet_of(books, 1) as fleet:
+    with fleet_of(books, 1, lease=LONG_LEASE) as fleet:
         for effects in fleet.watch(books.over):
             if effects >= MESSAGES // 3 and not seen["outages"]:
                 seen["outages"] += 1

@@ -19,7 +19,7 @@ from history.bridge import drive
 from history.errors import UnavailableError
 from history.message import Message
 from tests.crash.aftermath import Left, run_matrix
-from tests.crash.booking_service import NAME
+from tests.crash.booking_service import LONG_LEASE, NAME
 from tests.crash.books import KILLS, MESSAGES, MOST_IN_DOUBT, ORDERS, Books, fleet_of, kill_now_and_then
 from tests.crash.deaths import DEATHS, Death
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
@@ -162,7 +162,7 @@ def test_consumers_and_producers_reconnect_to_a_broker_that_was_killed_and_stopp
     time.sleep(SETTLING)
     ends = {MESSAGES // 4: server.kill, MESSAGES // 2: server.stop}
     producing = threading.Thread(target=producer.produce)
-    with fleet_of(books) as fleet:
+    with fleet_of(books, lease=LONG_LEASE) as fleet:
         producing.start()
         for effects in fleet.watch(lambda: not ends and books.over()):
             if ends and effects >= min(ends):

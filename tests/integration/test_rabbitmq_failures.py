@@ -25,7 +25,7 @@ from tests.fixtures.certificates import Certificate, make_certificate, showing
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, measured
 from tests.integration.consuming import Lane, parked_in
 from tests.integration.rabbitmq_looking import depth, raw, subscribe
 from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
@@ -170,12 +170,14 @@ def _fails(work: Any) -> bool:
 
 
 def test_a_service_longer_than_the_heartbeat_keeps_its_message(site: Site) -> None:
-    provider = site.open(site.url(options="?heartbeat=2"))
+    # Longer where everything takes longer: a connection that stood still so long is lost, and rightly so.
+    heartbeat = min(20, round(2 * measured()))
+    provider = site.open(site.url(options=f"?heartbeat={heartbeat}"))
     receiver, another = site.receive(provider), site.receive(site.open())
     drive(provider.send(site.name, numbered(1)))
     [arrival] = drive(take(receiver, 1))
 
-    time.sleep(6)  # RabbitMQ ends a connection that missed two heartbeats
+    time.sleep(3 * heartbeat)  # RabbitMQ ends a connection that missed two heartbeats
 
     drive(receiver.acknowledge([arrival]))
     assert drive(another.receive(1, A_WHILE)) == []
