@@ -8,8 +8,10 @@ import pytest
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.retry import Retry
+from sqlalchemy import create_engine, text
 
 from history.bridge import drive
+from history.message import Message
 from tests.fixtures.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.contract import ProviderContract
@@ -125,12 +127,27 @@ class TestRedisStreamsThroughAsyncio(TestRedisStreams):
 
 class TestSqlJmsOnSqlite(ProviderContract):
     asyncio = False
-    sends_garbage = False
     limits_bodies = False
+    database: str
 
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/messages.sqlite3?{BRISK}"
+
+    @pytest.fixture(autouse=True)
+    def _database(self, url: str) -> None:
+        self.database = url
+
+    async def send_garbage(self, destination: str, count: int) -> None:
+        sender = SqlJms.from_url(self.database)
+        drive(sender.send(destination, [Message(body="garbage") for _ in range(count)]))
+        drive(sender.close())
+        plain = self.database.replace(BRISK, "").rstrip("?&").replace("postgresql:", "postgresql+psycopg:")
+        engine = create_engine(plain)
+        with engine.begin() as connection:
+            garbled = text("UPDATE dms_msg SET msg_class = 'StreamMessage' WHERE small_body = :body")
+            connection.execute(garbled, {"body": b"garbage"})
+        engine.dispose()
 
     @pytest.fixture
     async def provider(self, url: str) -> AsyncIterator[Provider]:

@@ -143,6 +143,7 @@ def test_of_hundreds_of_hostile_deliveries_each_is_run_or_parked_and_the_good_on
     assert sum(counts.values()) == total
     assert counts["ok"] == sum(ran.values())
     assert counts["unreadable"] == parked[ParkedKind.UNREADABLE] > 0
+    assert counts.get("rejected", 0) == parked[ParkedKind.REJECTED]
 
 
 @pytest.mark.parametrize("kind", KINDS)
