@@ -7,7 +7,11 @@ import pytest
 
 from history.bridge import drive, settled
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.sqlremote.carriers.carrier import Carrier, CarrierUnavailableError
+from triggers.providers.sqlremote.carriers.carrier import (
+    Carrier,
+    CarrierUnavailableError,
+    UnreadableMessageError,
+)
 from triggers.providers.sqlremote.carriers.contract import CarrierContract
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
@@ -108,3 +112,25 @@ def test_a_carrier_is_opened_by_its_url(scheme: str, tmp_path: Path) -> None:
         await settled(carrier.close())
 
     drive(round_trip())
+
+
+def test_a_folder_with_a_messages_name_is_no_message(tmp_path: Path) -> None:
+    carrier = DirectoryCarrier(tmp_path)
+    carrier.put("there", b"one")
+    (tmp_path / "there" / "folder.msg").mkdir()
+
+    with pytest.raises(UnreadableMessageError, match="no regular file"):
+        carrier.get("there", "folder.msg")
+
+
+def test_what_can_neither_be_read_nor_moved_is_left_alone(tmp_path: Path) -> None:
+    carrier = DirectoryCarrier(tmp_path)
+    carrier.put("there", b"one")
+    (tmp_path / "there" / "unreadable").write_text("a file, where a folder should be")
+    (tmp_path / "there" / "odd.msg").symlink_to("odd.msg")
+
+    assert carrier.set_aside("there", "odd.msg") == str(tmp_path / "there" / "odd.msg")
+    carrier.delete("there", ["odd.msg"])
+
+    assert len(carrier.list("there")) == 1
+    assert (tmp_path / "there" / "odd.msg").is_symlink()

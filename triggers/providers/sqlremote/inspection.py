@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from history.bridge import settled
 from history.sql_watermark import LinkRow
+from triggers.providers.sqlremote.carriers.carrier import UnreadableMessageError
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 from triggers.providers.sqlremote.header import Header
 from triggers.providers.sqlremote.links import Links
@@ -95,7 +96,7 @@ async def _inbox(links: Links, row: LinkRow) -> Inbox:
             packet = decode(
                 seal.open(data, sender=settings.outbox, receiver=settings.inbox), seal.message_size
             )
-        except (KeyError, MangledError):
+        except (KeyError, MangledError, UnreadableMessageError):
             continue
         stale = packet.header.resend_count < incoming.rereceive_count or packet.epoch != incoming.epoch
         if not (stale or packet.is_control or is_used_up(packet.header, incoming.log_received)):

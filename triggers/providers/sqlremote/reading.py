@@ -11,6 +11,7 @@ from history.watermark import ORIGIN
 from triggers.providers.sqlremote import publisher as pub
 from triggers.providers.sqlremote import subscriber as sub
 from triggers.providers.sqlremote.alarms import Alarm, log_differs
+from triggers.providers.sqlremote.carriers.carrier import SettingAside, UnreadableMessageError
 from triggers.providers.sqlremote.chain import with_chains
 from triggers.providers.sqlremote.end import End
 from triggers.providers.sqlremote.inbox import Action, Answer, Apply, Delete, Turn
@@ -96,16 +97,27 @@ class Reading:
             data = await settled(end.carrier.get(settings.inbox, name))
         except KeyError:
             return  # deleted earlier in this reading: the cache was emptied
+        except UnreadableMessageError as error:
+            await self._set_aside(name, str(error))
+            return
         try:
             opened, told = end.seal.unwrap(data, sender=settings.outbox, receiver=settings.inbox)
             packet = with_chains(decode(opened, settings.message_size), told)
         except UntrustedError as error:
-            await Quarantine(end.history, end.link).keep(data, str(error))
+            await Quarantine(end.history, end.link).keep(name, data, str(error))
             await self._take(sub.garbled(end.subscriber, name))
         except MangledError:
             await self._take(sub.garbled(end.subscriber, name))
         else:
             await self._judge(packet, name)
+
+    async def _set_aside(self, name: str, problem: str) -> None:
+        """Keep a message that cannot be read where nobody reads it again; it counts as never arrived."""
+        end, place = self.end, name
+        if isinstance(end.carrier, SettingAside):
+            place = await settled(end.carrier.set_aside(end.settings.inbox, name))
+        await Quarantine(end.history, end.link).keep_name(name, place, problem)
+        await self._take(sub.garbled(end.subscriber, name))
 
     async def _judge(self, packet: Packet, name: str) -> None:
         end = self.end

@@ -6,7 +6,7 @@ plain functions; the agent awaits what can be awaited.
 
 import re
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from history.errors import ConfigurationError
 from triggers.providers.provider import ProviderUnavailableError
@@ -19,6 +19,22 @@ class CarrierUnavailableError(ProviderUnavailableError):
 
     def __init__(self, doing: str) -> None:
         super().__init__("the link's carrier", doing)
+
+
+class UnreadableMessageError(Exception):
+    """One message cannot be read, though the carrier can: the others are read."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name} cannot be read: {problem}")
+
+
+@runtime_checkable
+class SettingAside(Protocol):
+    """A carrier that can take a message that it cannot read out of an inbox, without losing it."""
+
+    def set_aside(self, address: str, name: str) -> Awaitable[str] | str:
+        """Take it out, and return where it is kept."""
+        ...
 
 
 class Carrier(Protocol):
@@ -40,6 +56,7 @@ class Carrier(Protocol):
 
         Raises:
             KeyError: there is none of that name.
+            UnreadableMessageError: this one cannot be read.
         """
         ...
 

@@ -4,8 +4,10 @@ A message is written under a hidden name, flushed to the disk and renamed, so th
 The folder may be shared by NFS, Samba, rsync or a person with a stick: what else lies there is left alone.
 """
 
+import errno
 import os
 import secrets
+import stat
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -13,13 +15,28 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from triggers.providers.sqlremote.carriers.carrier import CarrierUnavailableError, check_address
+from triggers.providers.sqlremote.carriers.carrier import (
+    CarrierUnavailableError,
+    UnreadableMessageError,
+    check_address,
+)
 
 #: How the name of a message ends.
 SUFFIX: Final = ".msg"
 
 #: How the name of one that is being written begins.
 HIDDEN: Final = "."
+
+#: The folder, inside an inbox, of what cannot be read.
+ASIDE: Final = "unreadable"
+
+#: Neither what a symbolic link names is opened, nor is a pipe waited for; Windows has neither flag.
+_NO_FOLLOWING: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+#: What says nothing of a file: too many are open, memory is short, the network folder is away.
+_OF_EVERYTHING: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENETDOWN}
+)
 
 #: After how many seconds a half-written file is nobody's any more.
 ABANDONED: Final = 24 * 3600.0
@@ -37,6 +54,8 @@ class DirectoryCarrier:
         self._token = f"{os.getpid():x}-{secrets.token_hex(4)}"
         self._numbers = count()
         self._ready: set[str] = set()
+        #: What can neither be read nor moved away: it is left alone.
+        self._left: set[tuple[str, str]] = set()
 
     def put(self, address: str, data: bytes) -> None:
         """Write a message."""
@@ -62,24 +81,64 @@ class DirectoryCarrier:
             return sorted(
                 entry.name
                 for entry in entries
-                if entry.name.endswith(SUFFIX) and not entry.name.startswith(HIDDEN) and entry.is_file()
+                if entry.name.endswith(SUFFIX)
+                and not entry.name.startswith(HIDDEN)
+                and not entry.is_dir(follow_symlinks=False)
+                and (address, entry.name) not in self._left
             )
 
     def get(self, address: str, name: str) -> bytes:
         """Read a message; of one that is too long, as much as shows that it is."""
-        with _translated("reading a message"):
-            try:
-                with (self._inbox(address) / name).open("rb") as file:
-                    return file.read(self._largest + 1)
-            except FileNotFoundError as error:
-                raise KeyError(name) from error
+        file = self._inbox(address) / name
+        try:
+            # Nobody but its owner says what a link points to, and a pipe would be waited for.
+            handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | _NO_FOLLOWING)
+        except FileNotFoundError as error:
+            raise KeyError(name) from error
+        except OSError as error:
+            raise self._unreadable(address, name, error) from error
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise UnreadableMessageError(name, "it is no regular file")
+            with open(handle, "rb", closefd=False) as opened:
+                return opened.read(self._largest + 1)
+        except OSError as error:
+            raise self._unreadable(address, name, error) from error
+        finally:
+            os.close(handle)
+
+    def set_aside(self, address: str, name: str) -> str:
+        """Take a message that cannot be read out of the inbox, by its name, and keep it; return where it is.
+
+        One that cannot be moved either is left where it is, and not named again by this process.
+        """
+        inbox = self._inbox(address)
+        kept = inbox / ASIDE / f"{time.time_ns():020}-{name}"
+        try:
+            kept.parent.mkdir(exist_ok=True)
+            (inbox / name).rename(kept)
+        except OSError:
+            self._left.add((address, name))
+            return str(inbox / name)
+        return str(kept)
+
+    def _unreadable(self, address: str, name: str, error: OSError) -> Exception:
+        """Return what an error is: of one file, or, where nothing else can be read either, of them all."""
+        try:
+            self._inbox(address).stat()
+        except OSError:
+            return CarrierUnavailableError("reading a message")
+        if error.errno in _OF_EVERYTHING:
+            return CarrierUnavailableError("reading a message")
+        return UnreadableMessageError(name, error.strerror or type(error).__name__)
 
     def delete(self, address: str, names: Iterable[str]) -> None:
         """Remove messages."""
         with _translated("deleting messages"):
             inbox = self._inbox(address)
             for name in names:
-                (inbox / name).unlink(missing_ok=True)
+                if (address, name) not in self._left:
+                    (inbox / name).unlink(missing_ok=True)
 
     def has(self, address: str) -> bool:
         """Whether there is an inbox; reading one makes it."""
@@ -109,10 +168,10 @@ def _sweep(inbox: Path) -> None:
     """Remove what a sender that died has left half-written."""
     for file in inbox.glob(f"{HIDDEN}*{SUFFIX}"):
         try:
-            if time.time() - file.stat().st_mtime > ABANDONED:
+            if time.time() - file.lstat().st_mtime > ABANDONED:
                 file.unlink(missing_ok=True)
-        except FileNotFoundError:
-            continue
+        except OSError:
+            continue  # gone by now, or nothing that a sender left
 
 
 def _flush_folder(folder: Path) -> None:

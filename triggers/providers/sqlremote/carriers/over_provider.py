@@ -52,7 +52,7 @@ class ProviderCarrier:
         match self._held.get(address, {})[name]:
             case Arrival(message=message):
                 body = message.body
-                return body if isinstance(body, bytes) else str(body).encode()
+                return body if isinstance(body, bytes) else str(body).encode("utf-8", "surrogatepass")
             case Unreadable(fields=fields):
                 return b"".join(fields.values())
 

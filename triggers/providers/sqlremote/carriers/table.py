@@ -17,7 +17,12 @@ PUT = statement("INSERT INTO doubtless_link_mail (address, data) VALUES (:addres
 
 LIST = statement("SELECT number FROM doubtless_link_mail WHERE address = :address ORDER BY number")
 
-GET = statement("SELECT data FROM doubtless_link_mail WHERE number = :number AND address = :address")
+# A column of SQLite holds text as well, and text that is no UTF-8 could not be fetched.
+GET = statement(
+    sqlite="SELECT CAST(data AS BLOB) AS data FROM doubtless_link_mail "
+    "WHERE number = :number AND address = :address",
+    postgresql="SELECT data FROM doubtless_link_mail WHERE number = :number AND address = :address",
+)
 
 DELETE = statement("DELETE FROM doubtless_link_mail WHERE number = :number AND address = :address")
 
@@ -52,7 +57,7 @@ class TableCarrier:
         rows = await self._run("reading a message", work)
         if not rows:
             raise KeyError(name)
-        return bytes(rows[0].data)
+        return bytes(rows[0].data or b"")
 
     async def delete(self, address: str, names: Iterable[str]) -> None:
         """Delete messages."""
