@@ -2,6 +2,7 @@
 
 import random
 import zlib
+from typing import TypedDict
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,14 @@ from triggers.providers.sqlremote.parts import MangledError
 from triggers.providers.sqlremote.sealing import OVERHEAD, Seal, UntrustedError
 
 OLD, NEW = b"the old key of the link", b"the new key of the link"
-WAY = {"sender": "x", "receiver": "y"}
+
+
+class Way(TypedDict):
+    sender: str
+    receiver: str
+
+
+WAY: Way = {"sender": "x", "receiver": "y"}
 
 
 @given(data=st.binary(max_size=2000), compression=st.integers(0, 9), signed=st.booleans())

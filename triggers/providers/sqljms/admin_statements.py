@@ -16,8 +16,9 @@ _CHOSEN = {
 #: What keeps the chosen entries from being claimed meanwhile; SQLite has one writer.
 _LOCK = {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE OF e"}
 
-#: A column to be shown: SQLite refuses all that a query returns for one text that is no UTF-8.
-_SHOWN = {Dialect.SQLITE: r"CAST(\1 AS BLOB)", Dialect.POSTGRESQL: r"\1"}
+#: Columns to be shown: for one text that is no UTF-8, SQLite refuses all that a query returns.
+_TEXT = {Dialect.SQLITE: r"CAST(\1 AS BLOB)", Dialect.POSTGRESQL: r"\1"}
+_NUMBER = {Dialect.SQLITE: r"CASE WHEN typeof(\1) = 'integer' THEN \1 END", Dialect.POSTGRESQL: r"\1"}
 
 #: Whether the client ``c`` of a claim is alive, so that the claim is.
 _ALIVE = "(e.read_state <> 0 AND c.incarnation IS NOT NULL AND c.lease_until >= {now})"
@@ -36,7 +37,8 @@ def _prepared(template: str) -> Statement:
     texts: dict[str, str] = {}
     for dialect, chosen in _CHOSEN.items():
         told = template.replace("{chosen}", chosen).replace("{lock}", _LOCK[dialect])
-        told = re.sub(r"\{text ([a-z_.]+)\}", _SHOWN[dialect], told)
+        told = re.sub(r"\{text ([a-z_.]+)\}", _TEXT[dialect], told)
+        told = re.sub(r"\{number ([a-z_.]+)\}", _NUMBER[dialect], told)
         texts[dialect] = told.replace("{alive}", _ALIVE).replace("{backlog}", _BACKLOG)
     return statement(**texts)
 
@@ -84,11 +86,13 @@ TOPICS = _prepared("""
 """)
 
 _ENTRIES = """
-    SELECT e.msg_id, e.delivery_date, e.delivery_count, e.priority, e.handling_client_id,
+    SELECT e.msg_id, {number e.delivery_date} AS delivery_date, {number e.delivery_count} AS delivery_count,
+        {number e.priority} AS priority, e.handling_client_id,
         CASE WHEN e.read_state <> 0 THEN 1 ELSE 0 END AS claimed,
         CASE WHEN {alive} THEN 1 ELSE 0 END AS alive, c.client_name,
         {text m.uuid} AS uuid, {text m.message_id} AS message_id, {text m.type} AS type,
-        m.timestamp, m.expiration, COALESCE(LENGTH(m.small_body), LENGTH(m.large_body), 0) AS size
+        {number m.timestamp} AS timestamp, {number m.expiration} AS expiration,
+        COALESCE(LENGTH(m.small_body), LENGTH(m.large_body), 0) AS size
     FROM {entry} AS e JOIN dms_msg AS m ON m.msg_id = e.msg_id
     LEFT JOIN dms_client AS c ON c.client_id = e.handling_client_id
     WHERE e.{place} = :place {which}
