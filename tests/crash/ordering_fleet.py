@@ -9,8 +9,9 @@ from typing import Self
 
 from history.bridge import drive
 from history.opening import open_history
-from tests.crash.fleet import PATIENCE, Fleet
+from tests.crash.fleet import Fleet
 from tests.crash.ordering_service import NAME
+from tests.fixtures.waiting import PATIENCE
 from triggers.ordering import ACTIVE_CONSUMER
 
 

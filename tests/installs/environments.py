@@ -69,9 +69,10 @@ class Environment:
 
 def make(kind: Kind, folder: Path, *, pip: bool = False) -> Environment:
     """Make an environment in an empty folder; with ``pip`` in it, where somebody is to type that."""
-    python = folder / "bin" / "python"
-    _uv("venv", "--python", find_python(kind.python), *(["--seed"] if pip else []), folder)
-    pinned = ["-r", _oldest(kind, folder)] if kind.oldest else []
+    python, base = folder / "bin" / "python", find_python(kind.python)
+    assert base is not None, f"Python {kind.python} is not on this machine"
+    _uv("venv", "--python", base, *(["--seed"] if pip else []), folder)
+    pinned = ("-r", str(_oldest(kind, folder))) if kind.oldest else ()
     wheel = Path(os.environ["DOUBTLESS_WHEEL"]).absolute()
     _uv("pip", "install", "--python", python, *pinned, f"doubtless{kind.wants} @ file://{wheel}")
     return Environment(kind, folder / "bin")

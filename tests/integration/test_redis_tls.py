@@ -14,7 +14,7 @@ from tests.fixtures.certificates import HERE, make_certificate
 from tests.fixtures.needed import missing
 from tests.integration.test_refusals import USES
 from triggers import Message
-from triggers.events import RetrievalFailureEvent
+from triggers.events import Cause, RetrievalFailureEvent
 from triggers.sinks import open_sink
 from triggers.testing.redis_server import RedisServer, free_port
 
@@ -25,7 +25,16 @@ def tell(_form: str, url: str) -> None:
     """Tell a sink of something once; there is only a blocking one."""
     sink = open_sink(url)
     try:
-        sink(RetrievalFailureEvent.model_construct(trigger_name="book", destination="orders"))
+        sink(
+            RetrievalFailureEvent(
+                trigger_name="book",
+                destination="orders",
+                destination_index=0,
+                delivery_count=1,
+                exception_message="it was given up",
+                cause=Cause.UNREADABLE,
+            )
+        )
     finally:
         sink.close()
 
