@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 #: The most entries that one script of a scan shows.
 LOOKED_AT = 5000
 
-#: Lease and time to live in milliseconds, as the scripts unpack them; the greatest fence that is known of, and
+#: Lease and time to live in milliseconds, as the scripts unpack them; the greatest fence that is known of and
 #: the owner's token follow.
 _DURATIONS = struct.Struct(">qq")
 
