@@ -78,8 +78,8 @@ class Scripts:
         """Run a script by its digest; send it whole where Redis lacks it.
 
         Raises:
-            HistoryUnavailableError: the server is away, cannot do it at present, or (HistoryLostError) has lost
-                a part of what it remembered.
+            HistoryUnavailableError: the server is away, or cannot do it at present.
+            HistoryLostError: it has lost a part of what it remembered.
             ConfigurationError: it never will, as it is set.
         """
         if self._client.circuit.is_open:
