@@ -113,7 +113,7 @@ class _File:
         deadline = time.monotonic() + (0 if _is_on_loop() else PATIENCE)
         while in_use() > 0 and time.monotonic() < deadline:
             time.sleep(LOOK)
-        return in_use() <= 0
+        return bool(in_use() <= 0)
 
     def _stop_threads(self) -> None:
         for driver in list(self._drivers):

@@ -29,6 +29,7 @@ from tests.unit.given_up import event
 from triggers import Message
 from triggers.client_queue import ClientQueue
 from triggers.detection import HistoryUse
+from triggers.events import RetrievalFailureEvent
 from triggers.failures import Retry
 from triggers.leases import LeaseKeeper
 from triggers.run import Run
@@ -50,6 +51,12 @@ def run_of(uuid: str, fence: int, owner: str) -> Run:
 def run_in_children(work: Callable[[int], object]) -> list[int]:
     """Do something in forked children at once; return their process ids."""
     return [fork(_blocking(partial(work, number)), blocking=True) for number in range(CHILDREN)]
+
+
+def tell_often(sink: Callable[[RetrievalFailureEvent], object]) -> None:
+    """Tell a sink of ten events."""
+    for _ in range(10):
+        sink(event())
 
 
 def all_done(children: list[int]) -> bool:
@@ -202,7 +209,7 @@ class TestSinks:
             sink = WebhookSink(f"{server.url}/hook", retry=retry, timeout=timedelta(seconds=5))
             sink(event())
 
-            children = run_in_children(lambda _: [sink(event()) for _ in range(10)])
+            children = run_in_children(lambda _: tell_often(sink))
             for _ in range(10):
                 sink(event())
 
@@ -225,7 +232,7 @@ class TestSinks:
     def test_tables_and_streams_serve_parent_and_children(self, sink: Callable[..., object]) -> None:
         sink(event())
 
-        children = run_in_children(lambda _: [sink(event()) for _ in range(10)])
+        children = run_in_children(lambda _: tell_often(sink))
         for _ in range(10):
             sink(event())
 
@@ -261,7 +268,11 @@ class TestThreadsAndFiles:
         queue = ClientQueue(tmp_path / "queue", alias="orders")
         queue.put("orders", [Message(body="first")])
 
-        children = run_in_children(lambda n: [queue.put("orders", [Message(body=f"{n}")]) for _ in range(10)])
+        def put(number: int) -> None:
+            for _ in range(10):
+                queue.put("orders", [Message(body=f"{number}")])
+
+        children = run_in_children(put)
         for _ in range(10):
             queue.put("orders", [Message(body="parent")])
         queue.close()

@@ -54,7 +54,7 @@ def test_d1_a_claim_has_the_client_and_the_token_that_it_was_given(database: Dat
     with database.engine.begin() as connection:
         rows = drive(entries.claim(connection, place, client=7, token=42, limit=1))
 
-    assert [row.delivery_count for row in rows] == [1]
+    assert [getattr(row, "delivery_count", None) for row in rows] == [1]
     assert database.rows(ENTRY) == [(1000, 7, 42, 1), (1000, -1, 0, 0)]
 
 

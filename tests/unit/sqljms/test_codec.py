@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.sqljms.codec import COLUMNS, SMALL, UndecodableError, decode, encode
+from triggers.providers.reading import UndecodableError
+from triggers.providers.sqljms.codec import COLUMNS, SMALL, decode, encode
 
 INSTANTS = st.integers(0, 2 * 10**14).map(
     lambda ms: datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)

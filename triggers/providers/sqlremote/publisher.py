@@ -139,8 +139,8 @@ def packets(
         lambda one: one.offset <= columns.log_send,
         (one for one in transactions if one.offset > columns.log_sent),
     )
-    due = _chained(columns.log_sent, due, tails)
-    for draft in cut(columns.log_sent, due, capacity(settings.message_size)):
+    chained = _chained(columns.log_sent, due, tails)
+    for draft in cut(columns.log_sent, chained, capacity(settings.message_size)):
         header = Header(columns.resend_count, draft.previous_offset, draft.last_offset, draft.sequence)
         tail = tails.get(draft.previous_offset)
         yield Packet(header, columns.epoch, draft.records, report, chain=tail)
