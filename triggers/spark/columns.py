@@ -101,14 +101,14 @@ def identity(columns: Columns, schema: StructType) -> str:
     told = f"coalesce({', '.join(parts)})"
     if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
         return told
-    return f"CASE WHEN is_valid_utf8({told}) THEN {told} END"
+    return f"try_validate_utf8({told})"
 
 
 def _as_text(column: str, kind: DataType) -> str:
     text = f"CAST({column} AS STRING)"
     if not isinstance(kind, BinaryType):
         return text
-    return f"CASE WHEN is_valid_utf8({text}) THEN {text} ELSE lower(hex({column})) END"
+    return f"coalesce(try_validate_utf8({text}), lower(hex({column})))"
 
 
 def delivery_count(columns: Columns) -> str:
