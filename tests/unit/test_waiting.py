@@ -1,0 +1,50 @@
+"""The patience of the tests: they wait as long as the machine needs, and not for ever."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.fixtures import waiting
+from tests.fixtures.waiting import eventually, patiently, slowness
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    begun = time.monotonic()
+    return lambda: time.monotonic() - begun > seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``machine(3)``: it is three times slower now than at the beginning of the run."""
+    return lambda times: monkeypatch.setattr(waiting, "measured", lambda: slowness() * times)
+
+
+def test_what_does_not_come_true_fails(machine: Callable[[float], None]) -> None:
+    machine(1)
+
+    with pytest.raises(AssertionError, match="did not come true"):
+        eventually(lambda: False, 0.05)
+
+
+def test_a_machine_that_has_become_slower_is_given_more_time(machine: Callable[[float], None]) -> None:
+    machine(1000)
+
+    assert eventually(after(0.2), 0.05)
+
+
+@pytest.mark.parametrize(("times", "ends"), [(1, False), (10_000, True)])
+def test_a_process_is_given_more_time_likewise(
+    machine: Callable[[float], None], times: float, *, ends: bool
+) -> None:
+    machine(times)
+
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)"]) as process:
+        try:
+            code = patiently(process.wait, 0.01)
+        except subprocess.TimeoutExpired:
+            code = None
+
+    assert (code == 0) is ends
