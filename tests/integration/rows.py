@@ -171,5 +171,5 @@ def assert_parked(bench: Bench, outcome: Outcome, kind: ParkedKind | None, messa
 def assert_told(bench: Bench, outcome: Outcome, cause: Cause | None, message: object) -> None:
     """Hold the events to one of ``cause``, or none."""
     assert [event.cause for event in bench.heard] == ([] if cause is None else [cause])
-    assert outcome.event is (bench.heard[0] if bench.heard else None)
+    assert outcome.event == (bench.heard[0] if bench.heard else None)
     assert all(event.message == message for event in bench.heard)
