@@ -70,7 +70,11 @@ class ParkingContract:
         assert await store.parking.count() == 2
 
     async def test_messages_of_one_uuid_that_differ_are_all_kept(self, store: HistoryStore) -> None:
-        bodies = [{"amount": 10, "to": "you"}, {"amount": 99, "to": "me"}, b'{"amount":10,"to":"you"}']
+        bodies: list[Any] = [
+            {"amount": 10, "to": "you"},
+            {"amount": 99, "to": "me"},
+            b'{"amount":10,"to":"you"}',
+        ]
         payments = [Message(body=body, uuid=Uuid("u1"), message_id="ID:1") for body in bodies]
         copies = [
             parked(n, id=parked_id(TRIGGER, one), uuid="u1", message=one) for n, one in enumerate(payments)
