@@ -39,7 +39,8 @@ def _renew_pool(pool: Any) -> None:
 
 
 def _renew_nodes(client: Any) -> None:
-    for node in client.nodes_manager.nodes_cache.values():
+    manager = client.nodes_manager
+    for node in (*manager.nodes_cache.values(), *manager.startup_nodes.values()):
         abandon(node._connections)  # noqa: SLF001  (as above)
         node._connections = []  # noqa: SLF001
         node._free.clear()  # noqa: SLF001
