@@ -168,7 +168,7 @@ class Chores:
             try:
                 agreed = bool(await settled(self.ask(monitor.ask)))
             except Exception as error:  # noqa: BLE001  (the monitor is user code)
-                _log.warning("its monitor failed: %r", error, extra=self._extra)
+                _log.warning("its monitor failed: %s", told_of(error), extra=self._extra)
             finally:
                 monitor.end(agreed=agreed)
         # Another may be asking it for longer than an interval; the history need not be asked all that time.

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.entry import EntryOutcome
 from history.progress import BatchRecord, BatchState, Ending
+from history.rendering import text_of
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.failures import is_transient
 from triggers.spark.aside import EVENT, PARKED, REASON, RUNS, STATUS, looked_at_again
@@ -131,5 +132,5 @@ class Batch:
 
 def _was_stopped(error: Exception) -> bool:
     """Whether somebody stopped the query, which is no failure of its rows."""
-    told = str(error)
+    told = text_of(error)
     return "InterruptedException" in told or "cancelled" in told
