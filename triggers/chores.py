@@ -14,6 +14,7 @@ from history.bridge import settled
 from history.circuit import CircuitOpenError
 from history.errors import ConfigurationError
 from history.owners import owner_token
+from history.rendering import told_of
 from triggers.gate import Gate
 from triggers.monitors import Monitor, Monitors
 from triggers.pipeline import Pipeline
