@@ -8,6 +8,7 @@ from history.parking import Parked, ParkedKind
 from tests.crash.booking_service import CONCURRENCY, NAME, SHORT_LEASE, effects_of
 from tests.crash.fleet import Fleet
 from tests.fixtures.scale import sized
+from tests.fixtures.waiting import eventually
 from tests.integration.consuming import parked_in
 
 MESSAGES = sized(300, full=5000)
@@ -78,6 +79,16 @@ def fleet_of(books: Books, processes: int = PROCESSES, *, lease: int = SHORT_LEA
         processes=processes,
         options=[str(lease)],
     )
+
+
+def end(fleet: Fleet, books: Books) -> None:
+    """End all processes, and let others work off what these gave back: copies that waited for originals."""
+    eventually(books.drained)
+    fleet.drain()
+    while not books.drained():
+        with fleet_of(books, 1) as others:
+            eventually(books.drained)
+            others.drain()
 
 
 def kill_now_and_then(fleet: Fleet, books: Books) -> int:

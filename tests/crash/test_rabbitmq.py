@@ -20,10 +20,9 @@ from history.errors import UnavailableError
 from history.message import Message
 from tests.crash.aftermath import Left, run_matrix
 from tests.crash.booking_service import LONG_LEASE, NAME
-from tests.crash.books import KILLS, MESSAGES, MOST_IN_DOUBT, ORDERS, Books, fleet_of, kill_now_and_then
+from tests.crash.books import KILLS, MESSAGES, MOST_IN_DOUBT, ORDERS, Books, end, fleet_of, kill_now_and_then
 from tests.crash.deaths import DEATHS, Death
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
-from tests.fixtures.waiting import eventually
 from tests.integration.rabbitmq_looking import depth, subscribe
 from triggers.providers.opening import open_provider
 from triggers.testing.rabbitmq_server import RabbitmqServer
@@ -145,8 +144,7 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
         producing.start()
         kills = kill_now_and_then(fleet, books)
         producing.join()
-        eventually(books.drained)
-        fleet.drain()
+        end(fleet, books)
 
     told = books.check(MOST_IN_DOUBT)
     seconds = time.monotonic() - started
@@ -169,8 +167,7 @@ def test_consumers_and_producers_reconnect_to_a_broker_that_was_killed_and_stopp
                 ends.pop(min(ends))()
                 server.start()
         producing.join()
-        eventually(books.drained)
-        fleet.drain()
+        end(fleet, books)
 
     told = books.check(most_in_doubt=0)
     print(f"{private_broker.scheme}: killed, and stopped: {producer.sent} sent, {told}")  # noqa: T201  (as above)

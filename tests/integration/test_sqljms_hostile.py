@@ -196,12 +196,13 @@ def test_each_is_run_or_parked_and_the_good_ones_run_once(url: str, tmp_path: Pa
         events.append(event)
 
     heard = on_retrieval_failure("book")(note)
-    one = book if atomic else book_elsewhere
+    one, provider = book if atomic else book_elsewhere, SqlJms.from_url(url)
     try:
-        with Running(Consumer([one], SqlJms.from_url(url)), until_idle=1.0) as running:
-            eventually(lambda: not running.alive, 90)
+        with Running(Consumer([one], provider), until_idle=1.0) as running:
+            eventually(lambda: not running.alive)
     finally:
         heard.close()
+        drive(provider.close())
 
     with engine.connect() as connection:
         ran = list(connection.execute(text("SELECT uuid FROM ran")).scalars())
