@@ -22,8 +22,9 @@ PUT_OFF_DELAYS = (5.0, 300.0)
 #: How many messages may be given back and expected before no new ones are fetched.
 MOST_OUTSTANDING = 10_000
 
-#: How late a message that was given back may be, in seconds, before it is looked for.
-OVERDUE = 60.0
+#: How late a message that was given back may be, in seconds, before it is looked for: a consumer that was
+#: frozen and came back may have acknowledged it, and its group waits for it meanwhile.
+OVERDUE = 10.0
 
 
 class Signal(Protocol):

@@ -160,7 +160,8 @@ class StreamReceiver:
             await self.keep_alive()
         limit = min(limit, CHUNK)
         known: list[Any] = ["known", *self._held.all()] if self._reply_lost else ["all"]
-        reply = await self._run("reclaim", limit, *known)
+        company = "among others" if self._given_back is None else "alone"
+        reply = await self._run("reclaim", limit, company, *known)
         if reply is None:
             self._lose_name()
             raise name_in_use(self._keys, self._settings.claim_idle)

@@ -16,6 +16,8 @@ step   done                                                    a run that comes 
 7      the report is there, and Spark commits                  no run: Spark does not call again
 =====  ======================================================  =============================================
 
+A row without an identity is kept aside once more each time, for nobody can tell that it has come before.
+
 With ``on_replay="execute"`` the sink is one that is written anew. So a run hands over all rows of its batch,
 those that an earlier run has completed too, or none: none where an earlier run has completed the batch and no
 row came to it since. And where an earlier run had entered the function and the batch was not completed, it is

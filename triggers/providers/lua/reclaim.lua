@@ -2,7 +2,9 @@
 -- And move messages whose delivery time has come into the stream (see later.lua).
 --
 -- KEYS   stream, consumer, delayed, dead letters, later (see common.lua)
--- ARGV   group, name, token, claim_idle, limit, "all" | "known", id held ...
+-- ARGV   group, name, token, claim_idle, limit, "alone" | "among others", "all" | "known", id held ...
+--        "alone" where no other consumer may hand out anything: what others hold is taken over at once, lest
+--        one that was silent and came back hold what comes before
 --        "known" after a reply may have been lost: what is pending for this consumer but not among the ids
 --        held never reached it, and is taken over at once
 -- Reply  {{id, delivery count, {field, value ...}} ...}, {id that is pending but no longer in the stream ...},
@@ -16,11 +18,21 @@ local now, limit = server_time(), tonumber(ARGV[5])
 
 local function release_unknown()
   local held, unknown = {}, {}
-  for i = 7, #ARGV do held[ARGV[i]] = true end
+  for i = 8, #ARGV do held[ARGV[i]] = true end
   for _, row in ipairs(redis.call('XPENDING', stream, group, '-', '+', SCAN, name)) do
     if not held[row[1]] then unknown[#unknown + 1] = row[1] end
   end
   set_owner(WAITING, READY, unknown)
+end
+
+local function release_rivals()
+  for _, rival in ipairs(redis.call('XPENDING', stream, group)[4] or {}) do
+    if rival[1] ~= WAITING and rival[1] ~= name then
+      local ids = {}
+      for i, row in ipairs(redis.call('XPENDING', stream, group, '-', '+', SCAN, rival[1])) do ids[i] = row[1] end
+      set_owner(WAITING, READY, ids)
+    end
+  end
 end
 
 local function release_due()
@@ -77,7 +89,8 @@ local function bury(rows)
   end
 end
 
-if ARGV[6] == 'known' then release_unknown() end
+if ARGV[7] == 'known' then release_unknown() end
+if ARGV[6] == 'alone' then release_rivals() end
 release_due()
 local pause = deliver_later_ones(limit)
 local rows = find_idle()
