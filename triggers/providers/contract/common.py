@@ -5,11 +5,16 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from history.errors import MissingExtraError
 from history.message import Message, Uuid
 from triggers.providers.provider import Arrival, Provider, Received, Receiver
+
+if find_spec("pytest") is None:
+    raise MissingExtraError("the conformance suite of providers", extra="contract", package="pytest")
 
 #: How long anything may take that should happen soon, in seconds.
 SOON = 60.0
