@@ -29,10 +29,10 @@ from history.entry import EntryOutcome
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
+from triggers.consumer.sweep import close_settled
 from triggers.providers.opening import open_provider
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer
-from triggers.upkeep import close_settled
 
 #: A silent process counts as dead after a second and a half; the same for SQL-JMS.
 FAST = "?claim_idle=1.5&reclaim_interval=0.2"

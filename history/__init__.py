@@ -3,18 +3,19 @@
 The stores load their drivers when they are first asked for, so importing this package stays cheap.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError
-from history.memory import MemoryHistory
+from history.faces import lazy
+from history.memory.history import MemoryHistory
 from history.message import Message, Uuid
 from history.opening import open_history
 from history.store import BatchOwner, HistoryStore
 
 if TYPE_CHECKING:
-    from history.redis import RedisHistory
-    from history.sql import SqlHistory
+    from history.redis.history import RedisHistory
+    from history.sql.history import SqlHistory
 
 __all__ = [
     "BatchOwner",
@@ -38,13 +39,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "RedisHistory":
-        from history.redis import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)
-
-        return RedisHistory
-    if name == "SqlHistory":
-        from history.sql import SqlHistory  # noqa: PLC0415  (as above)
-
-        return SqlHistory
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(__name__, redis=("RedisHistory",), sql=("SqlHistory",))

@@ -25,15 +25,15 @@ def open_history(url: str) -> HistoryStore:
     """
     match urlsplit(url).scheme.partition("+")[0]:
         case "redis" | "rediss" | "unix":
-            from history.redis import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)
+            from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)
 
             return RedisHistory.from_url(url)
         case "sqlite" | "postgresql" | "postgres":
-            from history.sql import SqlHistory  # noqa: PLC0415  (a driver loads when it is asked for)
+            from history.sql.history import SqlHistory  # noqa: PLC0415  (a driver loads when it is asked for)
 
             return SqlHistory.from_url(url)
         case "memory":
-            from history.memory import shared_history  # noqa: PLC0415  (as above)
+            from history.memory.history import shared_history  # noqa: PLC0415  (as above)
 
             return shared_history(url.partition("://")[2])
         case scheme:

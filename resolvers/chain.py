@@ -2,7 +2,7 @@
 
 from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import Evidence
+from history.store.parking import Evidence
 from resolvers.resolution import NO_EVIDENCE, Resolution, Resolved, Resolver, asking
 
 

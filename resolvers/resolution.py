@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, cast
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message, Uuid
-from history.parking import Evidence as Evidence  # noqa: PLC0414  (so checkers see it exported)
+from history.store.parking import Evidence as Evidence  # noqa: PLC0414  (so checkers see it exported)
 
 
 class Resolution(StrEnum):

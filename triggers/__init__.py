@@ -2,10 +2,8 @@
 
 from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError
 from history.message import Message
-from triggers.binding import Delivery
-from triggers.client_queue import ClientQueue, ClientQueueFullError
-from triggers.delivery_failure import DeliveryFailureEvent, DeliverySubscription, on_delivery_failure
-from triggers.detection import Status
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.detection.table import Status
 from triggers.events import (
     Cause,
     RetrievalFailureEvent,
@@ -13,15 +11,17 @@ from triggers.events import (
     flush_events,
     on_retrieval_failure,
 )
-from triggers.failures import FatalError, Retry, TransientError
-from triggers.joins import Joined
-from triggers.outcome import Outcome
-from triggers.outgoing import SentMessage
-from triggers.producer import Producer, send
+from triggers.pipeline.joining.joins import Joined
+from triggers.producer.delivery_failure import DeliveryFailureEvent, DeliverySubscription, on_delivery_failure
+from triggers.producer.producer import Producer, send
+from triggers.producer.queue.drain import Drained
+from triggers.producer.queue.queue import ClientQueue, ClientQueueFullError
+from triggers.providers.outgoing import SentMessage
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.queue_drain import Drained
 from triggers.selectors import Filter, Selector, SelectorError
-from triggers.trigger import Trigger, trigger
+from triggers.service.binding import Delivery
+from triggers.service.failures import FatalError, Retry, TransientError
+from triggers.service.outcome import Outcome
 
 __all__ = [
     "Cause",

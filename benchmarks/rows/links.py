@@ -17,10 +17,10 @@ from history.bridge import drive
 from history.message import Message
 from triggers import Trigger, trigger
 from triggers.providers.provider import Receiver
-from triggers.providers.sqlremote.agent import Agent
+from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 from triggers.providers.sqlremote.links import Links
-from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.settings import RemoteSettings
 from triggers.testing.postgres_server import PostgresServer, find_programs
 

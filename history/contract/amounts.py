@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from history.contract.common import SHORT, TRIGGER, eventually
 from history.contract.joining import add, part
 from history.contract.parking import parked
-from history.control import Counts, Report
-from history.progress import Beginning, begin
 from history.store import BatchOwner, HistoryStore
+from history.store.control import Counts, Report
+from history.store.progress import Beginning, begin
 
 #: More than any store takes at once of what is small.
 MANY = 1300

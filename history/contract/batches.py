@@ -6,8 +6,8 @@ import pytest
 
 from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, State
-from history.progress import BatchState, Beginning, begin, changed
 from history.store import BatchOwner, HistoryStore
+from history.store.progress import BatchState, Beginning, begin, changed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

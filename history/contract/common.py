@@ -59,7 +59,7 @@ ODD_UUIDS = (
 #: Forks two children that both take themselves for process 1, as in namespaces of their own.
 _CLONES = """
 import os
-from history.owners import owner_token
+from history.store.owners import owner_token
 os.getpid = lambda: 1
 owner_token()
 for _ in range(2):

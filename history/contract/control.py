@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, together
-from history.control import Control, Counts, Order, Overview, Report, TriggerState, Verb
 from history.store import HistoryStore
+from history.store.control import Control, Counts, Order, Overview, Report, TriggerState, Verb
 
 #: Nobody was silent for so long.
 NEVER = timedelta(days=1)

@@ -14,8 +14,8 @@ from history.contract.common import (
 )
 from history.contract.joining import BOTH, MINE, THEIRS, add, complete, part
 from history.entry import EntryOutcome
-from history.joining import Addition, Hold, Period, PeriodState, Terms
 from history.store import HistoryStore
+from history.store.joining import Addition, Hold, Period, PeriodState, Terms
 
 
 class JoinPeriodContract:

@@ -15,9 +15,9 @@ from history.contract.common import (
     together,
 )
 from history.entry import EntryOutcome, Fence, State
-from history.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
 from history.message import Message, Uuid
 from history.store import HistoryStore
+from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
 
 #: What the checks join, and for how long a part waits.
 BOTH = Terms(destinations=("orders", "payments"), time_out=LONG)

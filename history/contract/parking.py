@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.message import Message, Uuid
-from history.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
 from history.store import HistoryStore
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
 
 
 def parked(number: int, **changes: Any) -> Parked:

@@ -6,7 +6,8 @@ import pytest
 
 from history.contract.common import TRIGGER, claim_one, found, state_of
 from history.entry import EntryOutcome, State
-from history.progress import (
+from history.store import BatchOwner, HistoryStore
+from history.store.progress import (
     KEPT_BATCHES,
     REMEMBERED,
     BatchState,
@@ -15,7 +16,6 @@ from history.progress import (
     begin,
     change,
 )
-from history.store import BatchOwner, HistoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

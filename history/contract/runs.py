@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
-from history.memory import MemoryHistory
+from history.memory.history import MemoryHistory
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore, Owner
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from history.bridge import drive
-from history.control import Counts, Report, TriggerState, Verb
 from history.store import HistoryStore
+from history.store.control import Counts, Report, TriggerState, Verb
 from tests.acceptance.command_line import CommandLine
 from tests.fixtures.waiting import eventually
 from tests.integration.consuming import is_drained, parked_in, send, with_store

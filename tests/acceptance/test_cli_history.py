@@ -9,8 +9,8 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.message import Message
-from history.parking import Parked, ParkedKind
 from history.store import HistoryStore
+from history.store.parking import Parked, ParkedKind
 from tests.acceptance.command_line import CommandLine
 from tests.fixtures.waiting import eventually
 

@@ -12,8 +12,8 @@ from history.bridge import drive
 from history.entry import Claim, EntryOutcome
 from history.message import Message
 from history.opening import open_history
-from history.parking import Evidence, Parked, ParkedKind, parked_id
 from history.store import HistoryStore
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from tests.acceptance.command_line import CommandLine, finish
 
 
@@ -255,7 +255,7 @@ def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
     assert answer.code == 1
     assert r"FatalError('[red]no such [/red] customer \x1b[31m:smile:')" in answer.out
     (still,) = drive(store.parking.list())
-    assert (still.uuid, still.error_class) == ("u1", "triggers.failures.FatalError")
+    assert (still.uuid, still.error_class) == ("u1", "triggers.service.failures.FatalError")
 
 
 def test_run_awaits_a_coroutine_function(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tests.acceptance.command_line import CommandLine
-from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.publication.publication import Publication
 
 SETTINGS = """
 database = "sqlite:///{name}.db"

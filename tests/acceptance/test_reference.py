@@ -12,18 +12,18 @@ import typer.main
 from history.bridge import drive
 from history.message import Message
 from history.opening import open_history
+from history.sql.tables.history import METADATA
 from history.store import BatchOwner
-from history.tables import METADATA
 from tests.acceptance.pages import ROOT, blocks
 from tests.fixtures.redis import connected
 from triggers import on_retrieval_failure, trigger
 from triggers.cli import app
 from triggers.consumer import Consumer
+from triggers.declaration.decorator import ConsumersDefault
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.sqljms.limbo_tables import LIMBO_BODY
+from triggers.providers.sqljms.limbo.tables import LIMBO_BODY
 from triggers.sinks import RedisStreamSink
 from triggers.testing.redis_server import RedisServer
-from triggers.trigger import ConsumersDefault
 
 
 def page(name: str) -> str:

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.hostile import over_amqp
-from triggers.providers.amqp import Amqp
+from triggers.providers.amqp.provider import Amqp
 from triggers.providers.contract import ProviderContract
 from triggers.providers.provider import Provider
-from triggers.providers.rabbitmq_settings import queue_of
+from triggers.providers.rabbitmq.settings import queue_of
 from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")

@@ -19,9 +19,9 @@ from triggers.providers.contract.common import ContractTools
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.redis_streams.keys import dead_letters_of
+from triggers.providers.redis_streams.settings import StreamSettings
 from triggers.providers.sqljms.provider import SqlJms
-from triggers.providers.stream_keys import dead_letters_of
-from triggers.providers.stream_settings import StreamSettings
 from triggers.testing.redis_server import RedisServer, free_port
 
 BRISK = "lease=5&poll_interval=0.1"

@@ -15,8 +15,8 @@ from sqlalchemy import create_engine, text
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.opening import open_history
-from history.parking import Parked
 from history.store import HistoryStore
+from history.store.parking import Parked
 from tests.crash import deaths
 from tests.crash.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victim import effects_of, events_of

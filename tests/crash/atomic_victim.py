@@ -17,7 +17,7 @@ from tests.crash.deaths import DOOMED, Inside, Point
 from tests.crash.victim import IDLE, fork_all
 from triggers import Message, Trigger, trigger
 from triggers.consumer import Consumer
-from triggers.pipeline import Step
+from triggers.pipeline.pipeline import Step
 from triggers.providers.opening import open_provider
 
 #: Where a process dies; nothing of an atomic trigger that works is published or parked.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from history.parking import Parked, ParkedKind
+from history.store.parking import Parked, ParkedKind
 from tests.crash.booking_service import CONCURRENCY, NAME, SHORT_LEASE, effects_of
 from tests.crash.fleet import Fleet
 from tests.fixtures.scale import sized

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from history.message import Message
-from triggers.pipeline import Step
+from triggers.pipeline.pipeline import Step
 
 
 class Path(StrEnum):
@@ -71,7 +71,7 @@ class Death:
 
     @property
     def ending(self) -> Ending:
-        """What the table of :mod:`triggers.pipeline` promises."""
+        """What the table of :mod:`triggers.pipeline.pipeline` promises."""
         match self.path:
             case Path.IN_DOUBT:
                 return Ending(effects=0, parked=2)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from triggers import Delivery, Joined, Trigger, trigger
 from triggers.consumer import Consumer
-from triggers.joining import pipeline, sweeper
+from triggers.consumer import join_sweeper as sweeper
+from triggers.pipeline.joining import pipeline
 from triggers.testing.ledger import Ledger
 
 #: The trigger, and the streams that it joins.

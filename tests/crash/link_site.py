@@ -17,7 +17,7 @@ from history.bridge import drive
 from triggers import trigger
 from triggers.consumer import Consumer
 from triggers.providers.sqlremote.links import Links
-from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.publication.publication import Publication
 
 #: Each so many transactions there is a long one, of so many characters.
 LONG_EVERY, LONG = 100, 200_000

@@ -12,7 +12,7 @@ from history.opening import open_history
 from tests.crash.fleet import Fleet
 from tests.crash.ordering_service import NAME
 from tests.fixtures.waiting import PATIENCE
-from triggers.ordering import ACTIVE_CONSUMER
+from triggers.consumer.ordering.active import ACTIVE_CONSUMER
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,8 +10,9 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from triggers import Message, TransientError, Trigger, ordering, ordering_workers, trigger
+from triggers import Message, TransientError, Trigger, trigger
 from triggers.consumer import Consumer
+from triggers.consumer.ordering import active, workers
 from triggers.testing.ledger import Ledger
 
 NAME = DESTINATION = "orders"
@@ -65,7 +66,7 @@ def make_trigger(folder: Path) -> Trigger[..., None]:
 
 
 if __name__ == "__main__":
-    ordering.LEASE = timedelta(seconds=LEASE)
-    ordering_workers.STANDBY_PAUSE = 0.1
+    active.LEASE = timedelta(seconds=LEASE)
+    workers.STANDBY_PAUSE = 0.1
     folder, provider, history = sys.argv[1:]
     Consumer([make_trigger(Path(folder))], provider, history=history, parent=os.getppid()).run(signals=True)

@@ -15,7 +15,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event, text
 
 from history.message import Message
-from triggers import TransientError, worker
+from triggers import TransientError
+from triggers.consumer import worker
 from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redelivering
 
 #: What begins a statement that changes something.

@@ -25,7 +25,7 @@ from tests.fixtures.spark import local_session
 from tests.integration.streaming import FileStream
 from triggers.spark import foreach_batch
 from triggers.spark.atomic_sink import atomic_sink, into_table
-from triggers.spark.steps import BatchStep
+from triggers.spark.batch.steps import BatchStep
 
 #: The columns of the stream; the key is hexadecimal.
 SCHEMA = "key string, body string"

@@ -18,7 +18,7 @@ from tests.fixtures.redis import connected
 from tests.fixtures.spark import local_session
 from tests.integration.streaming import FileStream
 from triggers.spark import ForeachBatch, foreach_batch
-from triggers.spark.steps import BatchStep
+from triggers.spark.batch.steps import BatchStep
 
 #: What each query's stream holds.
 UUIDS = tuple(f"u{n}" for n in range(6))

@@ -14,13 +14,13 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.message import Message, Uuid
 from history.opening import open_history
-from history.parking import Parked, ParkedKind
+from history.store.parking import Parked, ParkedKind
 from tests.crash.joining_fleet import JoiningFleet
 from tests.crash.joining_service import DESTINATIONS, NAME, effects_of
 from tests.fixtures.scale import sized
-from triggers.joining.composite import Joined
+from triggers.consumer.sweep import close_settled
+from triggers.pipeline.joining.composite import Joined
 from triggers.providers.opening import open_provider
-from triggers.upkeep import close_settled
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 

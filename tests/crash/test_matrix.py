@@ -4,7 +4,7 @@ import pytest
 
 from tests.crash.conftest import Matrix
 from tests.crash.deaths import DEATHS, DOOMED, SKIPPED, UUIDS, Death, Path
-from triggers.pipeline import Step
+from triggers.pipeline.pipeline import Step
 
 pytestmark = pytest.mark.crash
 

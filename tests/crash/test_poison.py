@@ -10,7 +10,7 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.crash.aftermath import DEADLINE, FAST
 from tests.crash.poison_service import LIMIT, TRIGGERS
 from tests.integration.consuming import is_drained, parked_in

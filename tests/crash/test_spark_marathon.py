@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 from history import open_history
 from history.bridge import drive
 from history.entry import EntryOutcome
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.crash.spark_marathon import fill, keys_of, started_by_others
 from tests.fixtures.scale import sized
 from tests.fixtures.spark import SPARK_PROCESSES, need_spark

@@ -28,7 +28,7 @@ from triggers import (
     trigger,
 )
 from triggers.consumer import Consumer
-from triggers.pipeline import Step
+from triggers.pipeline.pipeline import Step
 from triggers.providers.opening import open_provider
 from triggers.testing.ledger import Ledger
 

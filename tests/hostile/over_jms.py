@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.hostile.content import EDGES, NAMES, body, dice_of, short
-from triggers.providers import jms_jvm
-from triggers.providers.jms_link import JmsLink
-from triggers.providers.jms_places import Place
-from triggers.providers.jms_settings import JmsSettings
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.link import JmsLink
+from triggers.providers.jms.places import Place
+from triggers.providers.jms.settings import JmsSettings
 
 _KINDS = ["Text", "Text", "Text", "Bytes", "Map", "Stream", "Object", ""]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.hostile.content import CHARSETS, EDGES, NAMES, body, dice_of, short
 from tests.integration.rabbitmq_looking import raw
-from triggers.providers.rabbitmq_frames import driver
+from triggers.providers.rabbitmq.frames import driver
 from triggers.testing.rabbitmq_server import RabbitmqServer
 
 

@@ -20,7 +20,7 @@ from triggers.providers.redis_streams import RedisStreams
 @pytest.fixture(params=["blocking", "asyncio"])
 def lane(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lane:
     """Run the test with the blocking consumer, and again with the asyncio one; both stop soon."""
-    monkeypatch.setattr("triggers.worker.RECEIVE_WAIT", timedelta(seconds=0.05))
+    monkeypatch.setattr("triggers.consumer.worker.RECEIVE_WAIT", timedelta(seconds=0.05))
     return Lane(asyncio=cast("str", request.param) == "asyncio", folder=tmp_path)
 
 

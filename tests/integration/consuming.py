@@ -14,13 +14,13 @@ from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.opening import open_history
-from history.parking import Parked
 from history.store import HistoryStore
+from history.store.parking import Parked
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
-from triggers.async_consumer import AsyncConsumer
-from triggers.consumer import AnyTrigger, Consumer
-from triggers.gate import Gate
+from triggers.consumer.gate import Gate
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.threads import AnyTrigger, Consumer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.integration.rows import NAME, order
-from triggers.trigger import trigger
+from triggers.declaration.decorator import trigger
 
 
 def main(url: str, seconds: float) -> None:

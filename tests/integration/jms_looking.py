@@ -1,9 +1,9 @@
 """Looks into a queue of a JMS provider without taking anything out of it."""
 
-from triggers.providers import jms_jvm
-from triggers.providers.jms_link import JmsLink
-from triggers.providers.jms_places import Place
-from triggers.providers.jms_settings import JmsSettings
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.link import JmsLink
+from triggers.providers.jms.places import Place
+from triggers.providers.jms.settings import JmsSettings
 
 
 def depth(url: str, queue: str) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from triggers.providers.sqlremote.hooks import Hooks
+from triggers.providers.sqlremote.agent.hooks import Hooks
 
 
 class Heard(Hooks):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 # What parks in a local file: loaded before, so that loading it does not count as growth.
-import history.sql  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from triggers import Message, Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.testing.ledger import Ledger

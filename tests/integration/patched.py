@@ -14,9 +14,9 @@ from history.bridge import drive
 from history.message import Message
 from history.store import instant
 from triggers import FatalError, TransientError, trigger
-from triggers.parking_lot import ParkingLot
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.releasing import Releaser
+from triggers.pipeline.parking_lot import ParkingLot
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 

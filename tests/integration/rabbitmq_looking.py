@@ -4,8 +4,8 @@ from typing import Any, cast
 
 from history.bridge import drive
 from triggers.providers.opening import open_provider
-from triggers.providers.rabbitmq_frames import driver
-from triggers.providers.rabbitmq_settings import queue_of
+from triggers.providers.rabbitmq.frames import driver
+from triggers.providers.rabbitmq.settings import queue_of
 from triggers.testing.rabbitmq_server import RabbitmqServer
 
 

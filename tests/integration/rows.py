@@ -14,14 +14,14 @@ from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.message import Message, Uuid
 from history.opening import open_history
-from history.parking import Parked, ParkedKind
 from history.store import HistoryStore
+from history.store.parking import Parked, ParkedKind
 from resolvers.resolution import Resolution
 from tests.fixtures.waiting import eventually
-from triggers.binding import Delivery
+from triggers.declaration.decorator import Trigger, trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
-from triggers.outcome import Outcome
-from triggers.trigger import Trigger, trigger
+from triggers.service.binding import Delivery
+from triggers.service.outcome import Outcome
 
 NAME = "book-order"
 UUID = "order/4711"

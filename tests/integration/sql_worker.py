@@ -13,7 +13,7 @@ from typing import Self
 
 from history.bridge import drive, settled
 from history.sql import SqlHistory
-from history.sql_engine import BEGIN, AnyConnection, execute, open_engine
+from history.sql.database.engine import BEGIN, AnyConnection, execute, open_engine
 
 #: The trigger that workers claim for.
 TRIGGER = "book-order"

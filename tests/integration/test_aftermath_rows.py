@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from history.entry import EntryOutcome, State
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.integration.rows import FAILED, OK, Bench, Effects, assert_parked, assert_told, off, order
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import TransientError
+from triggers.service.failures import TransientError
 
 
 @dataclass(frozen=True, kw_only=True)

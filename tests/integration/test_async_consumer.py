@@ -13,8 +13,8 @@ from history.memory import MemoryHistory
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.consuming import client_of, entry_in, is_drained, send
 from triggers import Message, TransientError, trigger
-from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import Consumer
+from triggers.consumer.tasks import AsyncConsumer
 from triggers.providers.memory import MemoryProvider
 
 

@@ -22,8 +22,8 @@ from history.opening import open_history
 from history.sql import SqlHistory
 from tests.fixtures.waiting import PATIENCE
 from triggers import Cause, FatalError, Message, Outcome, Status, TransientError, trigger
-from triggers.pipeline import Step
-from triggers.trigger import Trigger
+from triggers.declaration.decorator import Trigger
+from triggers.pipeline.pipeline import Step
 
 INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
 

@@ -10,9 +10,9 @@ import pytest
 from history.errors import HistoryUnavailableError
 from tests.fixtures.histories import FragileHistory
 from tests.integration.rows import DUPLICATE, IN_DOUBT, NEW, Bench, Effects, answering, order
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import TransientError
+from triggers.service.failures import TransientError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ import pytest
 from history.bridge import drive
 from history.entry import State
 from history.errors import ConfigurationError
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in, send, with_store
 from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
+from triggers.consumer.sweep import sweep
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
-from triggers.upkeep import sweep
 
 #: A silent consumer counts as dead soon.
 FAST = "?claim_idle=60&reclaim_interval=0.1"

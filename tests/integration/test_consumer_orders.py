@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from history.bridge import drive
-from history.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
 from history.memory import MemoryHistory
-from history.memory_control import MemoryControl
+from history.memory.control import MemoryControl
 from history.opening import open_history
 from history.store import HistoryStore
+from history.store.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
 from tests.fixtures.histories import FragileHistory
 from tests.fixtures.network import Network
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -276,7 +276,7 @@ class TestSlowHistory:
         waits_for: Callable[[threading.Event, float], None],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("triggers.control.FIRST_ORDERS_PATIENCE", 0.1)
+        monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.1)
         for consumer in ("consumer", "async_consumer"):
             monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.1)
         provider, may_answer, begun = MemoryProvider(), threading.Event(), threading.Event()

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from history.parking import ParkedKind
 from history.redis import RedisHistory
+from history.store.parking import ParkedKind
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, client_of, entry_in, is_drained, parked_in, send

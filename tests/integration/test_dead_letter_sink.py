@@ -14,8 +14,8 @@ from tests.fixtures.redis import connected
 from tests.integration.giving_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from tests.unit.given_up import event
 from triggers import Cause, on_retrieval_failure, trigger
-from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import Consumer
+from triggers.consumer.tasks import AsyncConsumer
 from triggers.providers.contract.common import everything
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.opening import open_provider
@@ -62,7 +62,7 @@ def test_a_message_is_sent_whole_with_the_facts_of_its_failure(provider: Provide
         "doubtless_delivery_count": 3,
         "doubtless_time": outcome.event.time.isoformat(),
         "doubtless_cause": Cause.SERVICE_FAILED.value,
-        "doubtless_exception_class": "triggers.failures.FatalError",
+        "doubtless_exception_class": "triggers.service.failures.FatalError",
         "doubtless_exception_message": "no such account",
         "dead-letter-reason": "the service failed fatally: no such account",
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from history.entry import EntryOutcome, State
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.integration.rows import (
     DEAD,
     DUPLICATE,
@@ -27,9 +27,9 @@ from tests.integration.rows import (
     off,
     order,
 )
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import TransientError
+from triggers.service.failures import TransientError
 
 ALIVE = timedelta(minutes=5)
 

@@ -27,12 +27,12 @@ from tests.fixtures.waiting import eventually
 from tests.fixtures.webhook_server import WebhookServer
 from tests.unit.given_up import event
 from triggers import Message
-from triggers.client_queue import ClientQueue
-from triggers.detection import HistoryUse
+from triggers.detection.table import HistoryUse
 from triggers.events import RetrievalFailureEvent
-from triggers.failures import Retry
-from triggers.leases import LeaseKeeper
-from triggers.run import Run
+from triggers.pipeline.leases import LeaseKeeper
+from triggers.pipeline.run import Run
+from triggers.producer.queue.queue import ClientQueue
+from triggers.service.failures import Retry
 from triggers.sinks import RedisStreamSink, SqlTableSink, WebhookSink
 
 

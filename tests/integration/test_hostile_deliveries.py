@@ -11,7 +11,7 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.activemq import ACTIVEMQ
 from tests.fixtures.waiting import eventually
 from tests.hostile import over_amqp, over_jms, over_rabbitmq, over_redis
@@ -20,7 +20,7 @@ from tests.integration.jms_looking import depth as depth_in_activemq
 from tests.integration.rabbitmq_looking import depth as depth_in_rabbitmq
 from tests.integration.rabbitmq_looking import subscribe
 from triggers.providers.opening import open_provider
-from triggers.providers.rabbitmq_settings import queue_of
+from triggers.providers.rabbitmq.settings import queue_of
 from triggers.testing.activemq_server import ActiveMqServer
 from triggers.testing.rabbitmq_server import RabbitmqServer
 

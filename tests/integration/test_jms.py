@@ -20,8 +20,8 @@ from tests.integration.consuming import Running
 from triggers import Producer, trigger
 from triggers.consumer import Consumer
 from triggers.providers.jms import JmsProvider
-from triggers.providers.jms_codec import BODY
-from triggers.providers.jms_settings import JmsSettings
+from triggers.providers.jms.codec import BODY
+from triggers.providers.jms.settings import JmsSettings
 from triggers.providers.provider import Arrival, ProviderUnavailableError, Receiver
 from triggers.testing.activemq_server import HOME, ActiveMqServer
 

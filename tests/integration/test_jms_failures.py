@@ -15,7 +15,7 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.certificates import make_certificate, showing
 from tests.fixtures.network import NetworkBefore
@@ -25,10 +25,10 @@ from tests.integration.jms_looking import depth
 from tests.integration.test_jms import bodies, nothing_comes, opened, take
 from triggers import Producer, RetrievalFailureEvent, TransientError, on_retrieval_failure, trigger
 from triggers.consumer import Consumer
+from triggers.providers.brokers.trust import ACTIVEMQ as PROFILE
+from triggers.providers.brokers.trust import Effect, Happening
 from triggers.providers.jms import JmsProvider
 from triggers.providers.provider import Arrival, ProviderUnavailableError
-from triggers.providers.trust import ACTIVEMQ as PROFILE
-from triggers.providers.trust import Effect, Happening
 from triggers.testing.activemq_server import HOME, ActiveMqServer
 
 pytestmark = ACTIVEMQ

@@ -16,13 +16,14 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.message import Message, Uuid
 from history.opening import open_history
-from history.parking import ParkedKind
-from history.tables import JOIN_TABLES
+from history.sql.tables.history import JOIN_TABLES
+from history.store.parking import ParkedKind
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, Running, client_of, entry_in, is_drained, parked_in, with_store
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
-from triggers.consumer import AnyTrigger
-from triggers.joining import pipeline, sweeper
+from triggers.consumer import join_sweeper as sweeper
+from triggers.consumer.threads import AnyTrigger
+from triggers.pipeline.joining import pipeline
 from triggers.providers.opening import open_provider
 from triggers.testing.redis_server import RedisServer
 

@@ -16,11 +16,11 @@ from history.opening import open_history
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Delivery, Message, Outcome, Status, trigger
-from triggers.detection import HistoryUse
-from triggers.failures import LeaseLostError
-from triggers.leases import LeaseKeeper
-from triggers.run import Run
-from triggers.trigger import Trigger
+from triggers.declaration.decorator import Trigger
+from triggers.detection.table import HistoryUse
+from triggers.pipeline.leases import LeaseKeeper
+from triggers.pipeline.run import Run
+from triggers.service.failures import LeaseLostError
 
 LEASE = timedelta(seconds=1)
 

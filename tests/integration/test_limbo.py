@@ -9,7 +9,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store import instant
-from triggers.providers.sqljms.limbo import Again, Entry, Limbo, Waiting
+from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo, Waiting
 
 AGAIN = Again(
     input="booking", attempts=1, delay=timedelta(seconds=60), max_attempts=3, failure_port="F", error="no"

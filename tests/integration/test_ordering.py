@@ -19,10 +19,10 @@ from history.errors import ConfigurationError
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.consuming import Lane, Running, client_of, entry_in, is_drained, parked_in, with_store
 from triggers import FatalError, Message, TransientError, trigger
-from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import Consumer
-from triggers.lazy_receiver import LazyReceiver
-from triggers.ordering import ACTIVE_CONSUMER, ActiveConsumer
+from triggers.consumer.lazy_receiver import LazyReceiver
+from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
+from triggers.consumer.tasks import AsyncConsumer
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, Receiver
@@ -296,8 +296,8 @@ class TestOrder:
     def test_a_message_that_vanishes_does_not_hold_its_group_up_for_ever(
         self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("triggers.run.LONGEST_RECOVER_DELAY", timedelta(seconds=1))
-        monkeypatch.setattr("triggers.ordering_desk.OVERDUE", 0.1)
+        monkeypatch.setattr("triggers.pipeline.run.LONGEST_RECOVER_DELAY", timedelta(seconds=1))
+        monkeypatch.setattr("triggers.consumer.ordering.handover.OVERDUE", 0.1)
         ran: list[str | None] = []
         lease = timedelta(minutes=5)
         orders = lane.trigger(
@@ -366,7 +366,7 @@ class TestConcurrency:
     def test_a_group_that_waits_does_not_hold_others_up(
         self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("triggers.run.LONGEST_RECOVER_DELAY", timedelta(seconds=0.3))
+        monkeypatch.setattr("triggers.pipeline.run.LONGEST_RECOVER_DELAY", timedelta(seconds=0.3))
         ran: list[str] = []
         lease = timedelta(minutes=5)
         orders = lane.trigger(
@@ -445,7 +445,7 @@ class TestActiveConsumer:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        monkeypatch.setattr("triggers.ordering.LEASE", timedelta(seconds=1))
+        monkeypatch.setattr("triggers.consumer.ordering.active.LEASE", timedelta(seconds=1))
         ran: list[int] = []
         orders = lane.trigger("orders", lambda _: ran.append(fence_in(redis_url)), ordered=True)
         short = timedelta(seconds=2)
@@ -520,7 +520,7 @@ class TestActiveConsumer:
             return await acquire(self)
 
         monkeypatch.setattr(ActiveConsumer, "acquire", count)
-        monkeypatch.setattr("triggers.ordering_workers.STANDBY_PAUSE", 0.05)
+        monkeypatch.setattr("triggers.consumer.ordering.workers.STANDBY_PAUSE", 0.05)
 
         def consumer_of(name: str) -> Consumer | AsyncConsumer:
             orders = lane.trigger("orders", lambda _: ran_in.append(name), ordered=True)

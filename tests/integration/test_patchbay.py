@@ -23,9 +23,9 @@ from tests.integration.patched import (
     seen,
     wire,
 )
-from triggers.parking_lot import ParkingLot
 from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.releasing import Releaser
+from triggers.pipeline.parking_lot import ParkingLot
 from triggers.providers.sqljms.provider import SqlJms
 
 pytestmark = pytest.mark.usefixtures("fresh_components")

@@ -14,10 +14,10 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from history.parking import Parked, ParkedKind
 from history.private_files import make_private
-from triggers.client_queue import ClientQueue, ClientQueueUnavailableError
-from triggers.parking_lot import ParkingLot
+from history.store.parking import Parked, ParkedKind
+from triggers.pipeline.parking_lot import ParkingLot
+from triggers.producer.queue.queue import ClientQueue, ClientQueueUnavailableError
 
 
 @pytest.fixture(autouse=True)

@@ -27,11 +27,11 @@ from triggers import (
     Retry,
     on_delivery_failure,
 )
-from triggers.client_queue import ClientQueueUnavailableError
-from triggers.outgoing import compose
-from triggers.producer_settings import ProducerSettings
+from triggers.producer.queue.queue import ClientQueueUnavailableError
+from triggers.producer.sender import Sender
+from triggers.producer.settings import ProducerSettings
 from triggers.providers.memory import MemoryProvider
-from triggers.sender import Sender
+from triggers.providers.outgoing import compose
 
 ONE_TRY = Retry()
 
@@ -237,7 +237,7 @@ class TestDraining:
     def test_the_background_begins_at_once_when_the_provider_goes_away_again(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("triggers.queue_drain.LOOK_AROUND", 1000.0)
+        monkeypatch.setattr("triggers.producer.queue.drain.LOOK_AROUND", 1000.0)
         line = Line("down", "up")
 
         with Producer(line, queue=file, retry=ONE_TRY) as producer:

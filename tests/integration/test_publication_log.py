@@ -8,10 +8,10 @@ from sqlalchemy import Engine, create_engine, text
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.sql_links import LinkHistory
+from history.sql.links.history import LinkHistory
 from tests.integration.linked import ORDERS
-from triggers.providers.sqlremote.log import Log
-from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.publication.log import Log
+from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource
 from triggers.spark.sources.log import EntriesLostError, Place, Span
 from triggers.spark.sources.publication_log import Operation, PublicationLog, PublicationLogSettings

@@ -16,12 +16,8 @@ from history.bridge import drive
 from history.message import Message
 from tests.fixtures.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.integration.rabbitmq_looking import raw
-from triggers.providers.amqp_management import queue_address
-from triggers.providers.contract.common import take
-from triggers.providers.opening import open_provider
-from triggers.providers.provider import Arrival, Provider, Receiver
-from triggers.providers.rabbitmq_settings import QUEUE
-from triggers.providers.trust import (
+from triggers.providers.amqp.management import queue_address
+from triggers.providers.brokers.trust import (
     AMQP_CLASSIC,
     AMQP_QUORUM,
     RABBITMQ_CLASSIC,
@@ -30,6 +26,10 @@ from triggers.providers.trust import (
     Happening,
     TrustProfile,
 )
+from triggers.providers.contract.common import take
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Arrival, Provider, Receiver
+from triggers.providers.rabbitmq.settings import QUEUE
 from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), pytest.mark.xdist_group("rabbitmq")]

@@ -20,7 +20,7 @@ from proton.utils import BlockingConnection
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.certificates import Certificate, make_certificate, showing
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
@@ -29,9 +29,9 @@ from tests.fixtures.waiting import eventually, measured
 from tests.integration.consuming import Lane, parked_in
 from tests.integration.rabbitmq_looking import depth, raw, subscribe
 from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
-from triggers.producer import Producer
-from triggers.providers.amqp_line import ReceiverLink
-from triggers.providers.amqp_management import queue_address
+from triggers.producer.producer import Producer
+from triggers.providers.amqp.line import ReceiverLink
+from triggers.providers.amqp.management import queue_address
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver, Unreadable
@@ -226,7 +226,7 @@ def test_credit_that_is_granted_late_is_granted_once(site: Site, monkeypatch: py
 
 
 def test_what_was_pushed_while_nobody_asked_goes_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triggers.providers.push_receiver.IDLE", 0.0)
+    monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 0.0)
     provider = site.open()
     receiver, another = site.receive(provider), site.receive(site.open())
     drive(receiver.receive(5, NO_WAIT))  # has credit now, and nobody asks any more
@@ -259,7 +259,7 @@ def _send_strange(site: Site, *strange: tuple[dict[str, Any], bytes]) -> None:
     """Send what no provider of ours would: properties and bodies of AMQP that JMS does not know."""
     queue = f"{site.name}:{site.name}"
     if site.wire == "rabbitmq":
-        from triggers.providers.rabbitmq_frames import driver  # noqa: PLC0415
+        from triggers.providers.rabbitmq.frames import driver  # noqa: PLC0415
 
         connection = raw(site.server)
         for words, body in strange:

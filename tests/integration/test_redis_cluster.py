@@ -8,7 +8,7 @@ import pytest
 from history.bridge import drive
 from history.contract import HistoryContract
 from history.redis import RedisHistory
-from history.redis_probe import hang_up
+from history.redis.probe import hang_up
 from history.store import HistoryStore
 from tests.fixtures.redis_cluster import async_cluster_client, cluster_client, redis_cluster
 

@@ -17,19 +17,19 @@ from history.bridge import drive
 from history.contract.common import state_of
 from history.contract.joining import BOTH, MINE, part
 from history.contract.parking import parked
-from history.control import Report, Verb
 from history.entry import EntryOutcome
 from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.redis import RedisHistory
 from history.store import BatchOwner, HistoryStore
+from history.store.control import Report, Verb
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.redis import connected
 from tests.fixtures.waiting import eventually
 from tests.integration.consuming import Lane, is_drained, send
 from triggers.providers.provider import Arrival
-from triggers.providers.redis_link import RedisLink
 from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.redis_streams.link import RedisLink
 from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"

@@ -19,7 +19,7 @@ from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival, Received, Unreadable
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.stream_receiver import StreamReceiver
+from triggers.providers.redis_streams.receiver import StreamReceiver
 
 QUICK = "?claim_idle=0.3&reclaim_interval=0.05"
 SOON = timedelta(seconds=PATIENCE)

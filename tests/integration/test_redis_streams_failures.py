@@ -23,10 +23,10 @@ from tests.fixtures.redis import connected
 from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival, ProviderUnavailableError, Received
-from triggers.providers.redis_link import RedisLink, script
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.stream_receiver import StreamReceiver
-from triggers.providers.stream_settings import StreamSettings
+from triggers.providers.redis_streams.link import RedisLink, script
+from triggers.providers.redis_streams.receiver import StreamReceiver
+from triggers.providers.redis_streams.settings import StreamSettings
 from triggers.testing.redis_server import RedisServer
 
 #: A consumer is never presumed dead here: what comes back does so because of what is tested.

@@ -11,7 +11,7 @@ from history.bridge import drive
 from triggers.providers.contract.common import NO_WAIT, arrivals, numbered
 from triggers.providers.provider import Arrival
 from triggers.providers.redis_streams import RedisStreams
-from triggers.providers.stream_receiver import StreamReceiver
+from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.testing.redis_server import RedisServer
 
 #: So short that a consumer may also be robbed while it works, as a paused process is.

@@ -19,13 +19,13 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.opening import open_history
-from history.parking import ParkedKind
 from history.store import HistoryStore
+from history.store.parking import ParkedKind
 from resolvers import Resolution
 from tests.fixtures.spark import SPARK
 from tests.integration.streamed import frame
 from triggers import RetrievalFailureEvent, on_retrieval_failure
-from triggers.spark.atomic_sink import AtomicSink, RowsWriter, atomic_sink, into_table
+from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, atomic_sink, into_table
 
 pytestmark = SPARK
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from history import open_history
 from history.bridge import drive
-from history.parking import Parked, ParkedKind
+from history.store.parking import Parked, ParkedKind
 from tests.fixtures.spark import SPARK
 from tests.fixtures.waiting import eventually
 from tests.integration.streaming import FileStream, orders

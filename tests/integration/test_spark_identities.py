@@ -13,13 +13,13 @@ from history import open_history
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
-from history.parking import Parked, ParkedKind
+from history.store.parking import Parked, ParkedKind
 from tests.fixtures.redis import connected
 from tests.fixtures.spark import SPARK
 from tests.integration.streaming import FileStream, orders
 from triggers import Message, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
-from triggers.spark.atomic_sink import AtomicSink, atomic_sink, into_table
+from triggers.spark.atomic_sink.sink import AtomicSink, atomic_sink, into_table
 
 pytestmark = SPARK
 

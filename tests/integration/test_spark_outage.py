@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from history.bridge import drive
 from history.opening import open_history
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.scale import ONLY_IN_FULL, sized
 from tests.fixtures.spark import SPARK
 from tests.fixtures.waiting import eventually
 from tests.integration.streaming import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
-from triggers.spark.steps import BatchStep
+from triggers.spark.batch.steps import BatchStep
 from triggers.testing.redis_server import RedisServer
 
 pytestmark = [SPARK, pytest.mark.timeout(600)]

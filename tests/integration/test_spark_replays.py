@@ -16,9 +16,9 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
-from history.parking import Evidence, ParkedKind
-from history.progress import BatchState, StaleRunError
 from history.store import BatchOwner
+from history.store.parking import Evidence, ParkedKind
+from history.store.progress import BatchState, StaleRunError
 from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.network import Network
@@ -27,7 +27,7 @@ from tests.integration.streaming import FileStream, orders
 from triggers import TransientError, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
-from triggers.spark.steps import BatchStep
+from triggers.spark.batch.steps import BatchStep
 
 pytestmark = SPARK
 

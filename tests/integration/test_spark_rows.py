@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from history import open_history
 from history.bridge import drive
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.redis import connected
 from tests.fixtures.spark import SPARK
 from tests.integration.streaming import FileStream

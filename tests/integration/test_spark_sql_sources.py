@@ -11,10 +11,10 @@ from sqlalchemy import create_engine
 from history.bridge import drive
 from tests.fixtures.spark import SPARK
 from tests.integration.streamed import orders
-from triggers.providers.sqljms.admin import Admin
-from triggers.providers.sqljms.admin_views import PlaceView
+from triggers.providers.sqljms.admin.admin import Admin
+from triggers.providers.sqljms.admin.views import PlaceView
 from triggers.providers.sqljms.provider import SqlJms
-from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource, SqlJmsSource
 from triggers.spark.sources.publication_log import PublicationLog, PublicationLogSettings
 

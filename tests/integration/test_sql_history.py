@@ -17,9 +17,9 @@ from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
-from history.sql_purging import PIECE
+from history.sql.purging import PIECE
+from history.sql.tables.history import SCHEMA
 from history.store import BatchOwner
-from history.tables import SCHEMA
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.waiting import eventually
 from tests.integration.sql_worker import TRIGGER, Worker, opened

@@ -12,9 +12,9 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.sql import SqlHistory
-from history.sql_dialects import Statement, wanted
-from history.sql_engine import open_engine
-from history.sql_statements import CLAIM, LOOKUP, SETTLE
+from history.sql.database.engine import open_engine
+from history.sql.statements.dialects import Statement, wanted
+from history.sql.statements.entries import CLAIM, LOOKUP, SETTLE
 from history.store import BatchOwner
 from tests.integration.sql_worker import TRIGGER, opened
 from triggers.testing.postgres_server import PostgresServer

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from history.sql_engine import open_engine
+from history.sql.database.engine import open_engine
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.giving_up import assert_it_changed_nothing, async_doomed, doomed, hearing
 from tests.unit.given_up import event

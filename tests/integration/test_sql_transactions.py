@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine, create_engine, text
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State, digest
-from history.progress import BatchState, Beginning, begin, changed
 from history.sql import SqlHistory
 from history.store import BatchOwner
+from history.store.progress import BatchState, Beginning, begin, changed
 from tests.fixtures.waiting import eventually
 
 TRIGGER = "book-order"

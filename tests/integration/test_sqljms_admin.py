@@ -11,16 +11,16 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.providers.provider import Arrival
-from triggers.providers.sqljms.admin import Admin, HeldError, NotFoundError
-from triggers.providers.sqljms.limbo import Again, Entry, Limbo
-from triggers.providers.sqljms.limbo_admin import (
+from triggers.providers.sqljms.admin.admin import Admin, HeldError, NotFoundError
+from triggers.providers.sqljms.limbo.admin import (
     drop_from_limbo,
     get_from_limbo,
     list_limbo,
     release_from_limbo,
 )
+from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo
 from triggers.providers.sqljms.provider import SqlJms
-from triggers.providers.sqljms.receiver import SqlReceiver
+from triggers.providers.sqljms.receiving.receiver import SqlReceiver
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine, create_engine, text
 
 from history.bridge import drive
 from history.message import Message, Uuid
-from history.parking import ParkedKind
 from history.sql import SqlHistory
-from history.sql_engine import open_engine
+from history.sql.database.engine import open_engine
+from history.store.parking import ParkedKind
 from tests.fixtures.scale import sized
 from tests.fixtures.waiting import eventually
 from tests.integration.consuming import Running
@@ -21,13 +21,13 @@ from triggers import on_retrieval_failure, trigger
 from triggers.consumer import Consumer
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.providers.provider import Arrival, Unreadable
-from triggers.providers.sqljms.admin import Admin
-from triggers.providers.sqljms.limbo import Again, Entry, Limbo
+from triggers.providers.sqljms.admin.admin import Admin
+from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo
 from triggers.providers.sqljms.link import SqlLink
-from triggers.providers.sqljms.pinning import Pins, attach, messages, numbers, pin, take_over
 from triggers.providers.sqljms.places import Destination, Kind
 from triggers.providers.sqljms.provider import SqlJms
-from triggers.providers.sqljms.receiver import received_of
+from triggers.providers.sqljms.receiving.pinning import Pins, attach, messages, numbers, pin, take_over
+from triggers.providers.sqljms.receiving.receiver import received_of
 
 HOSTILE = sized(500, full=5000)
 

@@ -10,13 +10,13 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from history.sql_engine import open_engine
+from history.sql.database.engine import open_engine
 from tests.integration.streamed import orders
-from triggers.providers.sqljms.admin import Admin, HeldError
+from triggers.providers.sqljms.admin.admin import Admin, HeldError
 from triggers.providers.sqljms.link import SqlLink
-from triggers.providers.sqljms.pinning import Lot, Pins, pin, take_over
 from triggers.providers.sqljms.places import Destination
 from triggers.providers.sqljms.provider import SqlJms
+from triggers.providers.sqljms.receiving.pinning import Lot, Pins, pin, take_over
 from triggers.spark.sources import SqlJmsSource
 from triggers.spark.sources.log import EntriesLostError, Place, Span
 from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings

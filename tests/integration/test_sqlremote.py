@@ -9,15 +9,15 @@ from sqlalchemy import Connection, text
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.sql_links import uuid_of
-from history.sql_watermark import reset_on
-from history.watermark import Epoch, Offset
+from history.sql.links.history import uuid_of
+from history.sql.links.watermark import reset_on
+from history.store.watermark import Epoch, Offset
 from tests.integration.linked import ORDERS, POLL, Side, both, insert, linked
 from triggers import Message, Status
+from triggers.cli.rerun import run_parked
+from triggers.providers.sqlremote.agent.end import LinkBusyError
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, seeded_fates
-from triggers.providers.sqlremote.end import LinkBusyError
 from triggers.providers.sqlremote.links import fresh_epoch
-from triggers.rerun import run_parked
 
 LATER = Epoch("29990101T000000000000-a")
 

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.sql_links import LinkHistory
-from history.watermark import MAX_OFFSET, Offset
+from history.sql.links.history import LinkHistory
+from history.store.watermark import MAX_OFFSET, Offset
 from tests.integration.linked import ORDERS
-from triggers.providers.sqlremote.log import Log
+from triggers.providers.sqlremote.publication.log import Log
 
 UPTO = MAX_OFFSET
 

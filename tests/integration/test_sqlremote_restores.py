@@ -6,7 +6,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.watermark import Offset
+from history.store.watermark import Offset
 from tests.integration.linked import Side, both, linked
 from triggers.providers.sqlremote.links import fresh_epoch
 

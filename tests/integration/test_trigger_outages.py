@@ -18,14 +18,14 @@ import redis
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.fixtures.histories import FragileHistory, wait_for_circuits
 from tests.fixtures.network import Network
 from tests.fixtures.waiting import eventually
 from tests.integration.rows import NAME, UUID, Bench, Effects, order
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import TransientError
+from triggers.service.failures import TransientError
 from triggers.testing.redis_server import RedisServer
 
 
@@ -141,7 +141,7 @@ class TestHistoryGoesAway:
         fragile.local_file.parent.write_text("a file where a folder should be")
         book = fragile.trigger(Effects(ValueError(), meanwhile=fragile_history.take_away))
 
-        with caplog.at_level(logging.CRITICAL, "triggers.parking_lot"):
+        with caplog.at_level(logging.CRITICAL, "triggers.pipeline.parking_lot"):
             outcome = fragile.deliver(book, order())
 
         assert [record.levelname for record in caplog.records] == ["CRITICAL"]

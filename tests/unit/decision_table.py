@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from triggers.aftermath import Ending
-from triggers.detection import (
+from triggers.detection.aftermath import Ending
+from triggers.detection.table import (
     Answer,
     Count,
     Decision,
@@ -26,7 +26,7 @@ from triggers.detection import (
     Word,
     decide,
 )
-from triggers.table_text import render
+from triggers.detection.wording import render
 
 DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8")
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, Never
 
-from history.parking import encodable
+from history.store.parking import encodable
 
 
 class SilentError(Exception):

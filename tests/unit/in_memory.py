@@ -9,9 +9,9 @@ from history.bridge import drive
 from history.entry import Entry, EntryOutcome, State
 from history.memory import MemoryHistory
 from history.message import Message, Uuid
-from history.parking import Parked
-from triggers.binding import Delivery
-from triggers.trigger import Trigger, trigger
+from history.store.parking import Parked
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.service.binding import Delivery
 
 NAME = "book"
 AT_ONCE = timedelta(0)

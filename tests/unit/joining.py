@@ -6,14 +6,14 @@ from typing import Any
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State
-from history.joining import Period
 from history.memory import MemoryHistory
 from history.message import Message, Uuid
-from history.parking import Parked
+from history.store.joining import Period
+from history.store.parking import Parked
 from tests.unit.in_memory import NO_FILE, Clock
-from triggers.joining.composite import Joined
-from triggers.joining.pipeline import JoiningPipeline
-from triggers.trigger import Trigger, trigger
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.pipeline.joining.composite import Joined
+from triggers.pipeline.joining.pipeline import JoiningPipeline
 
 NAME = "ship"
 DESTINATIONS = ("orders", "payments")

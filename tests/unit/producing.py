@@ -6,7 +6,7 @@ from typing import Literal
 
 from history.bridge import drive
 from history.message import Message
-from triggers.producer_shells import ThreadShell, Work
+from history.shell import ThreadShell, Work
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
 from triggers.providers.provider import Arrival, ProviderUnavailableError
 

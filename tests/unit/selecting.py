@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from history.message import Message
-from triggers.selectors.tree import (
+from triggers.selectors.parsing.tree import (
     And,
     Between,
     Chain,

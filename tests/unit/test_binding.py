@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
-from triggers.binding import Binding, Delivery
-from triggers.failures import BodyInvalidError, FatalError
+from triggers.service.binding import Binding, Delivery
+from triggers.service.failures import BodyInvalidError, FatalError
 
 DELIVERY = Delivery(uuid="u-1", fence=7, attempt=2, trigger_name="book", delivery_count=3)
 

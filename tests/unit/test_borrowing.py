@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic import dataclasses as pydantic_dataclasses
 from typing_extensions import TypedDict
 
-from triggers.borrowing import borrows
+from triggers.service.borrowing import borrows
 
 T = TypeVar("T")
 

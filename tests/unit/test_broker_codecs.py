@@ -14,13 +14,14 @@ from history.errors import ConfigurationError
 from history.message import Message
 from tests.hostile import over_amqp
 from tests.hostile.content import dice_of
-from triggers.providers import amqp_codec, rabbitmq_codec
-from triggers.providers.broker_url import BrokerUrl
+from triggers.providers.amqp import codec as amqp_codec
+from triggers.providers.brokers.reading import UndecodableError, read
+from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
+from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival
-from triggers.providers.rabbitmq_frames import Packer, driver, properties_of, unpacked
-from triggers.providers.rabbitmq_settings import RabbitmqSettings, arguments_of
-from triggers.providers.reading import UndecodableError, read
-from triggers.providers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
+from triggers.providers.rabbitmq import codec as rabbitmq_codec
+from triggers.providers.rabbitmq.frames import Packer, driver, properties_of, unpacked
+from triggers.providers.rabbitmq.settings import RabbitmqSettings, arguments_of
 
 texts = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 values = some.one_of(

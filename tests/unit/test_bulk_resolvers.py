@@ -8,7 +8,7 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
-from history.parking import Evidence
+from history.store.parking import Evidence
 from resolvers import Resolution
 from resolvers.bulk import AskedInBulk, Shape, asking_in_bulk
 from resolvers.resolution import NonsenseAnswerError, Resolved

@@ -11,20 +11,20 @@ from pydantic import BaseModel, JsonValue
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.message import Message, Uuid
-from history.parking import Evidence
+from history.store.parking import Evidence
 from resolvers.bulk import asking_in_bulk
 from resolvers.resolution import Resolution
 from tests.unit.in_memory import AT_ONCE, made, message, parked_of, started_by_another, store_of
 from triggers import Joined, trigger
-from triggers.delivery_failure import DeliveryFailureEvent, on_delivery_failure
-from triggers.delivery_failure import publish as publish_delivery_failure
+from triggers.cli.rerun import run_parked
+from triggers.declaration.decorator import Trigger
 from triggers.events import Handler, RetrievalFailureEvent, on_retrieval_failure
-from triggers.failures import FatalError, Retry, TransientError
-from triggers.outcome import Outcome
 from triggers.patchbay.components import bound_to
 from triggers.patchbay.context import MessageContext
-from triggers.rerun import run_parked
-from triggers.trigger import Trigger
+from triggers.producer.delivery_failure import DeliveryFailureEvent, on_delivery_failure
+from triggers.producer.delivery_failure import publish as publish_delivery_failure
+from triggers.service.failures import FatalError, Retry, TransientError
+from triggers.service.outcome import Outcome
 
 TWICE = Retry(max_attempts=2, interval=AT_ONCE)
 

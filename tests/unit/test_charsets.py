@@ -2,8 +2,8 @@
 
 import pytest
 
-from triggers.providers.broker_codec import decode_body
-from triggers.providers.reading import UndecodableError
+from triggers.providers.brokers.codec import decode_body
+from triggers.providers.brokers.reading import UndecodableError
 
 
 @pytest.mark.parametrize(

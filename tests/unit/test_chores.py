@@ -7,13 +7,13 @@ import pytest
 
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
-from history.memory import MemoryHistory, MemoryParking
-from history.parking import Parked, ParkedKind, Parking
+from history.memory.history import MemoryHistory, MemoryParking
+from history.store.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger
-from triggers.chores import Chores
-from triggers.gate import Gate
-from triggers.outcome import Outcome
-from triggers.upkeep import SWEEP_INTERVAL
+from triggers.consumer.gate import Gate
+from triggers.consumer.housekeeping import Chores
+from triggers.consumer.sweep import SWEEP_INTERVAL
+from triggers.service.outcome import Outcome
 
 INTERVAL = 60.0
 

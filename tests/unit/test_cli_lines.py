@@ -5,7 +5,7 @@ import io
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.cli.lines import LONGEST_LINE, read_lines
+from triggers.producer.lines import LONGEST_LINE, read_lines
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.cli.loading import collect
-from triggers.cli.options import connected, opened
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.options import connected, opened
 
 
 @pytest.fixture

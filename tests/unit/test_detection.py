@@ -27,8 +27,8 @@ from tests.unit.decision_table import (
     lines_of,
     worlds,
 )
-from triggers.aftermath import AFTERMATHS, Aftermath, Ending, afterwards
-from triggers.detection import (
+from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending, afterwards
+from triggers.detection.table import (
     ROWS,
     Answer,
     Count,
@@ -42,7 +42,7 @@ from triggers.detection import (
     classify_count,
     decide,
 )
-from triggers.table_text import explain, explain_aftermath, render
+from triggers.detection.wording import explain, explain_aftermath, render
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "detection.md"
 
@@ -288,4 +288,4 @@ def unrecorded() -> Aftermath:
 def test_the_documentation_shows_the_table_of_the_code() -> None:
     _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- table -->\n")
 
-    assert shown == render(), "put triggers.table_text.render() between the markers of docs/detection.md"
+    assert shown == render(), "put render() between the markers of docs/detection.md"

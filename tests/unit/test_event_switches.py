@@ -11,12 +11,12 @@ from history.memory import MemoryHistory
 from history.message import Message
 from resolvers.resolution import Resolution
 from tests.unit.in_memory import Effects, made, message, resolving, started_by_another
+from triggers.declaration.decorator import Trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
-from triggers.failures import TransientError
-from triggers.outcome import Outcome
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Unreadable
-from triggers.trigger import Trigger
+from triggers.service.failures import TransientError
+from triggers.service.outcome import Outcome
 
 EXCEPTION = "raise_event_on_exception"
 RETRY_FAILURE = "raise_event_on_retry_failure"

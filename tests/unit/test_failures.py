@@ -10,7 +10,15 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError, UnavailableError
-from triggers.failures import FatalError, Retry, TransientError, UnawaitedError, is_transient, persist, rerun
+from triggers.service.failures import (
+    FatalError,
+    Retry,
+    TransientError,
+    UnawaitedError,
+    is_transient,
+    persist,
+    rerun,
+)
 
 SECOND = timedelta(seconds=1)
 

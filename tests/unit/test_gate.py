@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from history.control import Counts, Report, TriggerState
 from history.memory import MemoryHistory
+from history.store.control import Counts, Report, TriggerState
 from triggers import Message, Status, trigger
-from triggers.gate import Gate
-from triggers.outcome import Outcome
+from triggers.consumer.gate import Gate
+from triggers.service.outcome import Outcome
 
 
 @trigger("orders", name="book", history=MemoryHistory())

@@ -10,7 +10,7 @@ from history.memory import MemoryHistory
 from resolvers import Resolution
 from tests.acceptance.pages import ROOT
 from triggers import Delivery, Message, trigger
-from triggers.guarantees import GUARANTEES, guarantee_of
+from triggers.cli.guarantee_levels import GUARANTEES, guarantee_of
 
 
 def plain(message: Message) -> None:

@@ -16,9 +16,9 @@ from tests.unit.given_up import event
 from tests.unit.hostile import MaskedError, SilentError, hostile_errors, is_storable
 from tests.unit.in_memory import AT_ONCE, Effects, made, message, parked_of, started_by_another, state_of
 from triggers import on_retrieval_failure
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import publish
-from triggers.failures import Retry, TransientError
+from triggers.service.failures import Retry, TransientError
 
 HOSTILE = [pytest.param(place, id=type.__repr__(type(one))) for place, one in enumerate(hostile_errors())]
 

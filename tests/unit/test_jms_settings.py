@@ -3,10 +3,10 @@
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.providers.jms_link import JmsLink
-from triggers.providers.jms_places import Place, told_of
-from triggers.providers.jms_settings import JmsSettings
-from triggers.providers.trust import FirstCount
+from triggers.providers.brokers.trust import FirstCount
+from triggers.providers.jms.link import JmsLink
+from triggers.providers.jms.places import Place, told_of
+from triggers.providers.jms.settings import JmsSettings
 
 FACTORY = "factory=org.example.Factory"
 

@@ -14,9 +14,9 @@ from history.memory import MemoryHistory
 from tests.unit.in_memory import NO_FILE, Effects, message
 from tests.unit.joining import Bench, both_bodies, sent
 from triggers import Delivery, Joined, Message, trigger
-from triggers.failures import BodyInvalidError
-from triggers.joining.composite import compose, is_joined
+from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.providers.memory import MemoryProvider
+from triggers.service.failures import BodyInvalidError
 
 
 class Order(BaseModel):

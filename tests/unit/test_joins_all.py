@@ -8,15 +8,15 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import HistoryUnavailableError
-from history.joining import Added
-from history.parking import ParkedKind
+from history.store.joining import Added
+from history.store.parking import ParkedKind
 from resolvers.resolution import Resolution
 from tests.unit.in_memory import Effects
 from tests.unit.joining import NAME, Bench, Runs, both_bodies, joining_of, no_pause, sent, sweep
 from triggers import Cause, Joined, Message, Retry, Status, TransientError
-from triggers.detection import Status as Verdict
-from triggers.joining.parts import NoActivationError, PlaceTakenError
-from triggers.rerun import run_parked
+from triggers.cli.rerun import run_parked
+from triggers.detection.table import Status as Verdict
+from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
 
 
 class TestKeeping:

@@ -10,10 +10,10 @@ from history.errors import HistoryUnavailableError
 from tests.unit.in_memory import Effects
 from tests.unit.joining import NAME, Bench, no_pause, sent
 from triggers import Status, TransientError
-from triggers.gate import Gate
-from triggers.joining.only_one import FirstExecution
-from triggers.joining.parts import NoActivationError
-from triggers.joining.sweeper import Purger, sweeper_of
+from triggers.consumer.gate import Gate
+from triggers.consumer.join_sweeper import Purger, sweeper_of
+from triggers.pipeline.joining.only_one import FirstExecution
+from triggers.pipeline.joining.parts import NoActivationError
 
 
 def test_the_first_of_an_activation_runs_and_the_others_are_discarded() -> None:
@@ -128,7 +128,7 @@ def test_old_activations_are_forgotten_now_and_then(monkeypatch: pytest.MonkeyPa
     bench = Bench()
     book = bench.trigger(Effects(), join="one")
     book.handle(sent("o"))
-    monkeypatch.setattr("triggers.joining.sweeper.SWEEP_INTERVAL", timedelta(0))
+    monkeypatch.setattr("triggers.consumer.join_sweeper.SWEEP_INTERVAL", timedelta(0))
     purger = sweeper_of(Gate(book), book.pipeline(), lambda: False)
     assert isinstance(purger, Purger)
     assert isinstance(book.pipeline().execution, FirstExecution)

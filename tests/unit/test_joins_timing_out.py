@@ -8,11 +8,11 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import HistoryUnavailableError
-from history.joining import PeriodState
-from history.parking import ParkedKind
+from history.store.joining import PeriodState
+from history.store.parking import ParkedKind
 from tests.unit.joining import NAME, Bench, Runs, sent, sweep
 from triggers import Cause, Status, on_retrieval_failure
-from triggers.rerun import run_parked
+from triggers.cli.rerun import run_parked
 
 
 def test_what_waits_in_vain_is_parked_with_an_event() -> None:

@@ -20,8 +20,8 @@ from resolvers import Resolution
 from tests.fixtures.waiting import eventually
 from tests.unit.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
 from triggers import Outcome, Retry, TransientError, trigger
-from triggers.detection import Status
-from triggers.settings import DEFAULT_LEASE
+from triggers.detection.table import Status
+from triggers.service.settings import DEFAULT_LEASE
 
 SHORT = timedelta(seconds=0.6)
 

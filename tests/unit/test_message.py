@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from history.message import HEADER_FIELDS, Message, PropertyValue, Uuid
-from history.parking import Parked, ParkedKind, parked_id, raw_fields
+from history.store.parking import Parked, ParkedKind, parked_id, raw_fields
 
 LONELY = "\ud800"  # half of a surrogate pair: JSON can say it, UTF-8 cannot
 

@@ -34,8 +34,8 @@ from history.entry import (
 from tests.unit.model.exploring import Explored, explore
 from tests.unit.model.moves import Model
 from tests.unit.model.world import TICK, Faults, Rules, Scope, ViolationError
-from triggers.aftermath import Aftermath, Ending, afterwards
-from triggers.detection import Answer, Decision, Facts, Policy, Status, Word, decide
+from triggers.detection.aftermath import Aftermath, Ending, afterwards
+from triggers.detection.table import Answer, Decision, Facts, Policy, Status, Word, decide
 
 THROW, SUSPEND = Policy(), Policy(on_retry_failure="suspend")
 TRANSACTED = Policy(transacted=True)

@@ -17,12 +17,12 @@ from history.memory import MemoryHistory
 from history.message import Message
 from tests.acceptance.pages import ROOT
 from triggers import Producer, Retry, trigger
-from triggers.async_consumer import AsyncConsumer
 from triggers.consumer import Consumer
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.declaration.trigger import Trigger
 from triggers.providers.memory import MemoryProvider
 from triggers.spark.atomic_sink import atomic_sink
 from triggers.spark.foreach_batch import foreach_batch
-from triggers.trigger_object import Trigger
 
 NOW = timedelta(0)
 NO_TEXT = ("", 5, b"orders", ["orders"])

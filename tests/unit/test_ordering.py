@@ -16,8 +16,8 @@ from history.message import Uuid
 from tests.fixtures.waiting import eventually
 from tests.unit.in_memory import Clock, Effects, made
 from triggers import Message, trigger
-from triggers.leases import LeaseKeeper
-from triggers.ordering import ACTIVE_CONSUMER, ActiveConsumer, Keeping
+from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer, Keeping
+from triggers.pipeline.leases import LeaseKeeper
 
 NAME = "orders"
 LEASE = timedelta(seconds=10)
@@ -125,7 +125,7 @@ def test_one_that_cannot_renew_stops_before_its_lease_is_over(
 ) -> None:
     begun = monotonic()
     now = [begun]
-    monkeypatch.setattr("triggers.ordering.monotonic", lambda: now[0])
+    monkeypatch.setattr("triggers.consumer.ordering.active.monotonic", lambda: now[0])
     first = server.consumer(LEASE)
     drive(first.acquire())
 

@@ -9,8 +9,8 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.waiting import PATIENCE
-from triggers.ordering_desk import Answer, Desk
-from triggers.ordering_groups import Ticket
+from triggers.consumer.ordering.groups import Ticket
+from triggers.consumer.ordering.handover import Answer, Desk
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
 from triggers.providers.provider import AT_ONCE, Arrival, ProviderUnavailableError, Received
 

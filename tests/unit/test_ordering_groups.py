@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from history.message import Message
-from triggers.ordering_groups import Groups, Ticket
+from triggers.consumer.ordering.groups import Groups, Ticket
 from triggers.providers.provider import Arrival, Received, Unreadable
 
 DELAYS = (5.0, 300.0)

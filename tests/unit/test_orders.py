@@ -8,18 +8,18 @@ from typing import Any, cast
 import pytest
 
 from history.bridge import drive
-from history.control import KEPT, Counts, Heard, Overview, Report, TriggerState, Verb
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
-from history.memory_control import MemoryControl
+from history.memory.control import MemoryControl
 from history.store import HistoryStore
+from history.store.control import KEPT, Counts, Heard, Overview, Report, TriggerState, Verb
 from tests.unit.in_memory import Clock
 from triggers import Message, Status, trigger
 from triggers.consumer import Consumer
-from triggers.control import BEAT_INTERVAL, Beater, first_orders, hire_beaters
-from triggers.gate import Gate
-from triggers.outcome import Outcome
+from triggers.consumer.gate import Gate
+from triggers.consumer.orders import BEAT_INTERVAL, Beater, first_orders, hire_beaters
 from triggers.providers.memory import MemoryProvider
+from triggers.service.outcome import Outcome
 
 NAME = "book"
 
@@ -306,7 +306,7 @@ class TestStarting:
         assert looks == []
 
     def test_it_does_not_wait_for_long(self, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("triggers.control.FIRST_ORDERS_PATIENCE", 0.05)
+        monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.05)
 
         drive(first_orders([running.beater], stopping=lambda: False, pause=time.sleep))
 

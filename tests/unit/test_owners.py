@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 from history.contract.common import tokens_of_clones
-from history.owners import owner_token, process_token
-from triggers.consumer import default_consumer_name
+from history.store.owners import owner_token, process_token
+from triggers.consumer.threads import default_consumer_name
 
 
 def test_each_attempt_has_a_token_of_its_own() -> None:
@@ -31,7 +31,7 @@ def test_clones_of_a_process_have_tokens_of_their_own() -> None:
 def test_a_process_has_one_token_and_a_forked_child_another() -> None:
     script = """
 import os
-from history.owners import process_token
+from history.store.owners import process_token
 before = process_token()
 if os.fork() == 0:
     print(before == process_token(), flush=True)

@@ -9,7 +9,7 @@ import pytest
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.unit.in_memory import (
     AT_ONCE,
     NAME,
@@ -21,10 +21,10 @@ from tests.unit.in_memory import (
     state_of,
 )
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
-from triggers.failures import TransientError
-from triggers.pipeline import Step
+from triggers.pipeline.pipeline import Step
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
+from triggers.service.failures import TransientError
 
 #: Long enough to receive what is there, and nothing else.
 NOT_LONG = timedelta(0)
@@ -168,7 +168,7 @@ class TestDelivering:
     async def test_what_is_no_message_and_cannot_be_parked_is_given_back(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("triggers.pipeline.UNPARKED_DELAY", AT_ONCE)
+        monkeypatch.setattr("triggers.pipeline.pipeline.UNPARKED_DELAY", AT_ONCE)
         provider = MemoryProvider()
         await provider.send("orders", [message()])
         receiver = await opened(provider)

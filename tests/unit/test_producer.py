@@ -11,8 +11,8 @@ from history.memory import MemoryHistory
 from history.message import Message
 from tests.unit.producing import Line, arrived, firsts
 from triggers import Producer, ProviderUnavailableError, Retry, Status, send, trigger
-from triggers.failures import is_transient
 from triggers.providers.memory import MemoryProvider
+from triggers.service.failures import is_transient
 
 AT_ONCE = Retry(max_attempts=2, interval=timedelta(0))
 

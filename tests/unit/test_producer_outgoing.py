@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.outgoing import compose, compose_reply, correlation_of
+from triggers.providers.outgoing import compose, compose_reply, correlation_of
 
 
 class Order(BaseModel):

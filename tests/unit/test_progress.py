@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from history.progress import BatchRecord, BatchState, Beginning, begun
+from history.store.progress import BatchRecord, BatchState, Beginning, begun
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

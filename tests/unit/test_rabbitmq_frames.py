@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.hostile import over_rabbitmq
-from triggers.providers import rabbitmq_codec
-from triggers.providers.rabbitmq_frames import Odd, Packer, driver, packed, read_properties, unpacked
-from triggers.providers.reading import UndecodableError
+from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.rabbitmq import codec as rabbitmq_codec
+from triggers.providers.rabbitmq.frames import Odd, Packer, driver, packed, read_properties, unpacked
 
 END = b"\xce"
 

@@ -8,8 +8,8 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError
-from history.redis_errors import Kind, NotPermittedError, configuration_error, is_elsewhere, sort
-from history.redis_urls import open_client, split_circuit
+from history.redis.errors import Kind, NotPermittedError, configuration_error, is_elsewhere, sort
+from history.redis.urls import open_client, split_circuit
 
 NOT_NOW = [
     "LOADING Redis is loading the dataset in memory",

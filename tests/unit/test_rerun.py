@@ -9,7 +9,7 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError
-from history.parking import Parked, ParkedKind
+from history.store.parking import Parked, ParkedKind
 from tests.unit.in_memory import (
     Effects,
     entry_of,
@@ -22,10 +22,10 @@ from tests.unit.in_memory import (
     take_over,
 )
 from triggers import FatalError, Message, TransientError
-from triggers.outcome import Outcome
-from triggers.rerun import run_parked
-from triggers.trigger import Trigger
-from triggers.upkeep import close_settled
+from triggers.cli.rerun import run_parked
+from triggers.consumer.sweep import close_settled
+from triggers.declaration.decorator import Trigger
+from triggers.service.outcome import Outcome
 
 #: How many messages two operators run at once.
 MANY = 200

@@ -13,18 +13,18 @@ from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.unit.in_memory import AT_ONCE, NO_FILE, Effects, made, message, parked_of, state_of
-from triggers.binding import Delivery
-from triggers.detection import Status
+from triggers.cli.rerun import run_parked
+from triggers.consumer.gate import Gate, kind_of
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import Retry, TransientError
-from triggers.gate import Gate, kind_of
-from triggers.outcome import Outcome
-from triggers.pipeline import Step
-from triggers.rerun import run_parked
+from triggers.pipeline.pipeline import Step
 from triggers.selectors import FilterAnswerError
-from triggers.trigger import Trigger, trigger
+from triggers.service.binding import Delivery
+from triggers.service.failures import Retry, TransientError
+from triggers.service.outcome import Outcome
 
 
 class Order(BaseModel):
@@ -281,7 +281,7 @@ class TestUnmatched:
         book = made(lambda: None, selector="FALSE")
         gate = Gate(book)
 
-        with caplog.at_level(logging.DEBUG, "triggers.routing"):
+        with caplog.at_level(logging.DEBUG, "triggers.pipeline.routing"):
             gate.note(book.handle(message()))
 
         assert gate.counts == {"unmatched": 1}

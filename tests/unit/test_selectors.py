@@ -10,7 +10,7 @@ import pytest
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.selectors import Reading, Selector, SelectorError
-from triggers.selectors.parser import MAX_DEPTH
+from triggers.selectors.parsing.parser import MAX_DEPTH
 
 T, F, U = True, False, None
 

@@ -7,7 +7,7 @@ import pytest
 
 from history.message import Message
 from triggers.selectors import Filter, Reading, SelectorError
-from triggers.selectors import values as values_module
+from triggers.selectors.parsing import values as values_module
 
 ORDER = b"""{"order": {"amount": 150, "customer": null, "odd key": 1, "it's": 2},
              "lines": [{"sku": "X"}, {"sku": "Y"}], "in": "Berlin", "paid": true}"""

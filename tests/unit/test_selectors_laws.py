@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from history.message import Message
 from tests.unit.selecting import conditions, messages, paths, unhurried
 from triggers.selectors import Filter, Reading, Selector, SelectorError
-from triggers.selectors.parser import parse
-from triggers.selectors.tree import Node
+from triggers.selectors.parsing.parser import parse
+from triggers.selectors.parsing.tree import Node
 from triggers.selectors.writing import write
 
 TRUTHS = {"TRUE": True, "FALSE": False, "unknown": None}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from history.message import Message
 from triggers.selectors import Reading, Selector
-from triggers.selectors.tree import (
+from triggers.selectors.parsing.tree import (
     And,
     Between,
     Chain,

@@ -8,9 +8,9 @@ from history.bridge import drive
 from history.memory import MemoryHistory
 from tests.fixtures.waiting import PATIENCE
 from triggers import Message, trigger
-from triggers.chores import Chores
-from triggers.gate import Gate
-from triggers.monitors import Monitor, Monitors
+from triggers.consumer.gate import Gate
+from triggers.consumer.housekeeping import Chores
+from triggers.consumer.monitors import Monitor, Monitors
 
 INTERVAL = 60.0
 AT_ONCE = 1000.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triggers.spark import arrow
+from triggers.spark.rows import arrow
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import types as t
 
 from history.errors import ConfigurationError
-from triggers.spark.arrow import BrokenText, OddRow, OutOfRange, rows_of
-from triggers.spark.columns import check_columns
-from triggers.spark.rows import NoIdentityError, identity_of_row, message_of, raw_of
+from triggers.spark.rows.arrow import BrokenText, OddRow, OutOfRange, rows_of
+from triggers.spark.rows.columns import check_columns
+from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import Columns
 
 _arrow: Any = pa

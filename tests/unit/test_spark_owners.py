@@ -7,7 +7,7 @@ import pytest
 
 from history.entry import Entry, EntryOutcome, Fence, State
 from history.store import BatchOwner
-from triggers.spark.owners import BatchRun
+from triggers.spark.batch.owners import BatchRun
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUN = BatchRun(lineage="a/b", batch=7, token="now", unentered=frozenset({"dead"}))  # noqa: S106

@@ -9,10 +9,10 @@ from redis.crc import key_slot
 
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
+from triggers.providers.brokers.reading import UndecodableError
 from triggers.providers.contract.common import everything
-from triggers.providers.reading import UndecodableError
-from triggers.providers.stream_codec import decode, encode
-from triggers.providers.stream_keys import StreamKeys, beside
+from triggers.providers.redis_streams.codec import decode, encode
+from triggers.providers.redis_streams.keys import StreamKeys, beside
 
 TIME = b"1700000000123"
 ENTRY = TIME + b"-7"

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
-from history.memory import MemoryHistory, MemoryParking
+from history.memory.history import MemoryHistory, MemoryParking
 from resolvers.resolution import Resolution
 from tests.unit.in_memory import (
     AT_ONCE,
@@ -23,11 +23,11 @@ from tests.unit.in_memory import (
     state_of,
     told,
 )
-from triggers.binding import Delivery
-from triggers.detection import Policy, Status
+from triggers.declaration.decorator import trigger
+from triggers.detection.table import Policy, Status
 from triggers.events import Cause
-from triggers.failures import Retry, TransientError
-from triggers.trigger import trigger
+from triggers.service.binding import Delivery
+from triggers.service.failures import Retry, TransientError
 
 
 class TestOnce:

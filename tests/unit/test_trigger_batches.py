@@ -20,9 +20,9 @@ from tests.unit.in_memory import (
     store_of,
     take_over,
 )
-from triggers.binding import Delivery
-from triggers.detection import Status
-from triggers.failures import Retry, TransientError, UnawaitedError
+from triggers.detection.table import Status
+from triggers.service.binding import Delivery
+from triggers.service.failures import Retry, TransientError, UnawaitedError
 
 
 class TestBatches:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from history.entry import EntryOutcome, State
 from history.memory import MemoryHistory
-from history.parking import ParkedKind
+from history.store.parking import ParkedKind
 from tests.unit.in_memory import (
     AT_ONCE,
     Effects,
@@ -19,10 +19,10 @@ from tests.unit.in_memory import (
     started_by_another,
     state_of,
 )
-from triggers.binding import Delivery
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import BodyInvalidError, BodyTooLargeError, FatalError, Retry, TransientError
+from triggers.service.binding import Delivery
+from triggers.service.failures import BodyInvalidError, BodyTooLargeError, FatalError, Retry, TransientError
 
 
 class TestFailures:

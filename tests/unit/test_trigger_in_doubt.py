@@ -13,7 +13,7 @@ from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message
-from history.parking import Evidence, ParkedKind
+from history.store.parking import Evidence, ParkedKind
 from resolvers.resolution import Resolution, Resolved
 from tests.unit.in_memory import (
     NAME,
@@ -30,11 +30,11 @@ from tests.unit.in_memory import (
     take_over,
     told,
 )
-from triggers.binding import Delivery
-from triggers.detection import Status
+from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.failures import TransientError
-from triggers.outcome import Outcome
+from triggers.service.binding import Delivery
+from triggers.service.failures import TransientError
+from triggers.service.outcome import Outcome
 
 
 class TestInDoubt:
@@ -63,7 +63,7 @@ class TestInDoubt:
         book = made(Effects())
         started_by_another(book)
 
-        with caplog.at_level(logging.WARNING, "triggers.pipeline"):
+        with caplog.at_level(logging.WARNING, "triggers.pipeline.pipeline"):
             outcome = book.handle(message(body=b"secret"))
 
         (record,) = caplog.records
@@ -107,7 +107,7 @@ class TestInDoubt:
         book = made(effects, in_doubt="acknowledge")
         started_by_another(book)
 
-        with caplog.at_level(logging.ERROR, "triggers.pipeline"):
+        with caplog.at_level(logging.ERROR, "triggers.pipeline.pipeline"):
             outcome = book.handle(message(body=b"secret", delivery_count=2))
 
         assert (outcome.status, outcome.acknowledge, outcome.parked) == (Status.IN_DOUBT, True, False)

@@ -12,8 +12,8 @@ from history.memory import MemoryHistory
 from resolvers.resolution import Resolution
 from tests.unit.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
 from triggers import Delivery, FatalError, Message, Retry, Status, TransientError
-from triggers.consumer import check_triggers
-from triggers.gate import kind_of
+from triggers.consumer.gate import kind_of
+from triggers.consumer.threads import check_triggers
 
 DAY = timedelta(days=1)
 

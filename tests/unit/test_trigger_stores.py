@@ -9,10 +9,10 @@ import pytest
 from history.bridge import drive
 from history.entry import Claim, Entry, Settlement, State
 from history.errors import ConfigurationError
-from history.memory import MemoryHistory, MemoryParking
-from history.parking import Parked
+from history.memory.history import MemoryHistory, MemoryParking
+from history.store.parking import Parked
 from tests.unit.in_memory import Effects, made, message, started_by_another, state_of
-from triggers.detection import Status
+from triggers.detection.table import Status
 
 
 class Failing(MemoryHistory):
@@ -64,7 +64,7 @@ def test_a_history_that_cannot_be_asked_is_one_that_is_away(caplog: pytest.LogCa
     effects, error = Effects(), KeyError("a mistake in a store")
     book = made(effects, history=Failing(error, "claim"))
 
-    with caplog.at_level(logging.ERROR, "triggers.judge"):
+    with caplog.at_level(logging.ERROR, "triggers.pipeline.judge"):
         outcome = book.handle(message())
 
     assert (outcome.row, outcome.acknowledge, outcome.suspend) == (13, False, True)

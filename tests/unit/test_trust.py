@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.providers.trust import (
+from triggers.providers.brokers.trust import (
     ACTIVEMQ,
     AMQP_QUORUM,
     OTHER_JMS,
@@ -27,7 +27,7 @@ def test_the_table_in_the_documentation_is_rendered_from_the_profiles() -> None:
     _, _, rest = DOCUMENT.read_text(encoding="utf-8").partition("<!-- profiles: begin -->\n")
     shown, _, _ = rest.partition("<!-- profiles: end -->")
 
-    assert shown == render(), "put triggers.providers.trust.render() between the markers"
+    assert shown == render(), "put triggers.providers.brokers.trust.render() between the markers"
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda one: f"{one.broker} {one.wire} {one.queue}")

@@ -6,10 +6,10 @@ import pytest
 
 from history.bridge import drive
 from history.memory import MemoryHistory
-from history.parking import Parked, ParkedKind
-from triggers.parking_lot import ParkingLot
+from history.store.parking import Parked, ParkedKind
+from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.unreadable import LARGE, MOST_BYTES, MOST_FIELDS, park_raw
 from triggers.providers.provider import Unreadable
-from triggers.unreadable import LARGE, MOST_BYTES, MOST_FIELDS, park_raw
 
 
 class SmallLot(ParkingLot):

@@ -13,14 +13,16 @@ from typing import TextIO
 import typer
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from triggers.cli import control, history, parked, patchbay, sqljms, sqlremote
+from triggers.cli import control, history, parked, patchbay
 from triggers.cli.demo import demo
 from triggers.cli.guarantees import guarantees
-from triggers.cli.logs import log_to_stderr
-from triggers.cli.options import shared
-from triggers.cli.output import State, first_line
 from triggers.cli.run import run
 from triggers.cli.send import send
+from triggers.cli.shared.logs import log_to_stderr
+from triggers.cli.shared.options import shared
+from triggers.cli.shared.output import State, first_line
+from triggers.cli.sqljms import commands as sqljms
+from triggers.cli.sqlremote import commands as sqlremote
 from triggers.cli.why import why
 
 app = typer.Typer(

@@ -7,10 +7,10 @@ from typing import Any
 import typer
 
 from history.bridge import drive
-from history.control import Beat, Control, Counts, Overview, TriggerState, Verb
 from history.store import HistoryStore
-from triggers.cli.options import HISTORY_OPTION, TRIGGER_OPTION, opened
-from triggers.cli.output import State
+from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
+from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
+from triggers.cli.shared.output import State
 from triggers.events.hearing import wildcard
 
 #: How often the consumers are looked at while they are waited for, in seconds.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from triggers.cli.output import State
+from triggers.cli.shared.output import State
 from triggers.demo.ground import Ground, GroundName
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triggers.cli.output import State
+from triggers.cli.shared.output import State
 
 if TYPE_CHECKING:
     from triggers.demo.pipeline import PipelineSummary

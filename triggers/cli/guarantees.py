@@ -4,9 +4,9 @@ from typing import Any
 
 import typer
 
-from triggers.cli.loading import collect
-from triggers.cli.output import State
-from triggers.guarantees import GUARANTEES, guarantee_of
+from triggers.cli.guarantee_levels import GUARANTEES, guarantee_of
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.output import State
 
 
 def guarantees(

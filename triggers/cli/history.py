@@ -9,7 +9,7 @@ import typer
 from history.bridge import drive
 from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
-from triggers.cli.options import (
+from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
     YES_OPTION,
@@ -19,7 +19,7 @@ from triggers.cli.options import (
     shared,
     trigger_names,
 )
-from triggers.cli.output import State, moment
+from triggers.cli.shared.output import State, moment
 
 app = typer.Typer(no_args_is_help=True, help="What the document history remembers.")
 

@@ -11,10 +11,11 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
-from history.parking import Parked, Parking
 from history.rendering import repr_of
-from triggers.cli.loading import collect
-from triggers.cli.options import (
+from history.store.parking import Parked, Parking
+from triggers.cli.rerun import run_parked
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
     YES_OPTION,
@@ -23,11 +24,10 @@ from triggers.cli.options import (
     opened_local,
     shared,
 )
-from triggers.cli.output import State
-from triggers.consumer import AnyTrigger
-from triggers.outcome import Outcome
-from triggers.rerun import run_parked
-from triggers.upkeep import close_settled
+from triggers.cli.shared.output import State
+from triggers.consumer.sweep import close_settled
+from triggers.consumer.threads import AnyTrigger
+from triggers.service.outcome import Outcome
 
 app = typer.Typer(
     no_args_is_help=True, help="In Doubt, rejected and unreadable messages: look, run or discard."

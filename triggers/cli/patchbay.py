@@ -9,16 +9,16 @@ import typer
 
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS
-from triggers.cli.options import shared
-from triggers.cli.output import State
-from triggers.cli.sinks import listening
+from triggers.cli.shared.options import shared
+from triggers.cli.shared.output import State
+from triggers.cli.shared.sinks import listening
+from triggers.consumer.supervisor import supervise
 from triggers.patchbay import PatchBay, read_patchbay
-from triggers.patchbay.checking import limbo_url
-from triggers.patchbay.model import PatchBayFile
-from triggers.patchbay.writing import to_toml
-from triggers.patchbay.xml_reading import from_xml, guess_note
+from triggers.patchbay.wiring.checking import limbo_url
+from triggers.patchbay.wiring.model import PatchBayFile
+from triggers.patchbay.wiring.writing import to_toml
+from triggers.patchbay.wiring.xml_reading import from_xml, guess_note
 from triggers.sinks.opening import SINK_URLS
-from triggers.supervisor import supervise
 
 app = typer.Typer(
     no_args_is_help=True, help="Components wired to destinations by a file: run, check, convert."

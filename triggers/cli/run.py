@@ -8,15 +8,15 @@ from typing import Any
 import typer
 
 from history.opening import HISTORY_URLS
-from triggers.async_consumer import AsyncConsumer
-from triggers.cli.loading import collect
-from triggers.cli.options import PROVIDER_OPTION, named, refuse_memory
-from triggers.cli.output import State
-from triggers.cli.sinks import listening
-from triggers.consumer import AnyTrigger, Consumer
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.options import PROVIDER_OPTION, named, refuse_memory
+from triggers.cli.shared.output import State
+from triggers.cli.shared.sinks import listening
+from triggers.consumer.supervisor import supervise
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.threads import AnyTrigger, Consumer
 from triggers.providers.opening import PROVIDER_URLS
 from triggers.sinks.opening import SINK_URLS
-from triggers.supervisor import supervise
 
 
 def run(

@@ -17,12 +17,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
-from triggers.cli.lines import Line, read_lines, refuse_problems, rewindable
-from triggers.cli.options import PROVIDER_OPTION, connected
-from triggers.cli.output import State
-from triggers.outgoing import SendOptions
-from triggers.producer import Producer
-from triggers.producer_settings import DEFAULT_QUEUE_LIMIT
+from triggers.cli.shared.options import PROVIDER_OPTION, connected
+from triggers.cli.shared.output import State
+from triggers.producer.lines import Line, read_lines, refuse_problems, rewindable
+from triggers.producer.producer import Producer
+from triggers.producer.settings import DEFAULT_QUEUE_LIMIT
+from triggers.providers.outgoing import SendOptions
 from triggers.providers.provider import Provider
 
 #: How many messages, and about how many bytes of them, go out in one call.

@@ -9,11 +9,11 @@ import typer
 from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
-from history.parking import Parked, Parking
 from history.store import HistoryStore
+from history.store.parking import Parked, Parking
 from triggers.cli.history import entry_row
-from triggers.cli.loading import collect
-from triggers.cli.options import (
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
     note_unknown_trigger,
@@ -21,10 +21,10 @@ from triggers.cli.options import (
     opened_local,
     trigger_names,
 )
-from triggers.cli.output import State, moment
-from triggers.detection import Count, Decision, HistoryUse, Policy, Word, decide
-from triggers.run import Run
-from triggers.table_text import explain
+from triggers.cli.shared.output import State, moment
+from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
+from triggers.detection.wording import explain
+from triggers.pipeline.run import Run
 
 
 @dataclass(frozen=True, slots=True)

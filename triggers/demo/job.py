@@ -16,13 +16,13 @@ from history.bridge import drive
 from history.errors import DoubtlessError
 from history.message import Message
 from history.opening import open_history
-from history.parking import Parked, ParkedKind
-from triggers.binding import Delivery
-from triggers.cli.lines import read_lines
+from history.store.parking import Parked, ParkedKind
+from triggers.consumer.sweep import close_settled
 from triggers.demo.booking import book
 from triggers.demo.ground import Ground
-from triggers.failures import FatalError
-from triggers.upkeep import close_settled
+from triggers.producer.lines import read_lines
+from triggers.service.binding import Delivery
+from triggers.service.failures import FatalError
 
 _NO_DELIVERY = Delivery(uuid=None, fence=None, attempt=1, trigger_name=book.name)
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
 from history.message import HEADER_FIELDS, Message
-from history.parking import EncodableText, MessageText
+from history.store.parking import EncodableText, MessageText
 
 #: The CloudEvents type of a retrieval failure event.
 EVENT_TYPE = "doubtless.retrieval_failure.v1"

@@ -13,7 +13,7 @@ from history.errors import ConfigurationError
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import finish, wildcard
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailbox, log_failure
-from triggers.failures import is_failure
+from triggers.service.failures import is_failure
 
 
 class Subscription:

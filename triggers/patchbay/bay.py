@@ -13,25 +13,25 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore
-from triggers.async_consumer import AsyncConsumer
-from triggers.consumer import Consumer
-from triggers.drain import WATCH_PAUSE, DrainSignals, Watch
-from triggers.parking_lot import ParkingLot
-from triggers.patchbay.checking import limbo_url
+from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.consumer.threads import Consumer
 from triggers.patchbay.components import WantsContext, load_component
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.inputs import AnyTrigger, wire_inputs
-from triggers.patchbay.lane import Lane
-from triggers.patchbay.model import PatchBayFile
+from triggers.patchbay.outputs import Lane
 from triggers.patchbay.releasing import Releaser
 from triggers.patchbay.sources import Sources
 from triggers.patchbay.wired_provider import WiredProvider
-from triggers.pipeline import Observer
+from triggers.patchbay.wiring.checking import limbo_url
+from triggers.patchbay.wiring.model import PatchBayFile
+from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.limbo import Clock
+    from triggers.providers.sqljms.limbo.limbo import Clock
 
 #: How long the release loop may take to end, in seconds.
 PATIENCE = 5.0
@@ -45,7 +45,7 @@ class PatchBay:
     only sends needs not be run: see :meth:`context`.
 
     Args:
-        file: the wiring; see :func:`~triggers.patchbay.reading.read_patchbay`.
+        file: the wiring; see :func:`~triggers.patchbay.wiring.reading.read_patchbay`.
         history: for components that name none, instead of the file's.
         providers: providers to use instead of opening the file's URLs, by name; they stay their owner's.
         name: of the consumer, unique among the living.
@@ -103,7 +103,7 @@ class PatchBay:
             providers[name] = given[name] if name in given else self._owned[-1]
         url, limbo = limbo_url(self.file), None
         if url is not None:
-            from triggers.providers.sqljms.limbo import Limbo  # noqa: PLC0415  (loads a driver)
+            from triggers.providers.sqljms.limbo.limbo import Limbo  # noqa: PLC0415  (loads a driver)
 
             name, lease = self.file.patchbay.name or socket.gethostname(), self.file.patchbay.lease
             limbo = Limbo.from_url(url, name=name, lease=lease, clock=self._clock)

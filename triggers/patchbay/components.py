@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from history.errors import ConfigurationError
 from resolvers.loading import load_attribute
+from triggers.declaration.decorator import Trigger
 from triggers.patchbay.context import MessageContext, running
-from triggers.trigger import Trigger
 
 #: A function that may be a coroutine function.
 Service = Callable[..., Any]

@@ -11,12 +11,12 @@ from history.bridge import drive, settled
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import instant
-from triggers.outgoing import Body, SendOptions, compose
-from triggers.patchbay.lane import Lane
-from triggers.patchbay.model import DEFAULT_PORT
+from triggers.patchbay.outputs import Lane
+from triggers.patchbay.wiring.model import DEFAULT_PORT
+from triggers.providers.outgoing import Body, SendOptions, compose
 
 if TYPE_CHECKING:
-    from history.sql_engine import AnyConnection
+    from history.sql.database.engine import AnyConnection
 
 #: The property by which the original's sources say when a message is to be delivered: ms since 1970.
 DELIVERY_DATE = "DELIVERY_DATE"
@@ -64,8 +64,8 @@ class MessageContext:
         """Send one message to every destination of a port and return its uuid.
 
         With ``delay=``, with a delivery time, or the property ``DELIVERY_DATE``, it waits in limbo. Options
-        are as of :meth:`triggers.producer.Producer.send`. ``connection`` is one with an open transaction in
-        the database of limbo: the message is sent when that commits, and not at all otherwise.
+        are as of :meth:`triggers.producer.producer.Producer.send`. ``connection`` is one with an open
+        transaction in the database of limbo: the message is sent when that commits, and not at all otherwise.
 
         Raises:
             ConfigurationError: there is no such port, or the message or connection cannot be used.

@@ -6,9 +6,9 @@ from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.rendering import class_of, name_of, text_of
 from triggers.events import Cause, RetrievalFailureEvent
-from triggers.failures import FatalError, LeaseLostError
-from triggers.outcome import Outcome
-from triggers.patchbay.model import Redelivery
+from triggers.patchbay.wiring.model import Redelivery
+from triggers.service.failures import FatalError, LeaseLostError
+from triggers.service.outcome import Outcome
 from triggers.sinks.dead_letter import letter
 
 #: The longest text of an error that is kept with a message.

@@ -7,16 +7,16 @@ from typing import Any
 
 from history.errors import ConfigurationError
 from resolvers.loading import load_attribute
-from triggers.patchbay.checking import inputs_of
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.declaration.trigger import CONSUMERS_DEFAULT, HistorySource
 from triggers.patchbay.components import around, as_it_is, as_trigger, bound_to, receiving_service
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.given_up import InputTerms
-from triggers.patchbay.lane import Outlet, outlet_of
-from triggers.patchbay.model import InputDestination, InputPort, PatchBayFile, Redelivery, Sink
+from triggers.patchbay.outputs import Outlet, outlet_of
+from triggers.patchbay.wiring.checking import inputs_of
+from triggers.patchbay.wiring.model import InputDestination, InputPort, PatchBayFile, Redelivery, Sink
 from triggers.selectors import Selector
-from triggers.settings import NO_RETRY, Settings
-from triggers.trigger import Trigger, trigger
-from triggers.trigger_object import CONSUMERS_DEFAULT, HistorySource
+from triggers.service.settings import NO_RETRY, Settings
 
 AnyTrigger = Trigger[..., Any]
 

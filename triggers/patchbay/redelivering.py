@@ -28,8 +28,6 @@ from history.message import Message
 from history.rendering import text_of
 from history.store import HistoryStore, instant
 from triggers.events import Cause, publish
-from triggers.failures import FatalError, is_transient
-from triggers.outcome import Outcome
 from triggers.patchbay.given_up import (
     DiedError,
     InputTerms,
@@ -38,7 +36,7 @@ from triggers.patchbay.given_up import (
     failure_of,
     short_text,
 )
-from triggers.patchbay.lane import Lane
+from triggers.patchbay.outputs import Lane
 from triggers.providers.provider import (
     AT_ONCE,
     RECEIVE_WAIT,
@@ -48,10 +46,12 @@ from triggers.providers.provider import (
     Receiver,
     SharingTransactions,
 )
+from triggers.service.failures import FatalError, is_transient
+from triggers.service.outcome import Outcome
 
 if TYPE_CHECKING:
-    from history.sql_engine import AnyConnection
-    from triggers.providers.sqljms.limbo import Entry, Limbo, Waiting
+    from history.sql.database.engine import AnyConnection
+    from triggers.providers.sqljms.limbo.limbo import Entry, Limbo, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ class RedeliveringReceiver:
         """Take these out, of limbo or of the provider's queue, as a part of a transaction."""
         held, others = self._sorted(received)
         if held:
-            from triggers.providers.sqljms.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
+            from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
             if len(await take_out_inside(transaction, held)) < len(held):
                 return False
@@ -234,7 +234,7 @@ class RedeliveringReceiver:
 
     def _entry(self, arrival: Arrival, attempts: int, error: BaseException) -> "Entry":
         """Return how a message waits for its next attempt."""
-        from triggers.providers.sqljms.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
+        from triggers.providers.sqljms.limbo.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
 
         message, told = arrival.message, self.terms.redelivery
         if message.destination is None:
@@ -269,7 +269,7 @@ class RedeliveringReceiver:
 
     async def _hand_on(self, connection: "AnyConnection", *, held: "Waiting | None", copy: Message) -> None:
         """Take a message out of limbo and send its copies, unless somebody else has it by now."""
-        from triggers.providers.sqljms.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
+        from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
         if held is None or await take_out_inside(connection, [held]):
             port = self.terms.redelivery.failure_port

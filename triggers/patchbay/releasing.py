@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from history.bridge import settled
 from history.errors import ConfigurationError
-from history.parking import Parked, ParkedKind, parked_id
 from history.rendering import class_of, exception_info, text_of
-from triggers.parking_lot import ParkingLot
+from history.store.parking import Parked, ParkedKind, parked_id
 from triggers.patchbay.given_up import short_text
-from triggers.patchbay.lane import Lane
+from triggers.patchbay.outputs import Lane
+from triggers.pipeline.parking_lot import ParkingLot
 from triggers.providers.provider import ProviderUnavailableError
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.limbo import Waiting
+    from triggers.providers.sqljms.limbo.limbo import Waiting
 
 _log = logging.getLogger(__name__)
 

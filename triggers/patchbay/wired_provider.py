@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.patchbay.inputs import Input
-from triggers.patchbay.lane import Lane
+from triggers.patchbay.outputs import Lane
 from triggers.patchbay.redelivering import RedeliveringReceiver
 from triggers.providers.provider import Provider, Receiver
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.bell import Bell, Wait, wait_in_loop, wait_in_thread
+from triggers.providers.brokers.bell import Bell, Wait, wait_in_loop, wait_in_thread
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Arrival, Received
 
 

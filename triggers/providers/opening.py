@@ -23,11 +23,11 @@ def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
     """
     match urlsplit(url).scheme:
         case "redis" | "rediss" | "unix":
-            from triggers.providers.redis_streams import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
+            from triggers.providers.redis_streams.provider import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
 
             return RedisStreams.from_url(url)
         case scheme if scheme == "jms" or scheme.startswith("jms+"):
-            from triggers.providers.jms import JmsProvider  # noqa: PLC0415  (as above)
+            from triggers.providers.jms.provider import JmsProvider  # noqa: PLC0415  (as above)
 
             return JmsProvider.from_url(url)
         case "sqlite" | "postgresql" | "postgres":
@@ -35,7 +35,7 @@ def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
 
             return SqlJms.from_url(url)
         case "rabbitmq" | "rabbitmqs":
-            from triggers.providers.rabbitmq import RabbitMQ  # noqa: PLC0415  (as above)
+            from triggers.providers.rabbitmq.provider import RabbitMQ  # noqa: PLC0415  (as above)
 
             return RabbitMQ.from_url(url)
         case "sqlremote":
@@ -43,7 +43,7 @@ def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
 
             return Links.from_file(Path(url.removeprefix("sqlremote:").removeprefix("//")))
         case "amqp" | "amqps":
-            from triggers.providers.amqp import Amqp  # noqa: PLC0415  (as above)
+            from triggers.providers.amqp.provider import Amqp  # noqa: PLC0415  (as above)
 
             return Amqp.from_url(url)
         case "memory":

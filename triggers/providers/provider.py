@@ -15,7 +15,7 @@ from history.message import Message
 from history.store import HistoryStore
 
 if TYPE_CHECKING:
-    from triggers.outcome import Outcome
+    from triggers.service.outcome import Outcome
 
 #: How long :meth:`Receiver.receive` waits for a first message when nobody says otherwise.
 RECEIVE_WAIT = timedelta(seconds=1)

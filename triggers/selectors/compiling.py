@@ -9,9 +9,9 @@ value.
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from triggers.selectors.like import compile_like
 from triggers.selectors.operators import ARITHMETIC, COMPARISONS, Compare, Reckon, Truth, negative, positive
-from triggers.selectors.tree import (
+from triggers.selectors.parsing.like import compile_like
+from triggers.selectors.parsing.tree import (
     And,
     Between,
     Chain,
@@ -27,7 +27,7 @@ from triggers.selectors.tree import (
     Path,
     Signed,
 )
-from triggers.selectors.values import FILTER_HEADERS, Reading
+from triggers.selectors.parsing.values import FILTER_HEADERS, Reading
 
 #: Reads a value of a message; None is NULL.
 Look = Callable[[Reading], object]

@@ -7,9 +7,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from triggers.selectors.compiling import Test, compile_condition
 from triggers.selectors.operators import Truth
-from triggers.selectors.parser import parse
-from triggers.selectors.tree import Node
-from triggers.selectors.values import Reading
+from triggers.selectors.parsing.parser import parse
+from triggers.selectors.parsing.tree import Node
+from triggers.selectors.parsing.values import Reading
 from triggers.selectors.writing import write
 
 

@@ -2,9 +2,9 @@
 
 from typing import assert_never
 
-from triggers.selectors.parser import Power
-from triggers.selectors.tokens import is_name
-from triggers.selectors.tree import (
+from triggers.selectors.parsing.parser import Power
+from triggers.selectors.parsing.tokens import is_name
+from triggers.selectors.parsing.tree import (
     And,
     Between,
     Chain,

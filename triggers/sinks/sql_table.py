@@ -25,9 +25,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import drive, settled
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
-from history.parking import encodable
-from history.sql_dialects import Dialect, statement
-from history.sql_engine import (
+from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
     OwnLine,
@@ -36,8 +34,10 @@ from history.sql_engine import (
     refuse_other_drivers,
     split_circuit,
 )
-from history.sql_making import ONE_CREATOR
-from history.sql_probe import circuit_for
+from history.sql.database.probe import circuit_for
+from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.making import ONE_CREATOR
+from history.store.parking import encodable
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import has_loop, settle_here, unavailable
 

@@ -23,7 +23,7 @@ from tenacity import (
 
 from history.errors import ConfigurationError
 from triggers.events import RetrievalFailureEvent
-from triggers.failures import Retry
+from triggers.service.failures import Retry
 from triggers.sinks.sink import SinkUnavailableError
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@
 
     load.write_stream(stream).option("checkpointLocation", path).start()
 
-A :class:`~triggers.trigger.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", body="value")``.
+A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", body="value")``.
 """
 
 from history.errors import MissingExtraError

@@ -30,7 +30,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore, Part, ScannedEntry
-from triggers.spark.arrow import RecordBatch, record_batch
+from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.sources.options import Options
 
 #: How many entries one call of the store reads, about.

@@ -24,7 +24,7 @@ row came to it since. And where an earlier run had entered the function and the 
 called, with an empty frame if need be: what somebody else has processed since must not stay in the sink.
 
 The verdicts are computed once and persisted. What is lost with an executor is claimed again under the same
-token, and comes out the same; see :mod:`triggers.spark.owners`.
+token, and comes out the same; see :mod:`triggers.spark.batch.owners`.
 """
 
 import inspect
@@ -39,16 +39,19 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
-from history.progress import KEPT_BATCHES
+from history.store.progress import KEPT_BATCHES
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
-from triggers.checking import pointing
-from triggers.detection import InDoubtPolicy, Policy
-from triggers.failures import Retry
-from triggers.settings import Settings, retry_of
-from triggers.spark.batch import Batch
-from triggers.spark.columns import check_columns
-from triggers.spark.ledger import Ledger, identity_of
+from triggers.declaration.decorator import default_name
+from triggers.detection.table import InDoubtPolicy, Policy
+from triggers.service.checking import pointing
+from triggers.service.failures import Retry
+from triggers.service.settings import Settings, retry_of
+from triggers.spark.batch.batch import Batch
+from triggers.spark.batch.ledger import Ledger, identity_of
+from triggers.spark.batch.purging import Upkeep
+from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.report import BatchReport
+from triggers.spark.rows.columns import check_columns
 from triggers.spark.settings import (
     DEFAULT_PATIENCE,
     BatchSettings,
@@ -57,9 +60,6 @@ from triggers.spark.settings import (
     ReplayPolicy,
     ResetPolicy,
 )
-from triggers.spark.steps import BatchObserver, BatchStep
-from triggers.spark.upkeep import Upkeep
-from triggers.trigger import default_name
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +95,8 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
 
     Args:
         destination: where the messages come from, for events and parked rows.
-        uuid: the column with the identity: text, whole numbers or bytes, see :mod:`triggers.spark.columns`;
+        uuid: the column with the identity: text, whole numbers or bytes, see
+        :mod:`triggers.spark.rows.columns`;
             where it is null, ``message_id`` is the identity.
         history: the URL of the document history; the executors connect to it, too.
         message_id: the column with the JMSMessageID, if there is one.

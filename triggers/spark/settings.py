@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
 from resolvers.bulk import AskedInBulk
-from triggers.checking import check_callable, check_choice, check_duration, check_text
-from triggers.settings import Settings
+from triggers.service.checking import check_callable, check_choice, check_duration, check_text
+from triggers.service.settings import Settings
 
 #: What becomes of rows that an earlier run of the same batch had handed to the user's function.
 ReplayPolicy = Literal["in_doubt", "execute"]

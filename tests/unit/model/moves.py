@@ -25,8 +25,8 @@ from tests.unit.model.world import (
     without,
     written,
 )
-from triggers.aftermath import Ending
-from triggers.detection import Answer, Count, Decision, Facts, Found, HistoryUse, Word
+from triggers.detection.aftermath import Ending
+from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
 
 
 class Model:
@@ -235,7 +235,7 @@ class Model:
         return settled, done
 
     def _lost(self, world: World, uuid: int, outcome: EntryOutcome | None) -> tuple[World, bool]:
-        """Do as :mod:`triggers.completion` does about an end that was not recorded."""
+        """Do as :mod:`triggers.pipeline.completion` does about an end that was not recorded."""
         entry = world.entries[uuid]
         if entry is not None:
             return world, entry.state is State.COMPLETED

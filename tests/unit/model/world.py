@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 
 from history.entry import Claim, Entry, EntryOutcome, State, claim, renew, settle, take_over
 from history.message import Message, Uuid
-from triggers.aftermath import Aftermath, Ending, afterwards
-from triggers.detection import Count, Decision, Facts, Found, HistoryUse, Policy, Word, decide
-from triggers.run import Run
+from triggers.detection.aftermath import Aftermath, Ending, afterwards
+from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Word, decide
+from triggers.pipeline.run import Run
 
 T = TypeVar("T")
 

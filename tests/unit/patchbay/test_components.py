@@ -10,8 +10,8 @@ from history.message import Message
 from triggers import Retry, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.components import bound_to, load_component
-from triggers.patchbay.lane import Lane
-from triggers.patchbay.model import PatchBayFile
+from triggers.patchbay.outputs import Lane
+from triggers.patchbay.wiring.model import PatchBayFile
 
 GOT: list[object] = []
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TypeVar
 
-from history.watermark import Epoch, Incoming, Offset, Outgoing
-from triggers.providers.sqlremote import publisher as pub
-from triggers.providers.sqlremote import subscriber as sub
-from triggers.providers.sqlremote.alarms import Alarm
-from triggers.providers.sqlremote.header import Header
-from triggers.providers.sqlremote.inbox import (
+from history.store.watermark import Epoch, Incoming, Offset, Outgoing
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.alarms import Alarm
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.inbox import (
     Answer,
     Apply,
     Delete,
@@ -19,10 +19,10 @@ from triggers.providers.sqlremote.inbox import (
     SubscriberSettings,
     Turn,
 )
-from triggers.providers.sqlremote.packet import Packet, Report
-from triggers.providers.sqlremote.parts import Record, Transaction
-from triggers.providers.sqlremote.publisher import Publisher, PublisherSettings
-from triggers.providers.sqlremote.verdicts import Verdict
+from triggers.providers.sqlremote.protocol.packet import Packet, Report
+from triggers.providers.sqlremote.protocol.parts import Record, Transaction
+from triggers.providers.sqlremote.protocol.publisher import Publisher, PublisherSettings
+from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
 #: The offsets of the seed's examples.
 A, B, C, D = (Offset(one) for one in (923200, 923357, 942712, 1119170))

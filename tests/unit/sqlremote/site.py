@@ -8,17 +8,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from history.watermark import Incoming, Offset, Outgoing, Watermark, broken_rules, new_epoch
-from triggers.providers.sqlremote import publisher as pub
-from triggers.providers.sqlremote import subscriber as sub
-from triggers.providers.sqlremote.alarms import Alarm
+from history.store.watermark import Incoming, Offset, Outgoing, Watermark, broken_rules, new_epoch
 from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
-from triggers.providers.sqlremote.chain import roll, told_of, with_chains
-from triggers.providers.sqlremote.inbox import Action, Answer, Apply, Delete, SubscriberSettings, Turn
-from triggers.providers.sqlremote.packet import Packet, Report, decode, encode
-from triggers.providers.sqlremote.parts import MangledError, Transaction, checksum
-from triggers.providers.sqlremote.publisher import Announce, PublisherSettings
-from triggers.providers.sqlremote.sealing import Seal
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.alarms import Alarm
+from triggers.providers.sqlremote.protocol.chain import roll, told_of, with_chains
+from triggers.providers.sqlremote.protocol.inbox import (
+    Action,
+    Answer,
+    Apply,
+    Delete,
+    SubscriberSettings,
+    Turn,
+)
+from triggers.providers.sqlremote.protocol.packet import Packet, Report, decode, encode
+from triggers.providers.sqlremote.protocol.parts import MangledError, Transaction, checksum
+from triggers.providers.sqlremote.protocol.publisher import Announce, PublisherSettings
+from triggers.providers.sqlremote.protocol.sealing import Seal
 
 SEAL = Seal(message_size=2000, compression=1)
 START = datetime(2024, 5, 1, tzinfo=UTC)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from history.watermark import MAX_OFFSET, Offset
-from triggers.providers.sqlremote.header import MAX_COUNT, Header, HeaderError, Kind
+from history.store.watermark import MAX_OFFSET, Offset
+from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, HeaderError, Kind
 
 offsets = some.integers(0, MAX_OFFSET).map(Offset)
 counts = some.integers(0, MAX_COUNT)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from history.errors import ConfigurationError
-from history.watermark import MAX_OFFSET, Epoch, Offset
-from triggers.providers.sqlremote.header import MAX_COUNT, Header, Kind
-from triggers.providers.sqlremote.packet import (
+from history.store.watermark import MAX_OFFSET, Epoch, Offset
+from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, Kind
+from triggers.providers.sqlremote.protocol.packet import (
     DEFAULT_MESSAGE_SIZE,
     MIN_MESSAGE_SIZE,
     Packet,
@@ -18,7 +18,7 @@ from triggers.providers.sqlremote.packet import (
     decode,
     encode,
 )
-from triggers.providers.sqlremote.parts import (
+from triggers.providers.sqlremote.protocol.parts import (
     DIGEST_SIZE,
     Draft,
     MangledError,

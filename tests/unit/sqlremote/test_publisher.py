@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from history import watermark
 from history.errors import ConfigurationError
-from history.watermark import Epoch, Incoming, Offset, Outgoing, broken_rules, new_epoch
+from history.store import watermark
+from history.store.watermark import Epoch, Incoming, Offset, Outgoing, broken_rules, new_epoch
 from tests.unit.sqlremote.bench import (
     EPOCH,
     LATER_EPOCH,
@@ -21,10 +21,10 @@ from tests.unit.sqlremote.bench import (
     headers,
     only,
 )
-from triggers.providers.sqlremote import publisher as pub
-from triggers.providers.sqlremote.alarms import Alarm, AlarmKind
-from triggers.providers.sqlremote.packet import DEFAULT_MESSAGE_SIZE, Report
-from triggers.providers.sqlremote.publisher import Announce, Publisher, PublisherSettings
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol.alarms import Alarm, AlarmKind
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, Report
+from triggers.providers.sqlremote.protocol.publisher import Announce, Publisher, PublisherSettings
 
 
 def ticked(link: Bench, later: timedelta = timedelta(0)) -> pub.Turn:

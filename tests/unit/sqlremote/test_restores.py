@@ -12,9 +12,9 @@ from hypothesis import strategies as some
 
 from tests.fixtures.scale import sized
 from tests.unit.sqlremote.test_simulation import SIZES, Commit, Move, Run, Wait, World, commits, runs, waits
-from triggers.providers.sqlremote import publisher as pub
-from triggers.providers.sqlremote import subscriber as sub
 from triggers.providers.sqlremote.carriers.lossy import Fate
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol import subscriber as sub
 
 HISTORIES = sized(300, full=20_000)
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from history.errors import ConfigurationError
-from triggers.providers.sqlremote.parts import MangledError
-from triggers.providers.sqlremote.sealing import OVERHEAD, Seal, UntrustedError
+from triggers.providers.sqlremote.protocol.parts import MangledError
+from triggers.providers.sqlremote.protocol.sealing import OVERHEAD, Seal, UntrustedError
 
 OLD, NEW = b"the old key of the link", b"the new key of the link"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.providers.sqlremote.hooks import Hooks, load_hooks
-from triggers.providers.sqlremote.schedule import Schedule
+from triggers.providers.sqlremote.agent.hooks import Hooks, load_hooks
+from triggers.providers.sqlremote.protocol.schedule import Schedule
 from triggers.providers.sqlremote.settings import RemoteSettings
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -96,6 +96,6 @@ def test_a_time_of_the_day_is_due_once_a_day() -> None:
 
 def test_hooks_are_named_by_a_text() -> None:
     assert type(load_hooks(None)) is Hooks
-    assert isinstance(load_hooks("triggers.providers.sqlremote.hooks:Hooks"), Hooks)
+    assert isinstance(load_hooks("triggers.providers.sqlremote.agent.hooks:Hooks"), Hooks)
     with pytest.raises(ConfigurationError, match="hooks"):
         load_hooks("nowhere:Hooks")

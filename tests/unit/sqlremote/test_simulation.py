@@ -14,18 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from history import watermark
-from history.watermark import Offset, Outgoing
+from history.store import watermark
+from history.store.watermark import Offset, Outgoing
 from tests.fixtures.scale import sized
 from tests.unit.sqlremote.site import Site, pair
-from triggers.providers.sqlremote import publisher, subscriber, verdicts
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
-from triggers.providers.sqlremote.header import Kind
-from triggers.providers.sqlremote.inbox import Apply, SubscriberSettings
-from triggers.providers.sqlremote.packet import Packet
-from triggers.providers.sqlremote.parts import Transaction
-from triggers.providers.sqlremote.publisher import Publisher, PublisherSettings
-from triggers.providers.sqlremote.verdicts import Verdict
+from triggers.providers.sqlremote.protocol import publisher, subscriber, verdicts
+from triggers.providers.sqlremote.protocol.header import Kind
+from triggers.providers.sqlremote.protocol.inbox import Apply, SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import Packet
+from triggers.providers.sqlremote.protocol.parts import Transaction
+from triggers.providers.sqlremote.protocol.publisher import Publisher, PublisherSettings
+from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
 HISTORIES = sized(300, full=20_000)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from history.errors import ConfigurationError
-from history.watermark import Epoch, Offset
+from history.store.watermark import Epoch, Offset
 from tests.unit.sqlremote.bench import (
     EPOCH,
     LATER_EPOCH,
@@ -20,12 +20,12 @@ from tests.unit.sqlremote.bench import (
     message,
     only,
 )
-from triggers.providers.sqlremote import subscriber as sub
-from triggers.providers.sqlremote.header import Header
-from triggers.providers.sqlremote.inbox import Delete, SubscriberSettings
-from triggers.providers.sqlremote.packet import Packet, Report
-from triggers.providers.sqlremote.parts import DIGEST_SIZE, Record, split
-from triggers.providers.sqlremote.verdicts import Verdict, classify
+from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.inbox import Delete, SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import Packet, Report
+from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, Record, split
+from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify
 
 AB, BC, CD = (
     message("(0-0000923200-0000923357-0)"),

@@ -8,8 +8,8 @@ L is stored with the work (V13, V20), whose decisions are here.
 
 from dataclasses import replace
 
-from history import watermark
-from history.watermark import Incoming, Offset, Outgoing, Watermark
+from history.store import watermark
+from history.store.watermark import Incoming, Offset, Outgoing, Watermark
 from tests.unit.sqlremote.bench import (
     EPOCH,
     LATER_EPOCH,
@@ -22,12 +22,12 @@ from tests.unit.sqlremote.bench import (
     headers,
     message,
 )
-from triggers.providers.sqlremote import publisher as pub
-from triggers.providers.sqlremote.alarms import AlarmKind
-from triggers.providers.sqlremote.inbox import SubscriberSettings
-from triggers.providers.sqlremote.packet import Report
-from triggers.providers.sqlremote.parts import Transaction
-from triggers.providers.sqlremote.verdicts import Verdict
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol.alarms import AlarmKind
+from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import Report
+from triggers.providers.sqlremote.protocol.parts import Transaction
+from triggers.providers.sqlremote.protocol.verdicts import Verdict
 
 PARTS = [
     "(0-0000942712-0000942712-0)",

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import ClassVar
 
 from history.message import Message
+from triggers.providers.brokers.reading import Limited, Limits
 from triggers.providers.contract.common import A_WHILE, SOON, ContractTools, arrivals
 from triggers.providers.provider import Arrival, Provider, Received, Receiver, Unreadable
-from triggers.providers.reading import Limited, Limits
 
 
 class UndecodableContract(ContractTools):
@@ -20,7 +20,8 @@ class UndecodableContract(ContractTools):
     #: Whether the provider has an id for each delivery, which stays when it is delivered again.
     names_deliveries: ClassVar[bool] = True
 
-    #: Whether receivers are :class:`~triggers.providers.reading.Limited`: they are where bodies are decoded.
+    #: Whether receivers are :class:`~triggers.providers.brokers.reading.Limited`: they are where bodies are
+    #: decoded.
     limits_bodies: ClassVar[bool] = True
 
     async def send_garbage(self, destination: str, count: int) -> None:

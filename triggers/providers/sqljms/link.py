@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.forks import at_fork
-from history.sql_dialects import Dialect, statement
-from history.sql_engine import AnyConnection, AnyEngine, OwnLine, Work, fetch
-from history.sql_errors import translated
-from history.tables import PreparedLine
+from history.sql.database.engine import AnyConnection, AnyEngine, OwnLine, Work, fetch
+from history.sql.database.errors import translated
+from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.history import PreparedLine
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.tables import create, identity_of
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from history.errors import ConfigurationError
-from history.sql_dialects import statement
-from history.sql_engine import AnyConnection, execute, fetch
+from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.statements.dialects import statement
 from triggers.providers.sqljms.link import OTHERS, reserve
 
 #: How the names of temporary destinations begin; what is sent there does not make them again.

@@ -11,9 +11,7 @@ from sqlalchemy.orm import Session
 
 from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
-from history.owners import process_token
-from history.sql_dialects import Dialect, statement
-from history.sql_engine import (
+from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
     execute,
@@ -21,12 +19,14 @@ from history.sql_engine import (
     open_engine,
     refuse_other_drivers,
 )
-from triggers.providers.sqljms import clients
-from triggers.providers.sqljms.consumer_line import ConsumerLine
-from triggers.providers.sqljms.letters import Letters, Outbox
+from history.sql.statements.dialects import Dialect, statement
+from history.store.owners import process_token
 from triggers.providers.sqljms.link import SqlLink, as_providers
 from triggers.providers.sqljms.places import TEMPORARY, Destination
-from triggers.providers.sqljms.receiver import Name, SqlReceiver
+from triggers.providers.sqljms.receiving import clients
+from triggers.providers.sqljms.receiving.line import ConsumerLine
+from triggers.providers.sqljms.receiving.receiver import Name, SqlReceiver
+from triggers.providers.sqljms.sending.letters import Letters, Outbox
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
 DEFAULTS = SqlJmsSettings()

@@ -10,7 +10,7 @@ whatever the planner believes about a table that grows from nothing to a million
 
 from collections.abc import Mapping
 
-from history.sql_dialects import Dialect, Statement, statement
+from history.sql.statements.dialects import Dialect, Statement, statement
 from triggers.providers.sqljms.codec import COLUMNS
 from triggers.providers.sqljms.places import WORDS, Kind
 

@@ -39,9 +39,9 @@ from sqlalchemy import (
 
 from history.bridge import settled
 from history.errors import ConfigurationError
-from history.sql_dialects import Dialect, statement
-from history.sql_engine import AnyConnection, execute, fetch
-from history.sql_making import make_table, table_exists
+from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.making import make_table, table_exists
 
 #: The version of the tables that this code reads and writes.
 SCHEMA = 1

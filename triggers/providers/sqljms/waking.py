@@ -7,9 +7,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.forks import at_fork
-from history.sql_dialects import statement
-from history.sql_engine import AnyConnection, execute
-from triggers.providers.bell import Bell, wait_in_loop, wait_in_thread
+from history.sql.database.engine import AnyConnection, execute
+from history.sql.statements.dialects import statement
+from triggers.providers.brokers.bell import Bell, wait_in_loop, wait_in_thread
 
 #: The first and the longest pause before a consumer of SQLite looks again, in seconds: what other processes
 #: send rings no bell here.

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from history.bridge import settled
-from history.sql_watermark import LinkRow
+from history.sql.links.watermark import LinkRow
 from triggers.providers.sqlremote.carriers.carrier import UnreadableMessageError
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
-from triggers.providers.sqlremote.header import Header
 from triggers.providers.sqlremote.links import Links
-from triggers.providers.sqlremote.log import Log
-from triggers.providers.sqlremote.packet import decode
-from triggers.providers.sqlremote.parts import MangledError
-from triggers.providers.sqlremote.verdicts import has_hole, is_used_up
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.packet import decode
+from triggers.providers.sqlremote.protocol.parts import MangledError
+from triggers.providers.sqlremote.protocol.verdicts import has_hole, is_used_up
+from triggers.providers.sqlremote.publication.log import Log
 
 #: How many messages of an inbox are looked at to find a gap.
 LOOKED_AT: Final = 200

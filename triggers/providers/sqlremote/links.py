@@ -10,17 +10,17 @@ from typing import Final
 
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
-from history.sql_links import LinkHistory, uuid_of
-from history.sql_transaction import SqlTransaction
-from history.sql_watermark import LinkRow
-from history.watermark import Epoch, Offset, new_epoch
+from history.sql.links.history import LinkHistory, uuid_of
+from history.sql.links.watermark import LinkRow
+from history.sql.transaction import SqlTransaction
+from history.store.watermark import Epoch, Offset, new_epoch
 from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver
-from triggers.providers.sqlremote.agent import Agent
+from triggers.providers.sqlremote.agent.agent import Agent
+from triggers.providers.sqlremote.agent.end import End, utc_now
+from triggers.providers.sqlremote.agent.hooks import load_hooks
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.opening import open_carrier
-from triggers.providers.sqlremote.end import End, utc_now
-from triggers.providers.sqlremote.hooks import load_hooks
-from triggers.providers.sqlremote.publication import Publication
+from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.receiver import LinkReceiver
 from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from history.bridge import settled
 from history.message import Message
-from history.sql_links import Handing
-from history.watermark import Incoming
+from history.sql.links.history import Handing
+from history.store.watermark import Incoming
 from triggers.providers.provider import (
     AT_ONCE,
     RECEIVE_WAIT,
@@ -18,11 +18,11 @@ from triggers.providers.provider import (
     Received,
     Unreadable,
 )
-from triggers.providers.sqlremote.agent import Agent
-from triggers.providers.sqlremote.chain import roll
-from triggers.providers.sqlremote.inbox import Apply
-from triggers.providers.sqlremote.log import operations_of
-from triggers.providers.sqlremote.parts import Transaction, checksum
+from triggers.providers.sqlremote.agent.agent import Agent
+from triggers.providers.sqlremote.protocol.chain import roll
+from triggers.providers.sqlremote.protocol.inbox import Apply
+from triggers.providers.sqlremote.protocol.parts import Transaction, checksum
+from triggers.providers.sqlremote.publication.log import operations_of
 
 #: The longest pause before a transaction that was given back is handed out again.
 LONGEST_PAUSE: Final = timedelta(seconds=10)

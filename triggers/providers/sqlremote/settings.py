@@ -23,13 +23,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from history.errors import ConfigurationError
-from history.sql_links import ApplyErrorPolicy
+from history.sql.links.history import ApplyErrorPolicy
 from triggers.providers.sqlremote.carriers.carrier import check_address
-from triggers.providers.sqlremote.inbox import SubscriberSettings
-from triggers.providers.sqlremote.packet import DEFAULT_MESSAGE_SIZE
-from triggers.providers.sqlremote.publisher import PublisherSettings
-from triggers.providers.sqlremote.schedule import Schedule
-from triggers.providers.sqlremote.sealing import Seal
+from triggers.providers.sqlremote.protocol.inbox import SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE
+from triggers.providers.sqlremote.protocol.publisher import PublisherSettings
+from triggers.providers.sqlremote.protocol.schedule import Schedule
+from triggers.providers.sqlremote.protocol.sealing import Seal
 
 
 def _seconds(value: Any) -> Any:

@@ -32,8 +32,8 @@ from pyspark.sql.types import (
 )
 
 from history.message import Message, PropertyValue
-from history.parking import raw_fields
-from triggers.spark.arrow import UNSTORABLE, RecordBatch, record_batch
+from history.store.parking import raw_fields
+from triggers.spark.rows.arrow import UNSTORABLE, RecordBatch, record_batch
 from triggers.spark.sources.log import LogEntry
 
 #: How the column ``body`` is typed.

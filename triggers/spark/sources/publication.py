@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from triggers.spark.arrow import RecordBatch, record_batch
+from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.sources.options import Options
 from triggers.spark.sources.publication_log import Operation, PublicationLog, PublicationLogSettings
 from triggers.spark.sources.reader import LogSource, Reading

@@ -4,11 +4,11 @@ A place ``20/3`` stands in transaction 20, before the operation of position 3 an
 ``20/0`` is before all of the transaction. Counts begin with the query.
 
 A transaction takes the next offset and keeps all others from it until it ends, see
-:mod:`triggers.providers.sqlremote.publication`: whoever sees an offset sees everything up to it, and nothing
-comes in between later. The log is deleted from its beginning, so that a transaction that is still there says
-that nothing after it is gone; where the one read last is gone too, ``deleted_to`` tells. That is one number
-for all publications of a database: it may accuse, of a place that another publication's log was deleted past,
-and never absolves.
+:mod:`triggers.providers.sqlremote.publication.publication`: whoever sees an offset sees everything up to it,
+and nothing comes in between later. The log is deleted from its beginning, so that a transaction that is still
+there says that nothing after it is gone; where the one read last is gone too, ``deleted_to`` tells. That is
+one number for all publications of a database: it may accuse, of a place that another publication's log was
+deleted past, and never absolves.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from history.bridge import drive
-from history.sql_dialects import Statement, statement
-from history.sql_engine import AnyRow, fetch
-from history.sql_links import LinkHistory
+from history.sql.database.engine import AnyRow, fetch
+from history.sql.links.history import LinkHistory
+from history.sql.statements.dialects import Statement, statement
 from history.store import instant
-from triggers.providers.sqlremote.log import FEWEST, MOST, PAGE_BYTES
+from triggers.providers.sqlremote.publication.log import FEWEST, MOST, PAGE_BYTES
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogSettings, Place, Span
 

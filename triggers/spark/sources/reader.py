@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from history.errors import MissingExtraError
-from triggers.spark.arrow import RecordBatch
+from triggers.spark.rows.arrow import RecordBatch
 from triggers.spark.sources.log import Log, Place, Span
 from triggers.spark.sources.message_rows import BodyType, MessageRows
 from triggers.spark.sources.options import Options

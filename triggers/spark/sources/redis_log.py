@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from triggers.providers.reading import problem_of
-from triggers.providers.redis_link import PATIENCE, RedisLink
-from triggers.providers.stream_codec import decode
-from triggers.providers.stream_keys import StreamKeys
-from triggers.providers.stream_settings import StreamSettings
+from triggers.providers.brokers.reading import problem_of
+from triggers.providers.redis_streams.codec import decode
+from triggers.providers.redis_streams.keys import StreamKeys
+from triggers.providers.redis_streams.link import PATIENCE, RedisLink
+from triggers.providers.redis_streams.settings import StreamSettings
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span
 

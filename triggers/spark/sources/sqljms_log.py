@@ -1,9 +1,9 @@
 """A queue or a subscription of SQL-JMS as a log: what is read is pinned, and taken out when it is done.
 
-A place ``3@5f1c`` stands behind lot 3 of the line of lots 5f1c, see :mod:`triggers.providers.sqljms.pinning`;
-``0`` is before all. A lot is a span, and its entries stay the same until the query is done with it. A query
-that begins takes the lots over that were pinned under its name: another one with this name finds out that its
-line has ended.
+A place ``3@5f1c`` stands behind lot 3 of the line of lots 5f1c, see
+:mod:`triggers.providers.sqljms.receiving.pinning`; ``0`` is before all. A lot is a span, and its entries stay
+the same until the query is done with it. A query that begins takes the lots over that were pinned under its
+name: another one with this name finds out that its line has ended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,14 @@ from uuid import uuid4
 
 from history.bridge import drive
 from history.errors import DoubtlessError
-from history.sql_engine import AnyConnection, Work, open_engine
+from history.sql.database.engine import AnyConnection, Work, open_engine
 from triggers.providers.provider import Arrival, Unreadable
-from triggers.providers.sqljms import clients, pinning
 from triggers.providers.sqljms.link import SqlLink, as_providers
-from triggers.providers.sqljms.odd_rows import EitherRow
-from triggers.providers.sqljms.pinning import Lot, Pins
 from triggers.providers.sqljms.places import Destination
-from triggers.providers.sqljms.receiver import received_of
+from triggers.providers.sqljms.receiving import clients, pinning
+from triggers.providers.sqljms.receiving.odd_rows import EitherRow
+from triggers.providers.sqljms.receiving.pinning import Lot, Pins
+from triggers.providers.sqljms.receiving.receiver import received_of
 from triggers.providers.sqljms.settings import SqlJmsSettings
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span

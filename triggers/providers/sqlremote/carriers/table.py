@@ -5,10 +5,10 @@ from functools import partial
 from typing import TypeVar
 
 from history.errors import HistoryUnavailableError
-from history.sql import SqlHistory
-from history.sql_dialects import statement
-from history.sql_engine import Work, execute, execute_each, fetch
-from history.sql_links import LinkHistory
+from history.sql.database.engine import Work, execute, execute_each, fetch
+from history.sql.history import SqlHistory
+from history.sql.links.history import LinkHistory
+from history.sql.statements.dialects import statement
 from triggers.providers.sqlremote.carriers.carrier import CarrierUnavailableError
 
 T = TypeVar("T")

@@ -1,0 +1,77 @@
+"""Orders, states and statistics in memory: for tests and first steps."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from history.store.control import KEPT, LIVING, Beat, Counts, Heard, Order, Overview, Report, Verb
+
+
+class MemoryControl:
+    """What consumers of this process report to and are ordered by; safe to share between threads.
+
+    ``clock`` stands for the server's clock and returns aware UTC.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._number = 0
+        self._beats: dict[tuple[str, str], Beat] = {}
+        self._orders: dict[tuple[str, bool], Order] = {}
+        self._totals: dict[str, Counter[str]] = {}
+
+    @property
+    def place(self) -> str:
+        """This object: nobody else sees what is in it."""
+        return f"memory:{id(self)}"
+
+    async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
+        """Take reports, and return the orders of their triggers."""
+        with self._lock:
+            now = self._clock()
+            for report in reports:
+                before = self._beats.get((token, report.trigger))
+                counted = report.counts - (Counts() if before is None else before.report.counts)
+                self._totals.setdefault(report.trigger, Counter()).update(counted.some())
+                self._beats[token, report.trigger] = Beat(report, now)
+            named = {report.trigger for report in reports}
+            return Heard(now, [order for order in self._orders.values() if order.trigger in named])
+
+    async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
+        """Give an order."""
+        with self._lock:
+            self._number += 1
+            for name in triggers:
+                self._orders[name, verb.lasts] = Order(
+                    trigger=name, verb=verb, number=self._number, given_at=self._clock(), reason=reason
+                )
+            return self._number
+
+    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+        """Return everything known."""
+        with self._lock:
+            now = self._clock()
+            alive = [one for one in self._beats.values() if now - one.beat_at <= silence]
+            return Overview(
+                now=now,
+                beats=[one for one in alive if not one.report.leaving],
+                orders=list(self._orders.values()),
+                statistics={name: Counts(**total) for name, total in self._totals.items() if total},
+            )
+
+    async def clear(self, *, trigger: str | None = None) -> None:
+        """Forget the sums; what each consumer has counted so far stays counted."""
+        with self._lock:
+            for name in list(self._totals) if trigger is None else [trigger]:
+                self._totals.pop(name, None)
+
+    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+        """Delete what was said long ago."""
+        with self._lock:
+            now = self._clock()
+            gone = [key for key, one in self._beats.items() if now - one.beat_at > silence]
+            for key in gone:
+                del self._beats[key]
+            return len(gone)

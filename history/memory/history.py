@@ -1,0 +1,428 @@
+"""The document history in memory: for tests and first steps."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    Settlement,
+    State,
+    Terms,
+    check_held,
+    claim,
+    current,
+    digest,
+    renew,
+    settle,
+    started,
+    take_over,
+)
+from history.memory.control import MemoryControl
+from history.memory.joining import MemoryJoining
+from history.memory.progress import MemoryProgress
+from history.store import (
+    WHOLE,
+    BatchOwner,
+    HistoryStats,
+    HistoryStore,
+    Owner,
+    Page,
+    Part,
+    Purged,
+    ScannedEntry,
+    SingleVerbs,
+)
+from history.store.control import Control
+from history.store.joining import Joining
+from history.store.parking import Parked, Parking
+from history.store.progress import BatchRecord, Progress
+
+#: How many entries or batches a piece of a purge looks at.
+PIECE = 1000
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """What one trigger remembers. An entry of a batch is the batch's number, and the ledger holds its state.
+
+    A batch that was released and is opened again gets a new number, so that what it claimed before is absent.
+    """
+
+    entries: dict[bytes, Entry | int] = field(default_factory=dict[bytes, Entry | int])
+    ledger: dict[int, Entry] = field(default_factory=dict[int, Entry])
+    numbers: dict[BatchOwner, int] = field(default_factory=dict[BatchOwner, int])
+
+    def read(self, key: bytes, now: datetime) -> Entry | None:
+        held = self.entries.get(key)
+        return current(self.ledger.get(held) if isinstance(held, int) else held, now)
+
+    def read_batch(self, owner: BatchOwner, now: datetime) -> Entry | None:
+        return current(self.ledger.get(self.numbers.get(owner, 0)), now)
+
+    def forget_batch(self, number: int) -> None:
+        batch = self.ledger.pop(number)
+        owner = BatchOwner(batch.owner or "")
+        if self.numbers.get(owner) == number:
+            del self.numbers[owner]
+
+    def write(self, key: bytes, entry: Entry | int | None) -> None:
+        if entry is None:
+            self.entries.pop(key, None)
+        else:
+            self.entries[key] = entry
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+_shared: dict[str, "MemoryHistory"] = {}
+_sharing = threading.Lock()
+
+
+def shared_history(name: str) -> "MemoryHistory":
+    """Return this process's history of a name, made at its first use; it lives as long as the process."""
+    with _sharing:
+        return _shared.setdefault(name, MemoryHistory())
+
+
+class MemoryHistory(SingleVerbs):
+    """A document history that lives and dies with its process; safe to share between threads.
+
+    ``clock`` stands for the server's clock and returns aware UTC.
+
+    Guarantee: in doubt, as long as the process lives; a restart forgets everything, so a message that is
+    redelivered after it is NEW.
+    """
+
+    def __init__(self, *, clock: Callable[[], datetime] = _utc_now) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._fence = 0
+        self._namespaces: dict[str, _Namespace] = {}
+        self._parking = MemoryParking()
+        self._control = MemoryControl(clock)
+        self._progress = MemoryProgress()
+        self._joining = MemoryJoining(
+            lock=self._lock,
+            clock=clock,
+            next_number=self._next_fence,
+            read=lambda trigger, uuid: self._namespace(trigger).read(digest(uuid), self._clock()),
+            write=lambda trigger, uuid, entry: self._namespace(trigger).write(digest(uuid), entry),
+        )
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot in the same memory."""
+        return self._parking
+
+    @property
+    def control(self) -> Control:
+        """Orders, states and statistics in the same memory."""
+        return self._control
+
+    @property
+    def joining(self) -> Joining:
+        """The joins in the same memory."""
+        return self._joining
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches in the same memory."""
+        return self._progress
+
+    def for_asyncio(self) -> HistoryStore:
+        """Return itself: nothing here waits."""
+        return self
+
+    async def check(self) -> Sequence[str]:
+        """Warn that nothing outlives the process."""
+        return ["the document history is in memory: it is forgotten when this process ends"]
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
+        terms = Terms(lease, time_to_live)
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            seen: set[bytes] = set()
+            claims: list[Claim] = []
+            for key in map(digest, uuids):
+                standing = space.read(key, now) if key in seen else None
+                if standing is not None:
+                    claims.append(Claim(standing, standing.fence))
+                else:
+                    claims.append(self._claim_one(space, key, owner, now, terms))
+                seen.add(key)
+            return claims
+
+    def _claim_one(self, space: _Namespace, key: bytes, owner: Owner, now: datetime, terms: Terms) -> Claim:
+        if isinstance(owner, BatchOwner):
+            return self._claim_for_batch(space, key, owner, now, terms)
+        held = space.read(key, now)
+        entry, claimed = claim(held, owner, fence=self._next_fence(), now=now, terms=terms)
+        if held is None:
+            space.write(key, entry)
+        return claimed
+
+    def _claim_for_batch(
+        self, space: _Namespace, key: bytes, owner: BatchOwner, now: datetime, terms: Terms
+    ) -> Claim:
+        batch = space.read_batch(owner, now) or self._open_batch(space, owner, now, terms)
+        held = space.read(key, now)
+        own = space.entries.get(key) == batch.fence
+        if held is not None and not (own and held.state is State.STARTED):
+            return Claim(held, held.fence)
+        if batch.state is State.COMPLETED:
+            # Under its old number the new claim would be COMPLETED before its service ran.
+            batch = self._open_batch(space, owner, now, terms)
+        space.write(key, batch.fence)
+        return Claim(None, batch.fence)
+
+    def _open_batch(self, space: _Namespace, owner: BatchOwner, now: datetime, terms: Terms) -> Entry:
+        batch = replace(started(owner.token, self._next_fence(), now, terms), batch=True)
+        space.numbers[owner] = batch.fence
+        space.ledger[batch.fence] = batch
+        return batch
+
+    async def take_over(
+        self,
+        trigger: str,
+        uuid: str,
+        owner: str,
+        lease: timedelta | None,
+        expected_fence: int,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
+        failed: bool = False,
+    ) -> Claim | None:
+        """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
+        terms = Terms(lease, time_to_live)
+        with self._lock:
+            space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
+            entry, taken = take_over(
+                space.read(key, now),
+                owner,
+                expected_fence=Fence(expected_fence),
+                expected_owner=expected_owner,
+                fence=self._next_fence(),
+                now=now,
+                terms=terms,
+                failed=failed,
+            )
+            if taken is not None:
+                space.write(key, entry)
+            return taken
+
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            batch = space.read_batch(owner, now)
+            if batch is None or batch.state is State.COMPLETED:
+                batch = self._open_batch(space, owner, now, Terms(None, time_to_live))
+            done: list[bool] = []
+            for uuid, fence in expected:
+                key = digest(uuid)
+                held = space.read(key, now)
+                stands = held is not None and held.state is State.STARTED
+                done.append(stands and held is not None and held.fence in {fence, batch.fence})
+                if done[-1]:
+                    space.write(key, batch.fence)
+            return done
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release claims whose fence still stands."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            done: list[bool] = []
+            for one in settlements:
+                key = digest(one.uuid)
+                entry, settled = settle(
+                    space.read(key, now), fence=one.fence, outcome=one.outcome, now=now, owner=one.owner
+                )
+                if settled:
+                    space.write(key, entry)
+                done.append(settled)
+            return done
+
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
+        """Prolong a lease whose fence still stands."""
+        check_held("lease", lease)
+        with self._lock:
+            space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
+            entry, renewed = renew(
+                space.read(key, now), fence=Fence(fence), lease=lease, now=now, owner=owner
+            )
+            number = space.entries.get(key)
+            if renewed and entry is not None and isinstance(number, int):
+                space.ledger[number] = entry
+            elif renewed:
+                space.write(key, entry)
+            return renewed
+
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Settle the one ledger entry of each batch, and keep the record, under one lock."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            entries: list[tuple[BatchOwner, Fence, Entry | None]] = []
+            for owner in owners:
+                held = space.read_batch(owner, now)
+                if held is None:
+                    if outcome is not None:
+                        return False
+                    continue
+                entry, settled = settle(held, fence=held.fence, outcome=outcome, now=now)
+                if not settled:
+                    return False
+                entries.append((owner, held.fence, entry))
+            if record is not None and not self._progress.keep(trigger, record):
+                return False
+            for owner, number, entry in entries:
+                if entry is not None:
+                    space.ledger[number] = entry
+                else:
+                    del space.ledger[number], space.numbers[owner]
+            return True
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Read entries without claiming."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            return [space.read(digest(uuid), now) for uuid in uuids]
+
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
+        """Read a part of what the trigger remembers."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            first = int(cursor or 0)
+            keys = [key for key in sorted(space.entries)[first : first + limit] if part.has(key)]
+            found = [ScannedEntry(key, entry) for key in keys if (entry := space.read(key, now)) is not None]
+            more = first + limit < len(space.entries)
+            return Page(found, str(first + limit) if more else None)
+
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Look at some entries, then at some batches, and delete what has expired."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            kind, first = (cursor or "entries 0").split()
+            if kind == "entries":
+                some = list(islice(space.entries, int(first), int(first) + PIECE))
+                gone = [key for key in some if space.read(key, now) is None]
+                for key in gone:
+                    del space.entries[key]
+                # What follows has moved up by as many places.
+                following = f"entries {int(first) + PIECE - len(gone)}"
+                return Purged(len(gone), following if len(some) == PIECE else "batches 0")
+            numbers = list(islice(space.ledger, int(first), int(first) + PIECE))
+            over = [number for number in numbers if current(space.ledger[number], now) is None]
+            for number in over:
+                space.forget_batch(number)
+            following = f"batches {int(first) + PIECE - len(over)}"
+            return Purged(0, following if len(numbers) == PIECE else None)
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Delete one entry whatever its state."""
+        with self._lock:
+            space, key = self._namespace(trigger), digest(uuid)
+            there = space.read(key, self._clock()) is not None
+            space.write(key, None)
+            return there
+
+    async def stats(self, trigger: str) -> HistoryStats:
+        """Count entries by state."""
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            states = [entry.state for key in space.entries if (entry := space.read(key, now)) is not None]
+            return HistoryStats(
+                trigger=trigger,
+                started=states.count(State.STARTED),
+                completed=states.count(State.COMPLETED),
+            )
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers seen so far."""
+        with self._lock:
+            return sorted(self._namespaces)
+
+    async def close(self) -> None:
+        """Do nothing: what is remembered stays until the process ends."""
+
+    def _namespace(self, trigger: str) -> _Namespace:
+        return self._namespaces.setdefault(trigger, _Namespace())
+
+    def _next_fence(self) -> Fence:
+        self._fence += 1
+        return Fence(self._fence)
+
+
+class MemoryParking:
+    """A parking lot that lives and dies with its process; safe to share between threads.
+
+    It keeps text, as the others do: nobody can change a message that was parked.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parked: dict[tuple[str, str], str] = {}
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Keep messages."""
+        with self._lock:
+            self._parked.update({(one.trigger_name, one.id): one.model_dump_json() for one in parked})
+
+    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
+        """Return the one parked message whose id begins so."""
+        everything = await self.list(trigger=trigger, limit=len(self._parked))
+        found = [one for one in everything if one.id.startswith(parked_id)]
+        return found[0] if len(found) == 1 else None
+
+    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
+        """Return parked messages, oldest first."""
+        with self._lock:
+            texts = [text for (name, _), text in self._parked.items() if trigger in {None, name}]
+        found = [Parked.model_validate_json(text) for text in texts]
+        return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
+
+    async def remove(self, parked: Parked) -> bool:
+        """Take one message out."""
+        with self._lock:
+            return self._parked.pop((parked.trigger_name, parked.id), None) is not None
+
+    async def count(self, *, trigger: str | None = None) -> int:
+        """Count what is parked."""
+        with self._lock:
+            return sum(trigger in {None, name} for name, _ in self._parked)

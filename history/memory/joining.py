@@ -1,0 +1,175 @@
+"""Joins in memory, beside the document history in memory."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from history.entry import Entry, EntryOutcome, State, settle
+from history.message import Uuid
+from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+
+#: Reads the entry of a trigger's uuid, None when it has expired, and writes one in its place.
+Read = Callable[[str, str], Entry | None]
+Write = Callable[[str, str, Entry | None], None]
+
+
+@dataclass(slots=True)
+class _Period:
+    """One period; ``due`` is when somebody has to look at it, None for never."""
+
+    number: int
+    activation: str
+    started_at: datetime
+    due: datetime | None
+    state: PeriodState = PeriodState.OPEN
+    parts: dict[str, Part] = field(default_factory=dict[str, Part])
+    owner: str | None = None
+    taken: int = 0
+
+    def holds_another(self, part: Part) -> bool:
+        held = self.parts.get(part.destination)
+        return held is not None and held.uuid != part.uuid
+
+    def shown(self) -> Period:
+        return Period(
+            number=self.number,
+            activation=self.activation,
+            state=self.state,
+            started_at=self.started_at,
+            parts=dict(self.parts),
+            taken=self.taken,
+        )
+
+
+@dataclass(slots=True)
+class _Joins:
+    """What waits for one trigger."""
+
+    open: dict[str, _Period] = field(default_factory=dict[str, _Period])
+    periods: dict[int, _Period] = field(default_factory=dict[int, _Period])
+    first: dict[str, tuple[Uuid, datetime | None]] = field(
+        default_factory=dict[str, tuple[Uuid, datetime | None]]
+    )
+
+
+class MemoryJoining:
+    """Joins that live and die with their process; safe to share between threads.
+
+    ``lock``, ``clock`` and ``next_number`` are those of the history; its entries are read and written
+    with the lock held.
+    """
+
+    def __init__(
+        self,
+        *,
+        lock: threading.Lock,
+        clock: Callable[[], datetime],
+        next_number: Callable[[], int],
+        read: Read,
+        write: Write,
+    ) -> None:
+        self._lock = lock
+        self._clock = clock
+        self._next_number = next_number
+        self._read = read
+        self._write = write
+        self._joins: dict[str, _Joins] = {}
+
+    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+        """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
+        with self._lock:
+            joins, now = self._of(trigger), self._clock()
+            entry = self._read(trigger, part.uuid)
+            if entry is None or entry.fence != part.fence or entry.outcome is EntryOutcome.FAILED:
+                return Added(Addition.STALE)
+            if entry.state is State.COMPLETED:
+                return Added(Addition.KEPT)  # the call was sent twice
+            period = joins.open.get(part.activation)
+            if period is not None and period.due is not None and period.due <= now:
+                period = None
+            if period is not None and period.holds_another(part):
+                return Added(Addition.TAKEN)
+            entry, _ = settle(entry, fence=part.fence, outcome=EntryOutcome.OK, now=now)
+            self._write(trigger, part.uuid, entry)
+            period = period or self._begin(joins, part, terms, now)
+            period.parts[part.destination] = part
+            if not set(terms.destinations) <= period.parts.keys():
+                return Added(Addition.KEPT)
+            del joins.open[part.activation]
+            period.state = PeriodState.READY
+            return Added(Addition.KEPT, self._hand_out(period, hold, now))
+
+    def _begin(self, joins: _Joins, part: Part, terms: Terms, now: datetime) -> _Period:
+        due = None if terms.time_out is None else now + terms.time_out
+        period = _Period(self._next_number(), part.activation, now, due)
+        joins.open[part.activation] = joins.periods[period.number] = period
+        return period
+
+    def _hand_out(self, period: _Period, hold: Hold, now: datetime) -> Period:
+        period.owner, period.due = hold.owner, now + hold.duration
+        period.taken += 1
+        return period.shown()
+
+    async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
+        """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
+        with self._lock:
+            joins, now = self._of(trigger), self._clock()
+            late = [one for one in joins.periods.values() if one.due is not None and one.due <= now][:limit]
+            for period in late:
+                if period.state is PeriodState.OPEN:
+                    self._expire(trigger, joins, period)
+            return [self._hand_out(period, hold, now) for period in late]
+
+    def _expire(self, trigger: str, joins: _Joins, period: _Period) -> None:
+        period.state = PeriodState.EXPIRED
+        if joins.open.get(period.activation) is period:
+            del joins.open[period.activation]
+        for part in period.parts.values():
+            entry = self._read(trigger, part.uuid)
+            if entry is not None and entry.fence == part.fence and entry.outcome is EntryOutcome.OK:
+                self._write(trigger, part.uuid, replace(entry, outcome=EntryOutcome.FAILED))
+
+    async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
+        """Hold periods for longer."""
+        with self._lock:
+            periods, until = self._of(trigger).periods, self._clock() + hold.duration
+            for number in numbers:
+                if number in periods and periods[number].owner == hold.owner:
+                    periods[number].due = until
+
+    async def finish(self, trigger: str, number: int) -> bool:
+        """Forget a period."""
+        with self._lock:
+            periods = self._of(trigger).periods
+            if number not in periods or periods[number].state is PeriodState.OPEN:
+                return False
+            del periods[number]
+            return True
+
+    async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
+        """Return the periods that are not finished."""
+        with self._lock:
+            return [one.shown() for one in list(self._of(trigger).periods.values())[:limit]]
+
+    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
+        """Tell whether this message is the first of its activation."""
+        with self._lock:
+            first, now = self._of(trigger).first, self._clock()
+            held, until = first.get(activation, (None, None))
+            if held is None or (until is not None and until <= now):
+                first[activation] = (Uuid(uuid), None if time_out is None else now + time_out)
+                return True
+            return held == uuid
+
+    async def purge(self, trigger: str) -> int:
+        """Forget who was first."""
+        with self._lock:
+            joins, now = self._of(trigger), self._clock()
+            over = [name for name, (_, until) in joins.first.items() if until is not None and until <= now]
+            for name in over:
+                del joins.first[name]
+            return len(over)
+
+    def _of(self, trigger: str) -> _Joins:
+        return self._joins.setdefault(trigger, _Joins())

@@ -1,0 +1,165 @@
+"""One Redis client for the blocking and the asyncio form of everything that lives in Redis."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast
+from urllib.parse import quote
+
+import redis
+import redis.asyncio
+
+from history.bridge import settled
+from history.circuit import Circuit
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.redis.errors import Kind, configuration_error, is_elsewhere, sort
+from history.redis.forks import survive_forks
+from history.redis.probe import answers, hang_up, stranger_at
+from history.redis.urls import open_client, split_circuit
+from history.redis.wires import Wires
+
+T = TypeVar("T")
+
+#: How long a connection or an answer may take before the server counts as away, in seconds.
+TIMEOUT = 5.0
+
+#: How many names one command reads.
+PAGE = 1000
+
+#: The names of all triggers with something in this Redis.
+TRIGGERS_KEY = "doubtless:triggers"
+
+
+def keys_of(trigger: str, *names: str) -> list[str]:
+    """Return a trigger's keys. They share a hash tag, so that Redis Cluster keeps them in one slot."""
+    tag = "doubtless:{" + quote(trigger, safe="") + "}:"
+    return [tag + name for name in names]
+
+
+class RedisClient:
+    """A redis-py client, blocking or asyncio, whose retries are ours.
+
+    redis-py's own retries are switched off: it would send a command again whose reply was lost, and take its
+    own first write for somebody else's. Here a lost connection is opened again once, and only for calls that
+    may be sent twice; everything the history writes may. So is one to a server that does not write any more:
+    behind its address there may be another one by now.
+
+    While the server does not answer, calls fail at once (see :mod:`history.circuit`), unless ``circuit`` is
+    false. A cluster has no circuit: that one node is away says nothing of the others.
+
+    Raises:
+        ConfigurationError: the client decodes replies, but what is stored is bytes that are no text.
+    """
+
+    def __init__(self, client: Any, url: str | None = None, *, circuit: bool = True) -> None:
+        if client.get_encoder().decode_responses:
+            raise ConfigurationError(
+                "history", "its Redis client is one with decode_responses=True", "leave that out"
+            )
+        survive_forks(client)
+        self.client = client
+        self.url = url
+        self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+        self.is_cluster = isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster)
+        pool = None if self.is_cluster else client.connection_pool
+        #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
+        self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
+        #: Grows when the nodes of a cluster may have changed, of which its client does not tell.
+        self.doubts = 0
+        self.circuit = Circuit(
+            f"Redis at {_address_of(pool)}",
+            partial(answers, pool, waits=self.is_asyncio),
+            enabled=circuit and pool is not None,
+        )
+
+    @classmethod
+    def from_url(cls, url: str, *, asyncio: bool = False) -> "RedisClient":
+        """Make a client for ``url``, which may say ``?circuit=off``; nothing is connected yet."""
+        redis_url, circuit = split_circuit(url)
+        client = open_client(redis_url, setting="history", asyncio=asyncio, connect=TIMEOUT, answer=TIMEOUT)
+        return cls(client, url, circuit=circuit)
+
+    def for_asyncio(self) -> "RedisClient":
+        """Return a client of the same server for asyncio."""
+        if self.is_asyncio:
+            return self
+        if self.url is None:
+            raise ConfigurationError(
+                "history", "a client that was handed over cannot be turned into an asyncio one", "give a URL"
+            )
+        return RedisClient.from_url(self.url, asyncio=True)
+
+    async def call(self, doing: str, command: Callable[[], Awaitable[T] | T]) -> T:
+        """Run one command that may be sent twice; open a lost connection once.
+
+        Raises:
+            HistoryUnavailableError: the server is away, or cannot do it at present.
+            ConfigurationError: it never will, as it is set.
+            redis.ResponseError: it says anything else.
+        """
+        if self.circuit.is_open:
+            self.circuit.refuse(doing)
+        try:
+            return await settled(command())
+        except redis.RedisError as error:
+            return await self.call_again(doing, command, error)
+
+    async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
+        """Run a command again if ``error`` says that a new connection may do it; raises as :meth:`call`."""
+        lost = sort(error) is Kind.UNANSWERED and isinstance(error, redis.ConnectionError)
+        if is_elsewhere(error):
+            await self._hang_up()
+        elif not lost:
+            self._give_up(error, doing)
+        try:
+            return await settled(command())
+        except redis.RedisError as again:
+            self._give_up(again, doing)
+
+    def _give_up(self, error: Exception, doing: str) -> NoReturn:
+        """Raise what an error of redis-py means; fail fast from now on if it means that nobody answers."""
+        match sort(error):
+            case Kind.UNANSWERED:
+                pool = None if self.is_cluster else self.client.connection_pool
+                if pool is not None and (found := stranger_at(pool, error, setting="history")):
+                    raise found from error
+                self.circuit.open(error, sure=_failed_to_connect(error))
+                raise HistoryUnavailableError(doing) from error
+            case Kind.NOT_NOW:
+                raise HistoryUnavailableError(f"{doing} ({error})") from error
+            case Kind.NEVER:
+                raise configuration_error(error, doing, setting="history") from error
+            case Kind.OTHER:
+                raise error
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers with something in this Redis, sorted; a page at a time."""
+        names, cursor = set[bytes](), 0
+        while True:
+            page = partial(self.client.sscan, TRIGGERS_KEY, cursor, count=PAGE)
+            cursor, some = await self.call("naming the triggers", page)
+            names.update(some)
+            if cursor == 0:
+                return sorted(name.decode() for name in names)
+
+    async def _hang_up(self) -> None:
+        if self.wires is not None:
+            await self.wires.close()
+        await hang_up(self.client)
+
+    async def close(self) -> None:
+        """Close the connections, and end the circuit's probing."""
+        self.circuit.close()
+        if self.wires is not None:
+            await self.wires.close()
+        close = self.client.aclose if self.is_asyncio else self.client.close
+        await settled(cast("Callable[[], Awaitable[None] | None]", close)())
+
+
+def _failed_to_connect(error: Exception) -> bool:
+    """Tell a server that is not there, because no line holds or is made, from one that may just be slow."""
+    return isinstance(error, redis.ConnectionError) or "Timeout connecting" in str(error)
+
+
+def _address_of(pool: Any) -> str:
+    told: dict[str, Any] = {} if pool is None else pool.connection_kwargs
+    return str(told.get("path") or f"{told.get('host', 'an address of its own')}:{told.get('port', '')}")

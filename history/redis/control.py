@@ -1,0 +1,120 @@
+"""Orders, states and statistics in Redis: one small hash, which ``lua/control/head.lua`` describes."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from history.redis.client import RedisClient
+from history.redis.scripts import text_of
+from history.store import instant, milliseconds
+from history.store.control import KEPT, LIVING, Beat, Counts, Heard, Order, Overview, Report, Verb
+from history.store.parking import encodable
+
+#: The one key, whatever the trigger: a beat tells of all triggers of a consumer in one round trip.
+CONTROL_KEY = "doubtless:control"
+
+_KINDS = {True: "lasts", False: "passes"}
+
+
+class RedisControl:
+    """Orders, states and statistics in the hash ``doubtless:control``.
+
+    Each method is one script, or one for each page of what it goes through.
+    """
+
+    def __init__(self, client: RedisClient) -> None:
+        self._redis = client
+
+    @property
+    def place(self) -> str:
+        """The server and its database; of a cluster the nodes that the client began with, or knows."""
+        if self._redis.is_cluster:
+            return f"redis cluster:{','.join(sorted(self._redis.client.nodes_manager.startup_nodes))}"
+        told = self._redis.client.connection_pool.connection_kwargs
+        server = told.get("path") or f"{told.get('host', 'localhost')}:{told.get('port', 6379)}"
+        return f"redis:{server}/{told.get('db', 0)}"
+
+    async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
+        """Take reports, and return the orders of their triggers."""
+        told = [word for report in reports for word in (report.trigger, report.model_dump_json())]
+        now, *standing = await self._run("control/beat", token, *told)
+        names = [report.trigger for report in reports for _ in _KINDS]
+        orders = [_order(name, held) for name, held in zip(names, standing, strict=True) if held is not None]
+        return Heard(instant(now), orders)
+
+    async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
+        """Give an order."""
+        told = json.dumps({"verb": verb, "reason": None if reason is None else encodable(reason)})
+        words = [word for name in triggers for word in (name, told)]
+        number: int = await self._run("control/order", _KINDS[verb.lasts], *words)
+        return number
+
+    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+        """Return everything known."""
+        now, held = 0, dict[bytes, bytes]()
+        async for reply in self._pages("control/read"):
+            now = reply[0]
+            held |= zip(reply[2][::2], reply[2][1::2], strict=True)
+        fields = list(held.items())
+        return Overview(
+            now=instant(now),
+            beats=list(_beats(fields, instant(now) - silence)),
+            orders=[_order(words[1], value) for words, value in _of_kind(fields, b"o")],
+            statistics=_statistics(fields),
+        )
+
+    async def clear(self, *, trigger: str | None = None) -> None:
+        """Forget the sums; what each consumer has counted so far stays counted."""
+        async for _ in self._pages("control/clear", *([] if trigger is None else [trigger]), place=0):
+            pass
+
+    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+        """Delete what was said long ago."""
+        words = self._pages("control/sweep", str(milliseconds(silence)), place=0)
+        return sum([int(deleted) async for _, deleted in words])
+
+    async def _pages(self, name: str, *words: str, place: int = 1) -> AsyncIterator[Any]:
+        """Run a script for each page of the hash; its reply has the next cursor at ``place``."""
+        cursor = "0"
+        while True:
+            reply = await self._run(name, cursor, *words)
+            yield reply
+            cursor = reply[place].decode()
+            if cursor == "0":
+                return
+
+    async def _run(self, name: str, *words: str) -> Any:
+        # Whole, and not by its digest: once a second it does not matter, and a flushed server has no digests.
+        client = self._redis.client
+        return await self._redis.call(name, lambda: client.eval(text_of(name), 1, CONTROL_KEY, *words))
+
+
+def _of_kind(fields: Sequence[tuple[bytes, bytes]], kind: bytes) -> Iterator[tuple[tuple[str, str], bytes]]:
+    """Return the fields "<kind> <word> <trigger>" as word and trigger, with their values."""
+    for field, value in fields:
+        if field.startswith(kind + b" "):
+            _, word, trigger = field.decode().split(" ", 2)
+            yield (word, trigger), value
+
+
+def _beats(fields: Sequence[tuple[bytes, bytes]], least: datetime) -> Iterator[Beat]:
+    for _, value in _of_kind(fields, b"c"):
+        milliseconds, _, told = value.partition(b" ")
+        beat_at = instant(int(milliseconds))
+        if beat_at >= least:
+            report = Report.model_validate_json(told)
+            if not report.leaving:
+                yield Beat(report, beat_at)
+
+
+def _statistics(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, Counts]:
+    found: dict[str, dict[str, int]] = {}
+    for (name, trigger), value in _of_kind(fields, b"s"):
+        found.setdefault(trigger, {})[name] = int(value)
+    return {trigger: Counts(**counts) for trigger, counts in found.items()}
+
+
+def _order(trigger: str, held: bytes) -> Order:
+    number, given_at, told = held.split(b" ", 2)
+    return Order(trigger=trigger, number=int(number), given_at=instant(int(given_at)), **json.loads(told))

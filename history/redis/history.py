@@ -1,0 +1,401 @@
+"""The document history in Redis: the production default.
+
+Each verb is one Lua script and one round trip per 200 uuids; ``lua/shared/head.lua`` describes the keys. Runs
+in flight stand in one small hash; completed entries are packed into buckets of about 64, which cost about 30
+bytes an entry and expire by themselves.
+"""
+
+import logging
+import struct
+import threading
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, Self
+
+import redis
+
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    Settlement,
+    check_held,
+    digest,
+)
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.redis.client import TRIGGERS_KEY, RedisClient
+from history.redis.control import RedisControl
+from history.redis.errors import NotPermittedError
+from history.redis.joining import RedisJoining
+from history.redis.parking import RedisParking
+from history.redis.progress import RedisProgress, record_words
+from history.redis.replies import BATCH_CLAIMS, CLAIMS, CODES, in_one_round, pieces, read_entry, rounds
+from history.redis.scripts import Scripts
+from history.store import (
+    WHOLE,
+    BatchOwner,
+    HistoryStats,
+    HistoryStore,
+    Owner,
+    Page,
+    Part,
+    Purged,
+    ScannedEntry,
+    SingleVerbs,
+    milliseconds,
+)
+from history.store.control import Control
+from history.store.joining import Joining
+from history.store.parking import Parking
+from history.store.progress import BatchRecord, Progress
+
+_log = logging.getLogger(__name__)
+
+#: The most entries that one script of a scan shows.
+LOOKED_AT = 5000
+
+#: Lease and time to live in milliseconds, as the scripts unpack them; the greatest fence that is known of and
+#: the owner's token follow.
+_DURATIONS = struct.Struct(">qq")
+
+#: What a settlement is answered with.
+_YES, _UNDECIDED = b"1?"
+
+#: A fence, as the scripts unpack it.
+_FENCE = struct.Struct(">Q")
+
+#: What is asked of an entry, and its fence; the owner's token follows.
+_ASKED = struct.Struct(">cQ")
+
+
+class RedisHistory(SingleVerbs):
+    """A document history in Redis 6.2 or later, blocking or asyncio.
+
+    Give it a URL (:meth:`from_url`), or a ``redis.Redis``, ``redis.asyncio.Redis`` or ``redis.RedisCluster``
+    whose own retries are switched off. While the server does not answer, calls fail at once, unless
+    ``circuit`` is false, or ``?circuit=off`` stands in the URL. At its first use it refuses a server that may
+    silently forget. It remembers the epoch of the data it wrote into and the greatest fence that it was
+    given, and says so, once, at level CRITICAL, when a flushed or another server answers instead, or one with
+    older data. A fence is not granted twice even then. A part of the history that is gone, or on its way to
+    another node of a Cluster, counts as a history that is away: what stood there is not taken for absent.
+
+    Guarantee: in doubt; fenced, where the effect's target checks the fence. An asynchronous replica that
+    takes over may have lost the last entries.
+    """
+
+    def __init__(self, client: Any, *, circuit: bool = True) -> None:
+        self._redis = client if isinstance(client, RedisClient) else RedisClient(client, circuit=circuit)
+        self._parking = RedisParking(self._redis)
+        self._control = RedisControl(self._redis)
+        self._joining = RedisJoining(self._redis)
+        self._progress = RedisProgress(self._redis)
+        self._checked = False
+        self._prepared: dict[str, Scripts] = {}
+        self._epochs: dict[str, int] = {}
+        self._fences: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Open ``redis://``, ``rediss://`` or ``unix://``; nothing is connected before the first use."""
+        return cls(RedisClient.from_url(url))
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot in the same Redis."""
+        return self._parking
+
+    @property
+    def control(self) -> Control:
+        """Orders, states and statistics in the same Redis."""
+        return self._control
+
+    @property
+    def joining(self) -> Joining:
+        """The joins in the same Redis."""
+        return self._joining
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches in the same Redis."""
+        return self._progress
+
+    def for_asyncio(self) -> HistoryStore:
+        """Return the same history through redis.asyncio."""
+        return self if self._redis.is_asyncio else RedisHistory(self._redis.for_asyncio())
+
+    async def check(self) -> Sequence[str]:
+        """Refuse a server that evicts; warn about one that keeps nothing on disk.
+
+        Raises:
+            ConfigurationError: maxmemory-policy is not noeviction.
+        """
+        try:
+            servers = await self._servers()
+        except (redis.ResponseError, NotPermittedError) as error:
+            return [f"could not ask Redis for its settings ({error}): make sure that it never evicts"]
+        for info in servers:
+            policy = info.get("maxmemory_policy", "noeviction")
+            if policy != "noeviction":
+                raise ConfigurationError(
+                    "maxmemory-policy",
+                    f"{policy} lets Redis forget history, and a forgotten message runs again",
+                    "CONFIG SET maxmemory-policy noeviction, or use a Redis of its own for the history",
+                )
+        kept = all(info.get("aof_enabled") for info in servers) or await self._saves()
+        return [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
+
+    async def _servers(self) -> Sequence[dict[str, Any]]:
+        """Return what each server that takes writes says of itself; a cluster has several."""
+        client = self._redis.client
+        if not self._redis.is_cluster:
+            return [await self._redis.call("checking", client.info)]
+        found = await self._redis.call("checking", lambda: client.info(target_nodes="primaries"))
+        return [found] if "redis_version" in found else list(found.values())
+
+    async def _saves(self) -> bool:
+        client = self._redis.client
+        try:
+            found = await self._redis.call("checking", lambda: client.config_get("save"))
+        except (redis.ResponseError, NotPermittedError):
+            return True  # a hosted Redis that does not tell
+        return bool(found.get("save"))
+
+    async def _prepare(self, trigger: str) -> None:
+        """Before the first claim, check the server and note the trigger's name."""
+        if not self._checked:
+            for warning in await self.check():
+                _log.warning("%s", warning)
+            self._checked = True
+        client = self._redis.client
+        await self._redis.call("naming the trigger", lambda: client.sadd(TRIGGERS_KEY, trigger))
+        self._prepared[trigger] = Scripts(self._redis, trigger)
+        self._fences.setdefault(trigger, 0)
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
+        if not uuids:
+            return []
+        if trigger not in self._prepared:
+            await self._prepare(trigger)
+        terms = self._terms(trigger, owner, lease, time_to_live)
+        digests = [digest(uuid) for uuid in uuids]
+        form = BATCH_CLAIMS if isinstance(owner, BatchOwner) else CLAIMS
+        scripts = self._scripts(trigger)
+        if in_one_round(digests):
+            reply = await scripts.run(form.script, form.words(terms, digests))
+            self._check_epoch(trigger, reply[1])
+            return self._note_fences(trigger, form.read(reply, owner))
+        claims: dict[int, Claim] = {}
+        cut = list(rounds(digests))
+        calls = (form.words(terms, [digests[place] for place in places]) for _, places in cut)
+        trips = iter(cut)
+        async with aclosing(scripts.run_each(form.script, calls)) as replies:
+            async for reply in replies:
+                self._check_epoch(trigger, reply[1])
+                first, places = next(trips)
+                # Only the first place of a uuid may meet its own claim and succeed.
+                answers = form.read(reply, owner if first else None)
+                claims.update(zip(places, answers, strict=True))
+        return self._note_fences(trigger, [claims[place] for place in range(len(digests))])
+
+    def _note_fences(self, trigger: str, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Remember the greatest fence met: a server that knows only smaller ones has lost something."""
+        greatest = claims[0].fence if len(claims) == 1 else max(claim.fence for claim in claims)
+        if greatest > self._fences.get(trigger, 0):
+            self._fences[trigger] = greatest
+        return claims
+
+    def _check_epoch(self, trigger: str, epoch: int) -> None:
+        if epoch != self._epochs.get(trigger):
+            self._note_epoch(trigger, epoch)
+
+    def _note_epoch(self, trigger: str, told: int) -> None:
+        """Remember which data set this is, and say so where it has forgotten something.
+
+        Another one than before has forgotten everything; in one that is told as negative, fences that this
+        client was given have not been granted.
+        """
+        epoch = abs(told)
+        with self._lock:
+            known, self._epochs[trigger] = self._epochs.get(trigger), epoch
+            if told > 0 and known in {None, epoch}:
+                return
+            # The server may be another one, and the trigger's name may be gone too.
+            self._checked = False
+            self._prepared.pop(trigger, None)
+        if known not in {None, epoch}:
+            what = "was flushed or replaced: messages processed before"
+        else:
+            what = "is older than it was: messages processed since"
+        _log.critical(
+            "the document history of %s %s are NEW again", trigger, what, extra={"trigger": trigger}
+        )
+
+    async def take_over(
+        self,
+        trigger: str,
+        uuid: str,
+        owner: str,
+        lease: timedelta | None,
+        expected_fence: int,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
+        failed: bool = False,
+    ) -> Claim | None:
+        """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
+        words = [self._terms(trigger, owner, lease, time_to_live), b"%d" % expected_fence]
+        told = (expected_owner or "").encode()
+        also = [b"failed"] if failed else []
+        fence = await self._scripts(trigger).run("entries/take_over", [*words, digest(uuid), told, *also])
+        if fence < 0:
+            return None
+        (taken,) = self._note_fences(trigger, [Claim(None, Fence(fence))])
+        return taken
+
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
+        terms = self._terms(trigger, owner, None, time_to_live)
+
+        def words(piece: Sequence[tuple[str, int]]) -> list[bytes]:
+            fences, digests = [_FENCE.pack(fence) for _, fence in piece], [digest(uuid) for uuid, _ in piece]
+            return [terms, *fences, *digests]
+
+        calls = map(words, pieces(expected))
+        async with aclosing(self._scripts(trigger).run_each("entries/adopt", calls)) as replies:
+            return [fence >= 0 async for reply in replies for fence in reply]
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release claims whose fence still stands."""
+        digests = [digest(one.uuid) for one in settlements]
+        asked = [
+            _ASKED.pack(CODES[one.outcome], one.fence) + (one.owner or "").encode() for one in settlements
+        ]
+        if in_one_round(digests):
+            return await self._settle(trigger, asked, digests)
+        done: dict[int, bool] = {}
+        for _, places in rounds(digests):
+            some = [asked[place] for place in places], [digests[place] for place in places]
+            done.update(zip(places, await self._settle(trigger, *some), strict=True))
+        return [done[place] for place in range(len(digests))]
+
+    async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
+        """Settle in one round trip, and in one more what is not simply in flight."""
+        answers = await self._scripts(trigger).run("entries/settle", asked + digests)
+        if answers.endswith(b"+"):
+            # Whether that succeeds or not, they are settled; the next call tries again.
+            with suppress(HistoryUnavailableError):
+                await self._scripts(trigger).run("entries/split", [])
+        done = [answer == _YES for answer in answers[:-1]]
+        if b"?" in answers:
+            rest = [place for place, answer in enumerate(answers) if answer == _UNDECIDED]
+            words = [words[place] for words in (asked, digests) for place in rest]
+            for place, answer in zip(
+                rest, await self._scripts(trigger).run("entries/settle_any", words), strict=True
+            ):
+                done[place] = answer == _YES
+        return done
+
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
+        """Prolong a lease whose fence still stands."""
+        check_held("lease", lease)
+        words = [b"%d" % fence, b"%d" % milliseconds(lease), digest(uuid), (owner or "").encode()]
+        return bool(await self._scripts(trigger).run("entries/renew", words))
+
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Settle the one ledger record of each batch, and keep the record, in one script."""
+        tokens = [owner.token.encode() for owner in owners]
+        noted = [] if record is None else record_words(record)
+        words = [CODES[outcome], b"%d" % len(tokens), *tokens, *noted]
+        return bool(await self._scripts(trigger).run("entries/settle_batches", words))
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Read entries without claiming."""
+        calls = ([digest(uuid) for uuid in piece] for piece in pieces(uuids))
+        async with aclosing(self._scripts(trigger).run_each("entries/lookup", calls)) as replies:
+            return [
+                read_entry(shown, reply[0]) if shown else None
+                async for reply in replies
+                for shown in reply[1:]
+            ]
+
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
+        """Read a part; an entry may be seen twice when others write meanwhile."""
+        numbers = (min(limit, LOOKED_AT), part.number, part.of)
+        words = [(cursor or "").encode(), *(b"%d" % number for number in numbers)]
+        reply = await self._scripts(trigger).run("entries/scan", words)
+        pairs = zip(reply[2::2], reply[3::2], strict=True)
+        entries = [ScannedEntry(key, read_entry(shown, reply[0])) for key, shown in pairs]
+        return Page(entries, reply[1].decode() or None)
+
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Delete some of what has expired; without it, completed entries vanish later by themselves."""
+        further, deleted = await self._scripts(trigger).run("entries/purge", [(cursor or "").encode()])
+        return Purged(int(deleted), further.decode() or None)
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Delete one entry whatever its state."""
+        return bool(await self._scripts(trigger).run("entries/forget", [digest(uuid)]))
+
+    async def stats(self, trigger: str) -> HistoryStats:
+        """Count what the buckets hold, without reading entries."""
+        cursor, started, completed = await self._scripts(trigger).run("entries/stats", [b""])
+        while cursor:
+            cursor, more, others = await self._scripts(trigger).run("entries/stats", [cursor])
+            started, completed = started + more, completed + others
+        return HistoryStats(trigger=trigger, started=started, completed=max(0, completed))
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers seen so far."""
+        return await self._redis.triggers()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.close()
+
+    def _scripts(self, trigger: str) -> Scripts:
+        return self._prepared.get(trigger) or Scripts(self._redis, trigger)
+
+    def _terms(self, trigger: str, owner: Owner, lease: timedelta | None, time_to_live: timedelta) -> bytes:
+        token = owner.token if isinstance(owner, BatchOwner) else owner
+        known = _FENCE.pack(self._fences.get(trigger, 0))
+        return _durations(lease, time_to_live) + known + token.encode()
+
+
+@lru_cache(maxsize=256)
+def _durations(lease: timedelta | None, time_to_live: timedelta) -> bytes:
+    """Check and pack what every claim of a trigger says alike."""
+    check_held("time_to_live", time_to_live)
+    check_held("lease", lease)
+    return _DURATIONS.pack(-1 if lease is None else milliseconds(lease), milliseconds(time_to_live))

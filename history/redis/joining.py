@@ -1,0 +1,126 @@
+"""Joins in Redis, in the slot of the document history; ``lua/joining/head.lua`` describes the keys."""
+
+import struct
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from history.entry import Fence, digest
+from history.message import Message
+from history.redis.client import RedisClient
+from history.redis.scripts import Scripts
+from history.store import instant, milliseconds
+from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+
+#: The digest and the fence before each message.
+_PART = struct.Struct(">16sQ")
+
+#: What the field of a part begins with; its destination follows.
+_PLACE = b"p "
+
+#: How many periods one script hands out or shows: each may hold several messages of a megabyte.
+PIECE = 20
+
+
+class RedisJoining:
+    """Joins in Redis; each method is one script or a few, a part and the completion of its entry are one.
+
+    Guarantee: what ``add`` has kept is kept as safely as Redis keeps the history; a script is done whole or
+    not at all.
+    """
+
+    def __init__(self, client: RedisClient) -> None:
+        self._redis = client
+        self._scripts: dict[str, Scripts] = {}
+
+    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+        """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
+        words = [
+            digest(part.uuid),
+            b"%d" % part.fence,
+            _told(part.activation),
+            _told(part.destination),
+            part.message.to_json(),
+            _duration(terms.time_out),
+            hold.owner.encode(),
+            _duration(hold.duration),
+            *map(_told, terms.destinations),
+        ]
+        answer, *period = await self._run(trigger, "joining/add", words)
+        return Added(Addition(answer.decode()), _period(*period[0]) if period else None)
+
+    async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
+        """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
+        words = [hold.owner.encode(), _duration(hold.duration), b"%d" % min(limit, PIECE)]
+        return [_period(*shown) for shown in await self._run(trigger, "joining/due", words)]
+
+    async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:
+        """Hold periods for longer."""
+        words = [hold.owner.encode(), _duration(hold.duration), *(b"%d" % number for number in numbers)]
+        await self._run(trigger, "joining/keep", words)
+
+    async def finish(self, trigger: str, number: int) -> bool:
+        """Forget a period."""
+        return bool(await self._run(trigger, "joining/finish", [b"%d" % number]))
+
+    async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
+        """Return the periods that are not finished, those first that are due first."""
+        found: dict[int, Period] = {}
+        for first in range(0, limit, PIECE):
+            words = [b"%d" % first, b"%d" % min(PIECE, limit - first)]
+            some = [_period(*shown) for shown in await self._run(trigger, "joining/waiting", words)]
+            found |= {one.number: one for one in some}
+            if len(some) < PIECE:
+                break
+        return list(found.values())
+
+    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
+        """Tell whether this message is the first of its activation."""
+        words = [_told(activation), digest(uuid), _duration(time_out)]
+        return bool(await self._run(trigger, "joining/first", words))
+
+    async def purge(self, trigger: str) -> int:  # noqa: ARG002
+        """Do nothing: Redis forgets by itself."""
+        return 0
+
+    async def _run(self, trigger: str, name: str, words: Sequence[bytes]) -> Any:
+        scripts = self._scripts.get(trigger)
+        if scripts is None:
+            scripts = self._scripts[trigger] = Scripts(self._redis, trigger)
+        return await scripts.run(name, words)
+
+
+def _period(number: bytes, fields: Sequence[bytes]) -> Period:
+    held = dict(zip(fields[::2], fields[1::2], strict=True))
+    activation = _read(held[b"activation"])
+    parts = [_part(activation, name, value) for name, value in held.items() if name.startswith(_PLACE)]
+    return Period(
+        number=int(number),
+        activation=activation,
+        state=PeriodState(held[b"state"].decode()),
+        started_at=instant(int(held[b"started"])),
+        parts={part.destination: part for part in parts},
+        taken=int(held[b"taken"]),
+    )
+
+
+def _part(activation: str, name: bytes, value: bytes) -> Part:
+    _, fence = _PART.unpack_from(value)
+    return Part(
+        activation=activation,
+        destination=_read(name[len(_PLACE) :]),
+        fence=Fence(fence),
+        message=Message.from_json(value[_PART.size :]),
+    )
+
+
+def _duration(duration: timedelta | None) -> bytes:
+    return b"-1" if duration is None else b"%d" % milliseconds(duration)
+
+
+def _told(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _read(text: bytes) -> str:
+    return text.decode("utf-8", "surrogatepass")

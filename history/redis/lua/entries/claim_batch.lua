@@ -1,0 +1,122 @@
+-- Claim for a batch: as claim.lua, but the entries hold the batch's number, and its ledger record their state.
+--
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   as claim.lua, for a batch token; the digests, up to 255 of them, in one text
+-- Reply  now, epoch as claim.lua, the batch's fence, a text of one byte per digest, and entries: 0 it was absent and is claimed
+--        now, n the nth of the entries stands there
+--
+-- Most rows of a batch are new, and little else is in flight. So a row is written where it is absent from the slice
+-- it belongs to, in one command; the runs in flight are asked about once, and what a batch shows is computed once.
+
+--include shared/head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include shared/meta
+--include shared/slices
+--include shared/entries
+
+--include entries/open_batch
+local digests, asked_for, claimed = ARGV[2], #ARGV[2] / 16, 0
+local shows, answers, entries, places = {}, {}, {}, {}
+local keys, held  -- the buckets that it claims in, and what an entry of it is there
+local sub, take, call = string.sub, struct.unpack, redis.call  -- what stands in a local is found faster
+local text = string.format  -- and a whole number becomes text in half the time that it takes beside `..`
+
+-- Shows what a slice holds; nil when it has expired. Only a batch's shows the same wherever it stands.
+local function show(value, begins, length, step)
+  local shown = shows[value]
+  if shown == nil then
+    --include shared/show
+    if struct.unpack('>I2', value) < BATCH then return shown end
+    shows[value] = shown or false
+  end
+  return shown or nil
+end
+
+-- Returns the bucket of each digest in a slice, and sees to it that they are there: to write to one that is gone would
+-- begin it anew.
+local function buckets_of(name, buckets, power)
+  local misses, missed, prefix = asked_for, {}, KEYS[1] .. ':' .. name .. ':'
+  for i = 1, misses do
+    local hash = take('>I4', digests, 16 * i - 15)
+    --include shared/bucket
+    missed[i] = prefix .. text('%d', bucket)
+  end
+  --include shared/there
+  return missed
+end
+
+-- Opens the slice that the batch claims in.
+local function prepare()
+  -- Under the number of a completed batch a new claim would be COMPLETED before its service ran.
+  if batch.state ~= 'S' then batch = open_batch() end
+  open_slice(batch.started, batch.expires - batch.started)
+  keys = buckets_of(name, buckets, power)
+  held = struct.pack('>I2I3', BATCH + math.floor(batch.fence / FENCES) % UNITS, batch.fence % FENCES)
+end
+
+-- Lists the slices but the open one.
+local function list_others()
+  local others, place, other = {}, SLICES, nil
+  while place < #meta do
+    other = {struct.unpack(SLICE, meta, place)}
+    place = other[9]
+    if other[1] ~= name and other[2] + 3 * other[3] > now then
+      other.keys = buckets_of(other[1], other[5], other[6])
+      others[#others + 1] = other
+    end
+  end
+  return #others > 0 and others
+end
+
+-- Reads the runs in flight that are asked about; false when there are none at all.
+local function read_in_flight()
+  if redis.call('HLEN', KEYS[1]) <= 1 then return false end
+  local asked = {}
+  for i = 1, asked_for do asked[i] = string.sub(digests, 16 * i - 15, 16 * i) end
+  return redis.call('HMGET', KEYS[1], unpack(asked))
+end
+
+if batch.state == 'S' then prepare() end
+local others, in_flight = list_others(), read_in_flight()
+
+local function look_in_others(digest, i)
+  for _, other in ipairs(others) do
+    local found = call('HGET', other.keys[i], digest)
+    local shown = found and show(found, other[2], other[3], other[4])
+    if shown then return shown end
+  end
+end
+
+local function look_in_flight(record)
+  if record and struct.unpack('>I8', record, 25) > now then return 'S-' .. record end
+end
+
+for i = 1, asked_for do
+  local digest = sub(digests, 16 * i - 15, 16 * i)
+  local shown = others and look_in_others(digest, i) or in_flight and look_in_flight(in_flight[i])
+  if not shown then
+    if not keys then prepare() end
+    if call('HSETNX', keys[i], digest, held) == 1 then
+      if take('>I4', digest) >= SAMPLED then count = count + SAMPLE end
+    else
+      shown = show(call('HGET', keys[i], digest), begins, length, step)
+      if not shown then insert(digest, batch.started, 'B', batch.fence) end
+    end
+  end
+  if not shown then
+    claimed, answers[i] = claimed + 1, '\0'
+  else
+    if not places[shown] then
+      entries[#entries + 1] = shown
+      places[shown] = string.char(#entries)
+    end
+    answers[i] = places[shown]
+  end
+end
+
+if claimed > 0 then
+  split()
+  redis.call('HINCRBY', ledger, field('c', batch.fence), claimed)
+end
+if keys then save() end
+return {now, known_epoch, batch.fence, table.concat(answers), unpack(entries)}

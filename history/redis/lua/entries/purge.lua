@@ -1,0 +1,73 @@
+-- Purge: delete, a part at a call, what has expired: runs in flight, batches, and completed entries whose slice
+-- has not ended yet. Those of a slice that has ended are gone already.
+--
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   cursor (see walk.lua)
+-- Reply  next cursor ("" at the end), how many were deleted
+
+--include shared/head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include shared/meta
+--include shared/slices
+--include shared/entries
+
+--include shared/walk
+-- How many fields of a hash and how many buckets one call looks through, which takes about 3 ms: of each batch the
+-- ledger has three fields, and to delete it costs more than to look at it.
+local IN_FLIGHT, IN_LEDGER = 500, 300
+local deleted, left = 0, 50
+
+-- Forgets a batch; what it held is absent without its record, and vanishes with its slice, if that has not ended.
+local function purge_batch(number, batch)
+  local held = tonumber(redis.call('HGET', ledger, 'c ' .. number)) or 0
+  local half = math.ceil((batch.expires - batch.started) / 2)
+  local begin = math.floor(batch.started / half) * half
+  if not name or length ~= half or begins ~= begin then
+    open(function() return length == half and begins == begin end)
+  end
+  if name then stale = stale + held end
+  deleted = deleted + held
+  redis.call('HDEL', ledger, 'b ' .. number, 'c ' .. number)
+  local token = 'o ' .. batch.owner
+  if redis.call('HGET', ledger, token) == number then redis.call('HDEL', ledger, token) end
+end
+
+local function purge_batches(cursor)
+  local page = redis.call('HSCAN', ledger, cursor, 'COUNT', IN_LEDGER)
+  for i = 1, #page[2], 2 do
+    local number, record = string.match(page[2][i], '^b (%d+)$'), page[2][i + 1]
+    if number and struct.unpack('>I8', record, 26) <= now then purge_batch(number, parse('-' .. record)) end
+  end
+  return page[1]
+end
+
+local function purge_started(cursor)
+  local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', IN_FLIGHT)
+  for i = 1, #page[2], 2 do
+    local digest, record = page[2][i], page[2][i + 1]
+    if digest ~= 'meta' and struct.unpack('>I8', record, 25) <= now then
+      deleted = deleted + redis.call('HDEL', KEYS[1], digest)
+    end
+  end
+  return page[1]
+end
+
+local function stride(slice)
+  if slice.begins + 2 * slice.length <= now then return 0, 1 end
+end
+
+local function purge_bucket(slice, key)
+  if left == 0 then return false end
+  left = left - 1
+  local fields, gone = redis.call('HGETALL', key), {}
+  for i = 1, #fields, 2 do
+    local plain = fields[i] ~= '' and struct.unpack('>I2', fields[i + 1]) < BATCH
+    if plain and not show(slice, fields[i + 1]) then gone[#gone + 1] = fields[i] end
+  end
+  if #gone > 0 then deleted = deleted + redis.call('HDEL', key, unpack(gone)) end
+  return true
+end
+
+local cursor = walk(ARGV[1], purge_started, purge_batches, stride, purge_bucket)
+if name then save() end
+return {cursor, deleted}

@@ -1,0 +1,62 @@
+-- Scan: read a part of what is remembered.
+--
+-- KEYS   the trigger's history (see head.lua)
+-- ARGV   cursor (see walk.lua), limit, part, of how many (a power of 2): a part has the digests whose first 4 bytes
+--        leave its number as the remainder
+-- Reply  now, next cursor ("" at the end), then digest, entry, digest, entry ...
+
+--include shared/head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include shared/meta
+--include shared/slices
+--include shared/entries
+
+--include shared/walk
+local limit, part, parts, looked_at = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), 0
+local reply = {now, ''}
+
+-- What has expired is not shown, but takes its time too.
+local function enough() return #reply >= 2 + 2 * limit or looked_at >= 2 * limit end
+
+-- A bucket is found by the same remainder, and so holds digests of few parts. That it does also while it is split,
+-- and is read before the one that is split off it, keeps each part from missing anything.
+local function stride(slice)
+  local ways = 1
+  while ways < parts and ways * 2 <= slice.buckets do ways = ways * 2 end
+  return part % ways, ways
+end
+
+local function add(digest, shown)
+  looked_at = looked_at + 1
+  if shown and (parts == 1 or struct.unpack('>I4', digest) % parts == part) then
+    reply[#reply + 1], reply[#reply + 2] = digest, shown
+  end
+end
+
+local function scan_started(cursor)
+  repeat
+    local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', limit)
+    for i = 1, #page[2], 2 do
+      local digest, record = page[2][i], page[2][i + 1]
+      if digest ~= 'meta' then add(digest, struct.unpack('>I8', record, 25) > now and 'S-' .. record) end
+    end
+    cursor = page[1]
+  until cursor == '0' or enough()
+  return cursor
+end
+
+-- What a batch holds stands in buckets, too.
+local function scan_batches() return '0' end
+
+local function scan_bucket(slice, key)
+  if enough() then return false end
+  local fields = redis.call('HGETALL', key)
+  looked_at = looked_at + 1
+  for i = 1, #fields, 2 do
+    if fields[i] ~= '' then add(fields[i], show(slice, fields[i + 1])) end
+  end
+  return true
+end
+
+reply[2] = walk(ARGV[1], scan_started, scan_batches, stride, scan_bucket)
+return reply

@@ -1,0 +1,18 @@
+-- Split: add the buckets that the counts of entries ask for.
+--
+-- KEYS   the trigger's history (see head.lua)
+-- Reply  1
+
+--include shared/head
+local meta = redis.call('HGET', KEYS[1], 'meta')
+--include shared/meta
+--include shared/slices
+--include shared/entries
+
+open(function()
+  split()
+  close_slice()
+  return false
+end)
+save()
+return 1

@@ -1,0 +1,18 @@
+-- Sets `shown` to the entry whose `value` stands in a bucket of the slice with `begins`, `length` and `step`; leaves
+-- it nil when the entry has expired.
+local head, number = struct.unpack('>I2I3', value)
+if head < BATCH then
+  local fence = last_fence - (last_fence - number) % FENCES
+  local started = begins + head % UNITS * step
+  if started + 2 * length > now then
+    if started > now then started = now end
+    shown = struct.pack('>c2I8I8I8I8', head < FAILED and 'O-' or 'F-', fence, started, 0, started + 2 * length)
+  end
+else
+  -- The ledger knows the state, unless the batch was released.
+  number = number + (head - BATCH) * FENCES
+  --include shared/ledger
+  if record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
+    shown = string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2)
+  end
+end

@@ -1,0 +1,94 @@
+-- Writing to slices. One is open at a time, as locals, and stands in `meta` from `at` to before `after`; its name is
+-- nil while none is open. save() comes after all that is written, and before what that replaces is deleted.
+local name, begins, length, step, buckets, power, count, stale
+local at, after, changed = SLICES, SLICES, false
+
+local function close_slice()
+  local slice = name and struct.pack(SLICE, name, begins, length, step, buckets, power, count, stale) or ''
+  meta = string.sub(meta, 1, at - 1) .. slice .. string.sub(meta, after)
+  after = at + #slice
+end
+
+local moved_from = {}  -- a bucket and what it held before it was split, ...
+
+-- Writes `meta`, and records of runs in flight, if they are given: digest, record ...
+local function save(...)
+  close_slice()
+  redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8I8', last_fence, epoch) .. string.sub(meta, SLICES), ...)
+  for i = 1, #moved_from, 2 do redis.call('HDEL', moved_from[i], unpack(moved_from[i + 1])) end
+  moved_from = {}
+end
+
+-- Opens each slice in turn, until `wanted` holds; otherwise none is open in the end.
+local function open(wanted)
+  close_slice()
+  after = SLICES
+  repeat
+    at, name = after, nil
+    if at > #meta then return end
+    name, begins, length, step, buckets, power, count, stale, after = struct.unpack(SLICE, meta, at)
+  until wanted()
+end
+
+local function open_named(wanted)
+  if name ~= wanted then open(function() return name == wanted end) end
+end
+
+local function begin_bucket(key)
+  redis.call('HSET', key, '', '')
+  redis.call('PEXPIREAT', key, begins + 3 * length + 1000)
+end
+
+local function drop_ended_slices()
+  local kept = string.sub(meta, 1, SLICES - 1)
+  open(function()
+    if begins + 3 * length > now then kept = kept .. string.sub(meta, at, after - 1) end
+    return false
+  end)
+  meta, at, after = kept, SLICES, SLICES
+end
+
+-- Opens the slice of entries that start then and live so long; begins it with one bucket, if there is none.
+local function open_slice(started, time_to_live)
+  local half = math.ceil(time_to_live / 2)
+  local begin = math.floor(started / half) * half
+  if name and length == half and begins == begin then return end
+  open(function() return length == half and begins == begin end)
+  if name then return end
+  drop_ended_slices()
+  name, begins, length, step = string.format('%.0f:%.0f', half, begin / half), begin, half, math.ceil(half / (UNITS - 1))
+  buckets, power, count, stale = 1, 1, 0, 0
+  begin_bucket(KEYS[1] .. ':' .. name .. ':0')
+end
+
+-- Adds a bucket, and moves to it the entries that now hash there.
+local function add_bucket()
+  local prefix, added, fields, moved, gone = KEYS[1] .. ':' .. name .. ':', buckets, nil, {}, {}
+  local source, target = prefix .. (added - power), prefix .. added
+  fields = redis.call('HGETALL', source)
+  local whole = false
+  for i = 1, #fields, 2 do
+    whole = whole or fields[i] == ''
+    if fields[i] ~= '' and struct.unpack('>I4', fields[i]) % (power * 2) == added then
+      moved[#moved + 1], moved[#moved + 2], gone[#gone + 1] = fields[i], fields[i + 1], fields[i]
+    end
+  end
+  if not whole then error('LOST ' .. source, 0) end
+  begin_bucket(target)
+  if #moved > 0 then
+    redis.call('HSET', target, unpack(moved))
+    moved_from[#moved_from + 1], moved_from[#moved_from + 2] = source, gone
+  end
+  buckets = added + 1
+  if buckets == power * 2 then power = buckets end
+end
+
+-- Adds the buckets that the number of entries asks for.
+local function split()
+  while count > buckets * LOAD do add_bucket() end
+end
+
+local function insert(digest, started, asked, fence)
+  --include shared/insert
+  return target
+end

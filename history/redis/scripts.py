@@ -1,0 +1,199 @@
+"""The scripts of ``lua/`` on the keys of one trigger."""
+
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from itertools import chain
+from typing import Any
+
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from history.bridge import settled
+from history.errors import HistoryUnavailableError
+from history.redis.client import RedisClient, keys_of
+from history.redis.wires import AnotherServerError, Wires, packed
+
+#: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
+GRANTING = frozenset(
+    {"entries/claim", "entries/claim_batch", "entries/take_over", "entries/adopt", "joining/add"}
+)
+
+#: How a script says that a key is gone; see ``lua/shared/head.lua``.
+_LOST = re.compile(r"\bLOST (\S+)")
+
+_INCLUDE = re.compile(r"^ *--include ([\w/]+)$", re.MULTILINE)
+
+
+class HistoryLostError(HistoryUnavailableError):
+    """A part of the document history is gone from the server, or on its way to another one.
+
+    Nobody may say of what stood there that it is absent, for that would run it again.
+    """
+
+    def __init__(self, doing: str, key: str) -> None:
+        super().__init__(doing)
+        self.key = key
+        remedy = "restore it, or accept the loss (docs/how-to/run-on-redis.md, Lost keys)"
+        self.args = (f"{self}: the key {key} is gone, and with it what it remembered; {remedy}",)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script: its text, how Redis names it, and the beginning of its call, packed once."""
+
+    text: str
+    sha: str
+    call: bytes
+    whole: bytes
+
+    def packed(self, words: Sequence[bytes]) -> bytes:
+        """Return the call with its words as the server reads it."""
+        return b"*%d\r\n%b%b" % (4 + len(words), self.call, packed(words))
+
+    def packed_whole(self, words: Sequence[bytes]) -> bytes:
+        """Return the call that has the script's text in it."""
+        return b"*%d\r\n%b%b" % (4 + len(words), self.whole, packed(words))
+
+
+class Scripts:
+    """Runs scripts on the history of one trigger; every script may be sent twice.
+
+    On a Cluster they declare a key besides that never exists. A script touches more keys than can be
+    declared, and while their slot is on its way to another node, some of them are there and some here. A node
+    that lacks one of several declared keys says TRYAGAIN then, instead of running the script on half of the
+    data.
+    """
+
+    def __init__(self, client: RedisClient, trigger: str) -> None:
+        self._client = client
+        self._key, self._never = keys_of(trigger, "history", "history:never")
+        self._scripts: dict[str, Script] = {}
+        #: The server (for a cluster, the number of doubts) before whose first grant fences were stepped over.
+        self._stepped_on: bytes | int | None = None
+
+    async def run(self, name: str, words: Sequence[bytes]) -> Any:
+        """Run a script by its digest; send it whole where Redis lacks it.
+
+        Raises:
+            HistoryUnavailableError: the server is away, or cannot do it at present.
+            HistoryLostError: it has lost a part of what it remembered.
+            ConfigurationError: it never will, as it is set.
+        """
+        if self._client.circuit.is_open:
+            self._client.circuit.refuse(name)
+        script = self._scripts.get(name) or self._bind(name)
+        wires = self._client.wires
+        try:
+            if wires is None:
+                return await self._ask_cluster(name, "EVALSHA", script.sha, words)
+            if wires.server != self._stepped_on and name in GRANTING:
+                await self._step(wires)
+            return await wires.ask(script.packed(words))
+        except AnotherServerError:
+            return await self.run(name, words)
+        except RedisError as error:
+            return await self._run_again(name, words, error)
+
+    async def _run_again(self, name: str, words: Sequence[bytes], error: RedisError) -> Any:
+        """Send a script whole, if that may help; tell what its error means, if not."""
+        self._client.doubts += 1
+        try:
+            if isinstance(error, NoScriptError):
+                return await self._client.call(name, lambda: self._ask_whole(name, words))
+            return await self._client.call_again(name, lambda: self._ask_whole(name, words), error)
+        except RedisError as again:
+            if found := _LOST.search(str(again)):
+                raise HistoryLostError(name, found[1]) from again
+            raise
+
+    async def _ask_whole(self, name: str, words: Sequence[bytes]) -> Any:
+        script, wires = self._scripts[name], self._client.wires
+        if wires is None:
+            return await self._ask_cluster(name, "EVAL", script.text, words)
+        while True:
+            try:
+                if wires.server != self._stepped_on and name in GRANTING:
+                    await self._step(wires)
+                return await wires.ask(script.packed_whole(words))
+            except AnotherServerError:
+                continue
+
+    async def _step(self, wires: Wires) -> None:
+        """Step over the fences that may have been granted before this server was what it is now."""
+        server = await wires.name()
+        if server:
+            script = self._scripts.get("shared/step") or self._bind("shared/step")
+            await wires.ask(script.packed_whole([server]))
+        self._stepped_on = server
+
+    async def _ask_cluster(self, name: str, verb: str, script: str, words: Sequence[bytes]) -> Any:
+        doubts = self._client.doubts
+        if doubts != self._stepped_on and name in GRANTING:
+            server = await self._name_of_node()
+            if server:
+                await self._execute("EVAL", text_of("shared/step"), [server])
+            self._stepped_on = doubts
+        return await self._execute(verb, script, words)
+
+    async def run_each(self, name: str, calls: Iterable[Sequence[bytes]]) -> AsyncGenerator[Any]:
+        """Run a script many times and yield the answers in order; the next calls travel before an answer.
+
+        Raises:
+            as :meth:`run`, in the place of the answer to the call that failed.
+        """
+        wires, left, sent = self._client.wires, iter(calls), deque[Sequence[bytes]]()
+        script = self._scripts.get(name) or self._bind(name)
+
+        def commands() -> Iterator[bytes]:
+            for words in left:
+                sent.append(words)
+                yield script.packed(words)
+
+        if wires is not None and wires.server == self._stepped_on and not self._client.circuit.is_open:
+            with suppress(RedisError, AnotherServerError):
+                async with aclosing(wires.ask_each(commands())) as answers:
+                    async for answer in answers:
+                        sent.popleft()
+                        yield answer
+        # Something went wrong, of which run() knows what to make; what was sent may be sent again.
+        for words in chain(sent, left):
+            yield await self.run(name, words)
+
+    async def _name_of_node(self) -> str:
+        """Return the run id of the node that has the keys; "" where the account may not ask."""
+        client = self._client.client
+        if self._client.is_asyncio:
+            await client.initialize()
+        node = client.get_node_from_key(self._key)
+        try:
+            info = await settled(client.execute_command("INFO", "server", target_nodes=node))
+        except ResponseError:
+            return ""
+        return str(info.get("run_id") or next(iter(info.values()))["run_id"])
+
+    async def _execute(self, verb: str, script: str, words: Sequence[bytes | str]) -> Any:
+        """Let redis-py pack the command, and find the node of a cluster that it is for."""
+        keys = (2, self._key, self._never)
+        return await settled(self._client.client.execute_command(verb, script, *keys, *words))
+
+    def _bind(self, name: str) -> Script:
+        text = text_of(name)
+        sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+        call, whole = (
+            packed(word.encode() for word in (verb, script, "1", self._key))
+            for verb, script in (("EVALSHA", sha), ("EVAL", text))
+        )
+        self._scripts[name] = Script(text, sha, call, whole)
+        return self._scripts[name]
+
+
+@cache
+def text_of(name: str) -> str:
+    """Return a script, or a part of one, with the files that it includes."""
+    text = (files("history.redis") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: text_of(found[1]), text)

@@ -1,0 +1,202 @@
+"""How a SQL history claims: the one step that SQLite and PostgreSQL take differently.
+
+PostgreSQL claims in one statement and repeats it for a uuid that somebody else claimed at the same moment.
+SQLite has one writer at a time: what its transaction has found absent stays absent until it is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from history.entry import Claim, Entry, EntryOutcome, Fence, State, Terms
+from history.errors import HistoryUnavailableError
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from history.sql.statements.dialects import Dialect, wanted
+from history.sql.statements.entries import (
+    ADOPT,
+    CLAIM,
+    CLAIM_FOR_BATCH,
+    DRAW_FENCES,
+    LEDGER,
+    LOOKUP,
+    OPEN_BATCH,
+    RETIRE_BATCH,
+    TAKE_OVER,
+    WRITE,
+    WRITE_FOR_BATCH,
+)
+from history.store import BatchOwner, Owner, instant, milliseconds
+
+#: A row of LOOKUP or of a claim.
+EntryRow = AnyRow
+
+#: How often a claim that others get in the way of is tried before it is given up.
+ATTEMPTS = 20
+
+
+def entry_of(row: EntryRow) -> Entry:
+    """Return the entry that a row tells of."""
+    return Entry(
+        state=State(row.state),
+        outcome=None if row.outcome is None else EntryOutcome(row.outcome),
+        owner=row.owner,
+        fence=Fence(row.fence),
+        started_at=instant(row.started_at),
+        lease_until=None if row.lease_until is None else instant(row.lease_until),
+        expires_at=instant(row.expires_at),
+        read_at=instant(row.now),
+        batch=bool(row.batch),
+    )
+
+
+def answers(keys: Sequence[bytes], rows: Mapping[bytes, EntryRow], owner: Owner) -> Sequence[Claim]:
+    """Answer a claim place by place; the second place of a key finds the entry of the first."""
+    batch = isinstance(owner, BatchOwner)
+    token = owner.token if isinstance(owner, BatchOwner) else owner
+    seen: set[bytes] = set()
+    claims: list[Claim] = []
+    for key in keys:
+        row = rows[key]
+        mine = row.written or (row.state == State.STARTED and row.owner == token and bool(row.batch) == batch)
+        found = None if mine and key not in seen else entry_of(row)
+        claims.append(Claim(found, Fence(row.fence)))
+        seen.add(key)
+    return claims
+
+
+async def look_up(connection: AnyConnection, trigger: str, keys: Sequence[bytes]) -> Sequence[EntryRow]:
+    """Return the rows of the keys that have an entry, in no order."""
+    return await fetch(connection, LOOKUP, trigger=trigger, **wanted(connection.dialect.name, keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """Who claims, for which trigger and for how long."""
+
+    trigger: str
+    owner: Owner
+    terms: Terms
+
+    async def claim(self, connection: AnyConnection, *, keys: Sequence[bytes]) -> Mapping[bytes, EntryRow]:
+        """Write what is absent of distinct keys; return a row for each.
+
+        Raises:
+            HistoryUnavailableError: others kept getting in the way.
+        """
+        rows: dict[bytes, EntryRow] = {}
+        missing = sorted(keys)
+        reopen = False
+        for _ in range(ATTEMPTS):
+            if isinstance(self.owner, BatchOwner):
+                found = await self._claim_for_batch(connection, missing, self.owner, reopen=reopen)
+            else:
+                found = await self._claim(connection, missing, self.owner)
+            rows |= {row.digest: row for row in found}
+            missing = [key for key in missing if key not in rows]
+            if not missing:
+                return rows
+            reopen = True
+        raise HistoryUnavailableError("claiming uuids that others keep claiming")
+
+    async def take_over(
+        self,
+        connection: AnyConnection,
+        *,
+        key: bytes,
+        owner: str,
+        expected_fence: int,
+        expected_owner: str | None,
+        failed: bool,
+    ) -> tuple[Fence, bool] | None:
+        """Replace a STARTED entry, or a failed one, that has the expected fence and owner; None where not.
+
+        Return its fence, and whether that was granted now: the owner may have met itself.
+        """
+        expected = {"expected_fence": expected_fence, "expected_owner": expected_owner, "failed": failed}
+        named = {"trigger": self.trigger, "key": key, "owner": owner, **expected}
+        if connection.dialect.name == Dialect.SQLITE:
+            await _draw_fences(connection, 1)
+        for (fence,) in await fetch(connection, TAKE_OVER, **named, **self._durations()):
+            return Fence(fence), True
+        for row in await look_up(connection, self.trigger, [key]):
+            if row.state == State.STARTED and row.owner == owner:
+                return Fence(row.fence), False
+        return None
+
+    async def adopt(
+        self, connection: AnyConnection, *, fences: Mapping[bytes, int], owner: BatchOwner
+    ) -> set[bytes]:
+        """Move entries that are STARTED with their expected fence into the batch; return what it holds."""
+        batch = await self._open(connection, owner, reopen=True)
+        keys = sorted(fences)
+        values = wanted(connection.dialect.name, keys, [fences[key] for key in keys], [None] * len(keys))
+        rows = await fetch(connection, ADOPT, trigger=self.trigger, number=batch.number, **values)
+        return {row.digest for row in rows}
+
+    async def _claim(
+        self, connection: AnyConnection, keys: Sequence[bytes], owner: str
+    ) -> Sequence[EntryRow]:
+        values = {"trigger": self.trigger, "owner": owner, **self._durations()}
+        if connection.dialect.name == Dialect.POSTGRESQL:
+            return await fetch(connection, CLAIM, **values, **wanted(connection.dialect.name, keys))
+        standing, absent = await self._look_up(connection, keys)
+        if not absent:
+            return standing
+        last = await _draw_fences(connection, len(absent))
+        fences = range(last - len(absent) + 1, last + 1)
+        written = await fetch(connection, WRITE, **values, **wanted(connection.dialect.name, absent, fences))
+        return [*standing, *written]
+
+    async def _claim_for_batch(
+        self, connection: AnyConnection, keys: Sequence[bytes], owner: BatchOwner, *, reopen: bool
+    ) -> Sequence[EntryRow]:
+        batch = await self._open(connection, owner, reopen=reopen)
+        values = {
+            "trigger": self.trigger,
+            "owner": owner.token,
+            "number": batch.number,
+            "lease_until": batch.lease_until,
+            "now": batch.now,
+        }
+        if connection.dialect.name == Dialect.POSTGRESQL:
+            return await fetch(connection, CLAIM_FOR_BATCH, **values, **wanted(connection.dialect.name, keys))
+        standing, absent = await self._look_up(connection, keys)
+        if not absent:
+            return standing
+        written = await fetch(
+            connection, WRITE_FOR_BATCH, **values, **wanted(connection.dialect.name, absent)
+        )
+        return [*standing, *written]
+
+    async def _look_up(
+        self, connection: AnyConnection, keys: Sequence[bytes]
+    ) -> tuple[Sequence[EntryRow], Sequence[bytes]]:
+        standing = await look_up(connection, self.trigger, keys)
+        there = {row.digest for row in standing}
+        return standing, [key for key in keys if key not in there]
+
+    async def _open(self, connection: AnyConnection, owner: BatchOwner, *, reopen: bool) -> AnyRow:
+        """Return the ledger's row of the batch, opened if need be.
+
+        A completed batch stays as it is while it meets what it completed: its replay finds duplicates. It is
+        opened anew, with another number, before it claims more.
+        """
+        named = {"trigger": self.trigger, "token": owner.token}
+        for _ in range(ATTEMPTS):
+            for row in await fetch(connection, LEDGER, **named):
+                if not (reopen and row.state == State.COMPLETED):
+                    return row
+            await execute(connection, RETIRE_BATCH, **named)
+            if connection.dialect.name == Dialect.SQLITE:
+                await _draw_fences(connection, 1)
+            await execute(connection, OPEN_BATCH, **named, **self._durations())
+        raise HistoryUnavailableError("opening a batch that others keep closing")
+
+    def _durations(self) -> dict[str, int | None]:
+        lease = None if self.terms.lease is None else milliseconds(self.terms.lease)
+        return {"lease": lease, "time_to_live": milliseconds(self.terms.time_to_live)}
+
+
+async def _draw_fences(connection: AnyConnection, count: int) -> int:
+    """Take the next fences and return the last of them."""
+    ((last,),) = await fetch(connection, DRAW_FENCES, count=count)
+    return int(last)

@@ -1,0 +1,167 @@
+"""Orders, states and statistics in a SQL database, beside the history."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import URL
+
+from history.sql.database.engine import AnyConnection, AnyRow, Work, execute, execute_each, fetch, in_memory
+from history.sql.statements.control import (
+    ADD,
+    BEAT,
+    CLEAR,
+    COUNT,
+    GIVE,
+    LIST_CONSUMERS,
+    LIST_ORDERS,
+    LIST_STATISTICS,
+    LOCK_ORDERS,
+    NOW,
+    SAY,
+    STANDING,
+    SWEEP,
+    SWEEP_COUNTS,
+)
+from history.sql.statements.dialects import Dialect
+from history.sql.tables.history import CONTROL_TABLES, STATISTICS, PreparedLine
+from history.sql.tables.making import make_tables, table_exists
+from history.store import instant, milliseconds
+from history.store.control import KEPT, LIVING, Beat, Counts, Heard, Order, Overview, Report, Verb
+from history.store.parking import encodable
+
+T = TypeVar("T")
+
+
+def place_of(url: URL) -> str:
+    """Name a database: a blocking and an asyncio engine have it in common."""
+    if in_memory(url):
+        return f"sqlite in memory:{id(url)}"
+    return url.set(drivername=url.get_backend_name(), password=None, query={}).render_as_string()
+
+
+class SqlControl:
+    """Orders, states and statistics in tables of their own, which are created at first use.
+
+    Safe to share between threads; over an asyncio engine it belongs to one event loop.
+    """
+
+    def __init__(self, line: PreparedLine, place: str) -> None:
+        self._line = line
+        self._place = place
+        self._ready = False
+
+    @property
+    def place(self) -> str:
+        """The database."""
+        return self._place
+
+    async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
+        """Take reports, and return the orders of their triggers: on PostgreSQL with one statement."""
+        if self._line.dialect is Dialect.SQLITE:
+            work = partial(_beat_in_steps, token=token, reports=reports)
+            return await self._run("reporting to", work, atomic=True)
+        return await self._run("reporting to", partial(_beat, token=token, reports=reports))
+
+    async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
+        """Give an order."""
+        give = partial(_give, verb=verb, triggers=triggers, reason=reason)
+        return await self._run("giving an order to", give, atomic=True)
+
+    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+        """Return everything known."""
+        return await self._run("looking at", partial(_look, silence=silence))
+
+    async def clear(self, *, trigger: str | None = None) -> None:
+        """Forget the sums; what each consumer has counted so far stays counted."""
+        await self._run("clearing", partial(execute, statement=CLEAR, trigger=trigger))
+
+    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+        """Delete what was said long ago."""
+        return await self._run("sweeping", partial(_sweep, silence=milliseconds(silence)), atomic=True)
+
+    async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        told = f"{doing} the consumers"
+        if not self._ready:
+            if not await self._line.run(told, partial(table_exists, table=STATISTICS)):
+                await self._line.run(told, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
+            self._ready = True
+        return await self._line.run(told, work, atomic=atomic)
+
+
+async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:
+    counts = [(report.trigger, *count) for report in reports for count in report.counts.some().items()]
+    rows = await fetch(
+        connection,
+        BEAT,
+        token=token,
+        triggers=[report.trigger for report in reports],
+        documents=[report.model_dump_json() for report in reports],
+        counted=[trigger for trigger, _, _ in counts],
+        names=[name for _, name, _ in counts],
+        amounts=[value for _, _, value in counts],
+    )
+    return Heard(instant(rows[0].now), [_order(row) for row in rows if row.number is not None])
+
+
+async def _beat_in_steps(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:
+    ((now,),) = await fetch(connection, NOW)
+    counts = [(report.trigger, *count) for report in reports for count in report.counts.some().items()]
+    added = await fetch(connection, COUNT, token=token, counts=json.dumps(counts))
+    if added:
+        sums = [{"trigger": trigger, "name": name, "added": more} for trigger, name, more in added]
+        await execute_each(connection, ADD, sums)
+    words = [
+        {"token": token, "trigger": one.trigger, "now": now, "document": one.model_dump_json()}
+        for one in reports
+    ]
+    if words:
+        await execute_each(connection, SAY, words)
+    standing = await fetch(connection, STANDING, triggers=json.dumps([one.trigger for one in reports]))
+    return Heard(instant(now), [_order(row) for row in standing])
+
+
+async def _give(connection: AnyConnection, *, verb: Verb, triggers: Sequence[str], reason: str | None) -> int:
+    await execute(connection, LOCK_ORDERS)
+    standing = await fetch(connection, LIST_ORDERS)
+    ((now,),) = await fetch(connection, NOW)
+    # Numbers follow the clock, so that they still grow in a database that was emptied.
+    number: int = max([now, *(row.number + 1 for row in standing)])
+    common = {"lasts": verb.lasts, "verb": verb.value, "number": number, "now": now}
+    told = None if reason is None else encodable(reason)
+    if triggers:
+        await execute_each(connection, GIVE, [{**common, "trigger": one, "reason": told} for one in triggers])
+    return number
+
+
+async def _look(connection: AnyConnection, *, silence: timedelta) -> Overview:
+    ((now,),) = await fetch(connection, NOW)
+    said = await fetch(connection, LIST_CONSUMERS, least=now - milliseconds(silence))
+    beats = [Beat(Report.model_validate_json(row.document), instant(row.beat_at)) for row in said]
+    counts: dict[str, dict[str, int]] = {}
+    for row in await fetch(connection, LIST_STATISTICS):
+        counts.setdefault(row.trigger_name, {})[row.name] = row.value
+    return Overview(
+        now=instant(now),
+        beats=[beat for beat in beats if not beat.report.leaving],
+        orders=[_order(row) for row in await fetch(connection, LIST_ORDERS)],
+        statistics={trigger: Counts(**some) for trigger, some in counts.items()},
+    )
+
+
+async def _sweep(connection: AnyConnection, *, silence: int) -> int:
+    if connection.dialect.name == Dialect.SQLITE:
+        await execute(connection, SWEEP_COUNTS, silence=silence)
+    return len(await fetch(connection, SWEEP, silence=silence))
+
+
+def _order(row: AnyRow) -> Order:
+    return Order(
+        trigger=row.trigger_name,
+        verb=row.verb,
+        number=row.number,
+        given_at=instant(row.given_at),
+        reason=row.reason,
+    )

@@ -1,0 +1,1 @@
+"""Connections: engines of both dialects, errors, probes, forks."""

@@ -1,0 +1,53 @@
+"""What of a database's settings may make it forget what it has committed."""
+
+from collections.abc import Sequence
+
+from history.sql.database.engine import AnyConnection, fetch
+from history.sql.statements.dialects import Dialect, statement
+
+# The file, empty in memory; how it is written; and when it is synced.
+FILE = statement(sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'")
+JOURNAL = statement(sqlite="PRAGMA journal_mode")
+SYNCHRONOUS = statement(sqlite="PRAGMA synchronous")
+
+#: The value of ``PRAGMA synchronous`` from which on a commit is on disk.
+FULL = 2
+
+# The settings that trade durability for speed, where somebody has made that trade.
+DURABILITY = statement(
+    postgresql="""
+    SELECT name, setting FROM pg_settings
+    WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'
+    ORDER BY name
+"""
+)
+
+
+async def warnings_about(connection: AnyConnection) -> Sequence[str]:
+    """Return one sentence for each setting that may lose what was committed."""
+    if connection.dialect.name == Dialect.SQLITE:
+        return await _about_sqlite(connection)
+    return [
+        f"PostgreSQL runs with {name} = {setting}: after a crash of the server or its machine the last "
+        "completions may be missing, and those messages run again"
+        for name, setting in await fetch(connection, DURABILITY)
+    ]
+
+
+async def _about_sqlite(connection: AnyConnection) -> Sequence[str]:
+    ((file,),) = await fetch(connection, FILE)
+    if not file:
+        return ["the document history is in memory: it is forgotten when this process ends"]
+    warnings: list[str] = []
+    ((journal,),) = await fetch(connection, JOURNAL)
+    ((synchronous,),) = await fetch(connection, SYNCHRONOUS)
+    if journal != "wal":
+        warnings.append(
+            f"SQLite keeps {file} in journal mode {journal}, not WAL: readers and writers wait for each other"
+        )
+    if synchronous < FULL:
+        warnings.append(
+            f"SQLite does not sync {file} at every commit: after a power cut the last completions may be "
+            "missing, and those messages run again"
+        )
+    return warnings

@@ -1,0 +1,361 @@
+"""Connections of the SQL history: from a URL to an engine, and from a driver's exception to one of ours.
+
+Everything here serves a blocking and an asyncio engine alike, see :mod:`history.bridge`. Engines run in
+autocommit: on PostgreSQL every step is one statement, on SQLite a step that writes opens its transaction
+itself, because it must be ``BEGIN IMMEDIATE``: SQLite refuses to turn a reader into a writer that waits.
+"""
+
+import importlib.util
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from sqlalchemy import (
+    URL,
+    AsyncAdaptedQueuePool,
+    Connection,
+    CursorResult,
+    Engine,
+    Executable,
+    QueuePool,
+    Row,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from history.bridge import settled
+from history.circuit import Circuit, is_on
+from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
+from history.sql.database.errors import is_unanswered, translated
+from history.sql.database.forks import survive_forks
+from history.sql.database.probe import hurry
+from history.sql.statements.dialects import Dialect, Statement, statement
+
+T = TypeVar("T")
+
+AnyConnection = Connection | AsyncConnection
+AnyEngine = Engine | AsyncEngine
+
+#: A row of any shape.
+AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
+
+#: What a step does with a connection.
+Work = Callable[[AnyConnection], Awaitable[T]]
+
+#: How long a step waits for another writer of the same SQLite file; ``?timeout=`` in the URL changes it.
+BUSY_TIMEOUT_SECONDS = 10.0
+
+#: How many pages of 4 KiB SQLite's write-ahead log gathers before they are written to the file.
+CHECKPOINT_PAGES = 8000
+
+#: How much memory SQLite's cache may take, in KiB.
+CACHE_KIB = 65_536
+
+#: What libpq is told unless the URL says otherwise: a server that is gone is noticed within half a minute.
+POSTGRESQL_OPTIONS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+#: How long a call waits for one of the pool's connections to PostgreSQL, in seconds. SQLAlchemy wakes nobody
+#: when an attempt to connect has failed, so that who waits when a server goes away waits for so long.
+POOL_TIMEOUT = 5.0
+
+#: The first SQLite that has RETURNING, UPDATE FROM and, always, JSON.
+OLDEST_SQLITE = (3, 38, 0)
+
+#: The drivers that the statements were written for, by dialect.
+DRIVERS = {("sqlite", "pysqlite"), ("sqlite", "aiosqlite"), ("postgresql", "psycopg")}
+
+#: How an atomic step begins and ends.
+BEGIN = statement(sqlite="BEGIN IMMEDIATE", postgresql="BEGIN")
+COMMIT = statement("COMMIT")
+
+#: PostgreSQL's deadlock_detected: one of the two is the victim, and may try again.
+DEADLOCK = "40P01"
+
+#: PostgreSQL's read_only_sql_transaction: a standby's answer to a write.
+READ_ONLY = "25006"
+
+
+def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
+    """Make an engine for the history's own use; nothing is connected yet.
+
+    Raises:
+        ConfigurationError: it is no URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigurationError(
+            "history", "not a URL", "use sqlite:///file.db or postgresql://..."
+        ) from error
+    if parsed.get_backend_name() == Dialect.SQLITE:
+        engine = _open_sqlite(parsed, asyncio=asyncio)
+    elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
+        engine = _open_postgresql(parsed, asyncio=asyncio)
+    else:
+        raise ConfigurationError(
+            "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
+        )
+    survive_forks(engine)
+    return engine
+
+
+def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
+    """Return a URL without ``circuit=on|off``, which is no driver's, and whether it is on.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return url, True  # open_engine says so
+    value = parsed.query.get("circuit")
+    return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
+
+
+def in_memory(url: URL) -> bool:
+    """Whether a SQLite URL names no file."""
+    return url.database in {None, "", ":memory:"} or "mode=memory" in str(url.query)
+
+
+def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigurationError(
+            "history",
+            f"SQLite {sqlite3.sqlite_version} lacks statements that the history needs",
+            f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or later, or PostgreSQL",
+        )
+    if "timeout" not in url.query:
+        url = url.update_query_dict({"timeout": str(BUSY_TIMEOUT_SECONDS)})
+    # One connection: SQLite has one writer, and threads that queue here wait less than those that poll its
+    # lock. In memory, it also is the only one that sees the data.
+    options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_size": 1, "max_overflow": 0}
+    if asyncio:
+        if importlib.util.find_spec("aiosqlite") is None:
+            raise MissingExtraError("sqlite:// for asyncio", extra="asyncio", package="aiosqlite")
+        url = url.set(drivername="sqlite+aiosqlite")
+        engine = create_async_engine(url, poolclass=AsyncAdaptedQueuePool, **options)
+        event.listen(engine.sync_engine, "connect", _configure_sqlite)
+        return engine
+    options["connect_args"] = {"check_same_thread": False}
+    blocking = create_engine(url.set(drivername="sqlite"), poolclass=QueuePool, **options)
+    event.listen(blocking, "connect", _configure_sqlite)
+    return blocking
+
+
+def _configure_sqlite(connection: DBAPIConnection, _record: object) -> None:
+    # NORMAL would survive kill -9 as well, but a power cut could undo the last commits, and a message whose
+    # completion is undone is NEW when it is delivered again.
+    cursor = connection.cursor()
+    try:
+        cursor.execute("PRAGMA synchronous = FULL")
+        # Digests are all over the index: the more claims share a checkpoint, the fewer pages it writes.
+        cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        cursor.execute(f"PRAGMA cache_size = {-CACHE_KIB}")
+        cursor.close()
+    except BaseException:
+        # The pool forgets it, and the thread that aiosqlite has for it would live on.
+        connection.close()
+        raise
+
+
+def _open_postgresql(url: URL, *, asyncio: bool) -> AnyEngine:
+    url = url.set(drivername="postgresql+psycopg", query=POSTGRESQL_OPTIONS | url.query)
+    options: dict[str, Any] = {
+        "isolation_level": "AUTOCOMMIT",
+        "pool_use_lifo": True,
+        "pool_timeout": POOL_TIMEOUT,
+    }
+    try:
+        engine = create_async_engine(url, **options) if asyncio else create_engine(url, **options)
+    except ImportError as error:  # also where the package is there and its libpq is not
+        raise MissingExtraError("postgresql://", extra="postgres", package="psycopg[binary]") from error
+    event.listen(getattr(engine, "sync_engine", engine), "connect", _configure_postgresql)
+    event.listen(getattr(engine, "sync_engine", engine), "do_connect", hurry)
+    event.listen(getattr(engine, "sync_engine", engine), "handle_error", _leave_a_standby)
+    return engine
+
+
+def _leave_a_standby(context: ExceptionContext) -> None:
+    """Take a server that does not write for one that is gone, and with it all that is in the pool.
+
+    After a failover behind one name or address an open connection may lead to what is a standby now; a new
+    one leads to the new primary.
+    """
+    if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+        context.is_disconnect = True
+
+
+def _configure_postgresql(connection: DBAPIConnection, _record: object) -> None:
+    # A plan that was prepared while a table had ten rows would scan it when it has a million.
+    cursor = connection.cursor()
+    cursor.execute("SET enable_seqscan = off")
+    cursor.close()
+
+
+def refuse_other_drivers(engine: AnyEngine) -> None:
+    """Refuse an engine for another database or driver; one that is good survives forks from now on.
+
+    Raises:
+        ConfigurationError: it is one.
+    """
+    if (engine.dialect.name, engine.dialect.driver) not in DRIVERS:
+        raise ConfigurationError(
+            "history",
+            f"cannot use {engine.dialect.name} through {engine.dialect.driver}",
+            "give it an engine for SQLite (pysqlite, aiosqlite) or PostgreSQL (psycopg)",
+        )
+    survive_forks(engine)
+
+
+async def fetch(connection: AnyConnection, statement: Statement, **values: object) -> Sequence[AnyRow]:
+    """Run a statement and return its rows."""
+    return (await _execute(connection, statement[connection.dialect.name], values)).all()
+
+
+async def execute(connection: AnyConnection, statement: Statement, **values: object) -> None:
+    """Run a statement that has no rows to return."""
+    await _execute(connection, statement[connection.dialect.name], values)
+
+
+async def execute_each(
+    connection: AnyConnection, statement: Statement, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Run a statement for each of many rows."""
+    await _execute(connection, statement[connection.dialect.name], rows)
+
+
+async def _execute(
+    connection: AnyConnection,
+    statement: Executable,
+    values: Mapping[str, object] | Sequence[Mapping[str, object]],
+) -> CursorResult[*tuple[Any, ...]]:
+    return await settled(connection.execute(statement, values))
+
+
+class Line(Protocol):
+    """The way to the database: connections of our own, or the one of somebody's transaction."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        ...
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step; ``atomic`` when it has several statements that stand or fall together.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer, or cannot do it at present.
+            ConfigurationError: it never will, as it is set.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        ...
+
+
+#: The circuit of a line that has none.
+NO_CIRCUIT = Circuit("nothing", bool, enabled=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLine:
+    """Each step on a connection from the pool, committed when it is done."""
+
+    engine: AnyEngine
+    disposable: bool
+    circuit: Circuit = NO_CIRCUIT
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        return Dialect(self.engine.dialect.name)
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step, and once more when it met a connection that had died in the pool."""
+        try:
+            return await self._once(doing, work, atomic=atomic)
+        except DBAPIError as error:
+            if not _is_worth_another_try(error):
+                raise translated(error, doing) from error
+        try:
+            return await self._once(doing, work, atomic=atomic)
+        except DBAPIError as error:
+            raise translated(error, doing) from error
+
+    async def connect(self, doing: str) -> AnyConnection:
+        """Return a connection from the pool; fail fast from now on if that met no server.
+
+        Raises:
+            HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
+            ConfigurationError: it cannot be made as it is set.
+        """
+        if self.circuit.is_open:
+            self.circuit.refuse(doing)
+        try:
+            return await settled(self.engine.connect())
+        except PoolTimeoutError as error:
+            raise HistoryUnavailableError(doing) from error
+        except DBAPIError as error:
+            if is_unanswered(error):
+                self.circuit.open(error.orig or error)
+            raise translated(error, doing) from error
+
+    async def _once(self, doing: str, work: Work[T], *, atomic: bool) -> T:
+        connection = await self.connect(doing)
+        try:
+            if not atomic:
+                return await work(connection)
+            await execute(connection, BEGIN)
+            answer = await work(connection)
+            await execute(connection, COMMIT)
+            return answer
+        finally:
+            # The pool rolls back what an error left open.
+            await settled(connection.close())
+
+    async def close(self) -> None:
+        """End the circuit's probing, and close the pool, if it is the history's own."""
+        self.circuit.close()
+        if self.disposable:
+            await settled(self.engine.dispose())
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLine:
+    """Each step on the connection of somebody else's transaction, which commits it or does not."""
+
+    connection: AnyConnection
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        return Dialect(self.connection.dialect.name)
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:  # noqa: ARG002
+        """Do one step as a part of the transaction."""
+        try:
+            return await work(self.connection)
+        except DBAPIError as error:
+            raise translated(error, doing) from error
+
+    async def close(self) -> None:
+        """Leave the connection to its owner."""
+
+
+def _is_worth_another_try(error: DBAPIError) -> bool:
+    # Every write may be sent twice, so it does not matter whether the first one arrived.
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) == DEADLOCK

@@ -1,0 +1,148 @@
+"""Engines of SQLAlchemy across a fork: the child connects anew, and the parent goes on.
+
+PostgreSQL: the child takes its copies of the parent's sockets out of use. SQLite: its locks belong to a
+process, and its library counts them in memory that a fork copies. A child with the parent's connections would
+believe to hold locks that it has not, and could lose commits; so they are closed before the fork, and who has
+one in use then is waited for. A child to which one was carried all the same is refused that file.
+"""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from sqlalchemy import Engine, Pool, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from history.errors import ConfigurationError
+from history.forks import at_fork, keep, unplug
+from history.sql.statements.dialects import Dialect
+
+#: How long a fork waits for threads that have SQLite's connection in use, in seconds.
+PATIENCE = 2.0
+
+#: How often it looks whether they have done with it, in seconds.
+LOOK = 0.001
+
+_guards: "WeakKeyDictionary[Engine, object]" = WeakKeyDictionary()
+
+#: The files of SQLite that this process may not use: a connection of its parent was carried here.
+_carried: set[str] = set()
+
+
+def survive_forks(engine: Engine | AsyncEngine) -> None:
+    """Have an engine, and all that is derived of it, work in a forked child, too; once is enough."""
+    one = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    one = getattr(one, "_proxied", one)  # options are a view of an engine, with the same pool
+    if one in _guards:
+        return
+    if one.dialect.name == Dialect.POSTGRESQL:
+        _guards[one] = _Sockets(one)
+    elif one.dialect.name == Dialect.SQLITE and _file_of(one) is not None:
+        _guards[one] = _File(one)
+
+
+class _Sockets:
+    """The connections of an engine to PostgreSQL, also those that its pool has given away."""
+
+    def __init__(self, engine: Engine) -> None:
+        # Not the engine itself: it is the key under which this is found.
+        self._drivers: WeakSet[Any] = WeakSet()
+        event.listen(engine, "connect", self._note)
+        at_fork(engine, self._in_child)
+
+    def _note(self, _connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        self._drivers.add(record.driver_connection)
+
+    def _in_child(self, engine: Engine) -> None:
+        for driver in list(self._drivers):
+            keep(driver)
+            if not driver.closed:
+                unplug(driver.pgconn.socket)
+        self._drivers = WeakSet()
+        keep(engine.pool)
+        engine.dispose(close=False)
+
+
+class _File:
+    """The connections of an engine to a file of SQLite."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._drivers: WeakSet[Any] = WeakSet()
+        # Held during a fork: nobody opens the file then.
+        self._opening = threading.RLock()
+        self._forking = False
+        self._is_carried = False
+        event.listen(engine, "do_connect", self._refuse)
+        if engine.dialect.is_async:
+            event.listen(engine, "connect", self._note)
+        at_fork(engine, self._in_child, before=self._before, in_parent=self._in_parent)
+
+    def _refuse(self, _dialect: object, _record: object, words: Any, _named: object) -> None:
+        with self._opening:
+            pass
+        if words and (file := str(Path(str(words[0])).absolute())) in _carried:
+            raise ConfigurationError(
+                "history",
+                f"this process was forked while its parent had a transaction open in {file}",
+                "fork while nothing is under way, or start processes with multiprocessing's 'spawn'",
+            )
+
+    def _note(self, _connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        self._drivers.add(record.driver_connection)
+
+    def _before(self, engine: Engine) -> None:
+        self._forking = self._opening.acquire(timeout=PATIENCE)
+        pool = engine.pool
+        engine.dispose(close=False)  # from here on everybody waits above
+        self._is_carried = not self._emptied(pool)
+        if not engine.dialect.is_async:
+            pool.dispose()
+        elif not self._is_carried:
+            self._stop_threads()
+
+    def _emptied(self, pool: Pool) -> bool:
+        """Wait until nobody uses a pool's connections; not on an event loop, which would wait for itself."""
+        in_use = getattr(pool, "checkedout", None)
+        if in_use is None:
+            return False
+        deadline = time.monotonic() + (0 if _is_on_loop() else PATIENCE)
+        while in_use() > 0 and time.monotonic() < deadline:
+            time.sleep(LOOK)
+        return bool(in_use() <= 0)
+
+    def _stop_threads(self) -> None:
+        for driver in list(self._drivers):
+            if getattr(driver, "_connection", None) is not None:
+                driver.stop()
+                driver._thread.join(PATIENCE)  # noqa: SLF001  (aiosqlite has no other way without a loop)
+
+    def _in_parent(self, _engine: Engine) -> None:
+        if self._forking:
+            self._opening.release()
+
+    def _in_child(self, engine: Engine) -> None:
+        self._opening = threading.RLock()
+        if self._is_carried and (file := _file_of(engine)) is not None:
+            _carried.add(file)
+        self._drivers = WeakSet()
+        engine.dispose(close=False)
+
+
+def _file_of(engine: Engine) -> str | None:
+    name = engine.url.database
+    if name in {None, "", ":memory:"} or "mode=memory" in str(engine.url.query):
+        return None
+    return str(Path(str(name).removeprefix("file:")).absolute())
+
+
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,396 @@
+"""The document history in SQL: SQLite, the embedded default, and PostgreSQL."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import Self, TypeVar
+
+from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    Settlement,
+    Terms,
+    check_held,
+    digest,
+)
+from history.errors import ConfigurationError
+from history.message import Uuid
+from history.sql.claims import Claiming, EntryRow, answers, entry_of, look_up
+from history.sql.control import SqlControl, place_of
+from history.sql.database.check import warnings_about
+from history.sql.database.engine import (
+    AnyConnection,
+    AnyEngine,
+    OwnLine,
+    fetch,
+    in_memory,
+    open_engine,
+    refuse_other_drivers,
+    split_circuit,
+)
+from history.sql.database.probe import circuit_for
+from history.sql.fences import Granted
+from history.sql.joining import SqlJoining
+from history.sql.parking import SqlParking
+from history.sql.progress import SqlProgress
+from history.sql.purging import purge_some
+from history.sql.settlements import settle_batches, settle_entries
+from history.sql.statements.dialects import Dialect
+from history.sql.statements.entries import FORGET, PIECE_END, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
+from history.sql.tables.history import PreparedLine
+from history.sql.transaction import SqlTransaction, guard, open_transaction
+from history.store import (
+    WHOLE,
+    BatchOwner,
+    HistoryStats,
+    Owner,
+    Page,
+    Part,
+    Purged,
+    ScannedEntry,
+    SingleVerbs,
+    milliseconds,
+)
+from history.store.control import Control
+from history.store.joining import Joining
+from history.store.parking import Parking
+from history.store.progress import BatchRecord, Progress
+
+T = TypeVar("T")
+
+#: The most uuids of one statement; SQL gains by more than the protocol promises.
+PIECE = 1000
+
+#: How many rows one statement counts.
+COUNTED = 10_000
+
+
+class SqlHistory(SingleVerbs):
+    """A document history in a SQL database; its tables are created at first use.
+
+    ``engine`` is a SQLAlchemy engine, blocking or asyncio, for SQLite or for PostgreSQL through psycopg; the
+    history uses its connections in autocommit. ``owned`` says whether :meth:`close` disposes of it. A SQLite
+    engine of your own decides about ``timeout`` and ``PRAGMA synchronous``: below FULL, a power cut can undo
+    the last completions, and those messages run again. While PostgreSQL does not answer, calls fail at once,
+    unless ``circuit`` is false, or ``?circuit=off`` stands in the URL. To PgBouncer, :meth:`from_url` needs
+    session pooling.
+
+    Safe to share between threads; one over an asyncio engine belongs to one event loop.
+
+    Raises:
+        ConfigurationError: the engine is for another database or another driver.
+
+    Guarantee: in doubt; fenced, where the effect's target checks the fence; atomic, where the effects happen
+    on the connection that :meth:`joined` was given: history entry and effects share one SQL transaction.
+    """
+
+    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
+        refuse_other_drivers(engine)
+        self._engine = engine
+        own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._circuit = circuit
+        self._line = PreparedLine(OwnLine(own, owned, circuit_for(own, enabled=circuit)))
+        self._granted = Granted()
+        self._joining = SqlJoining(self._line)
+        self._progress = SqlProgress(self._line)
+
+    @classmethod
+    def from_url(cls, url: str | URL) -> Self:
+        """Open the history at ``sqlite:///file.db`` or ``postgresql://user@host/database``.
+
+        Raises:
+            ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+        """
+        rest, circuit = split_circuit(url)
+        return cls(open_engine(rest, asyncio=False), owned=True, circuit=circuit)
+
+    def for_asyncio(self) -> "SqlHistory":
+        """Return the same database through an asyncio engine of its own; itself, if it has one.
+
+        Raises:
+            ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
+        """
+        if isinstance(self._engine, AsyncEngine):
+            return self
+        if self._line.dialect is Dialect.SQLITE and in_memory(self._engine.url):
+            raise ConfigurationError("history", "SQLite in memory has one client", "use memory:// or a file")
+        engine = open_engine(self._engine.url, asyncio=True)
+        return SqlHistory(engine, owned=True, circuit=self._circuit)
+
+    def joined(self, connection: AnyConnection) -> Self:
+        """Return a view of this history inside the transaction that ``connection`` has open.
+
+        What it writes is committed or rolled back with everything else in there. On PostgreSQL another claim
+        of the same uuid waits for the end of the transaction; on SQLite begin it with ``BEGIN IMMEDIATE``.
+        """
+        view = copy.copy(self)
+        view._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
+        if self._line.dialect is Dialect.SQLITE:
+            # There a fence that was granted in a transaction is granted again when that is rolled back.
+            view._granted = self._granted.frozen()  # noqa: SLF001  (as above)
+        return view
+
+    async def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]:
+        """Return a transaction for one service's effects and their entries, to be entered.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer.
+            ConfigurationError: this is a view inside somebody's transaction.
+        """
+        line = await self._line.prepare()
+        if line is None:
+            raise ConfigurationError(
+                "history", "it is in a transaction already", "give the trigger the history itself"
+            )
+        guard(line.engine)
+        return open_transaction(line, self)
+
+    @property
+    def parking(self) -> Parking:
+        """The parking lot in the same database."""
+        return SqlParking(self._line)
+
+    @property
+    def joining(self) -> Joining:
+        """The joins in the same database."""
+        return self._joining
+
+    @property
+    def progress(self) -> Progress:
+        """The records of batches in the same database."""
+        return self._progress
+
+    @property
+    def control(self) -> Control:
+        """Orders, states and statistics in the same database."""
+        return SqlControl(self._line, place_of(self._engine.url))
+
+    async def check(self) -> Sequence[str]:
+        """Create the tables if need be, and warn about a database that may forget what it has committed.
+
+        Raises:
+            ConfigurationError: a newer version wrote the tables.
+        """
+        return await self._line.run("checking the database", warnings_about)
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
+        keys, known = [digest(uuid) for uuid in uuids], self._granted.greatest
+        claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
+        rows: dict[bytes, EntryRow] = {}
+        for piece in _pieces(dict.fromkeys(keys)):
+            rows |= await self._line.run(
+                "claiming", partial(claiming.claim, keys=piece), atomic=self._in_steps
+            )
+        claims = answers(keys, rows, owner)
+        written = [Fence(row.fence) for row in rows.values() if row.written]
+        self._granted.note(written)
+        # The number of a batch may be older than other claims.
+        if not written or isinstance(owner, BatchOwner) or min(written) > known:
+            return claims
+        await self._granted.step_over(self._line, trigger)
+        undone = [
+            Settlement(Uuid(uuid), claim.fence, None, owner)
+            for uuid, claim in zip(uuids, claims, strict=True)
+            if claim.found is None
+        ]
+        await self.settle(trigger, undone)
+        return await self.claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
+
+    async def take_over(
+        self,
+        trigger: str,
+        uuid: str,
+        owner: str,
+        lease: timedelta | None,
+        expected_fence: int,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+        expected_owner: str | None = None,
+        failed: bool = False,
+    ) -> Claim | None:
+        """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
+        claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
+        take = partial(
+            claiming.take_over,
+            key=digest(uuid),
+            owner=owner,
+            expected_fence=expected_fence,
+            expected_owner=expected_owner,
+            failed=failed,
+        )
+        known = self._granted.greatest
+        taken = await self._line.run("taking over", take, atomic=self._in_steps)
+        if taken is None:
+            return None
+        fence, granted = taken
+        self._granted.note([fence])
+        if fence > known or not granted:
+            return Claim(None, fence)
+        await self._granted.step_over(self._line, trigger)
+        await self.release(trigger, uuid, fence, owner=owner)
+        (claim,) = await self.claim(trigger, [uuid], owner, lease, time_to_live=time_to_live)
+        return claim if claim.found is None else None
+
+    async def adopt(
+        self,
+        trigger: str,
+        expected: Sequence[tuple[str, int]],
+        owner: BatchOwner,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[bool]:
+        """Move STARTED entries into a batch; see :class:`~history.store.HistoryStore`."""
+        claiming = Claiming(trigger, owner, Terms(None, time_to_live))
+        fences = {digest(uuid): fence for uuid, fence in expected}
+        done: set[bytes] = set()
+        for piece in _pieces(fences):
+            adopt = partial(claiming.adopt, fences={key: fences[key] for key in piece}, owner=owner)
+            done |= await self._line.run("adopting", adopt, atomic=True)
+        return [key in done for key in fences]
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release claims whose fence still stands."""
+        settled = [False] * len(settlements)
+        for turn in _turns(settlements):
+            for piece in _pieces(turn):
+                wishes = {key: settlements[turn[key]] for key in piece}
+                work = partial(settle_entries, trigger=trigger, wishes=wishes)
+                for key, answer in (await self._line.run("settling", work, atomic=self._in_steps)).items():
+                    settled[turn[key]] = answer
+        return settled
+
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
+        """Prolong the lease of an entry, or of the batch that owns it."""
+        check_held("lease", lease)
+        for statement in (RENEW, RENEW_BATCH):
+            work = partial(
+                fetch,
+                statement=statement,
+                trigger=trigger,
+                key=digest(uuid),
+                fence=fence,
+                lease=milliseconds(lease),
+                owner=owner,
+            )
+            if await self._line.run("renewing a lease", work):
+                return True
+        return False
+
+    async def settle_batches(
+        self,
+        trigger: str,
+        owners: Sequence[BatchOwner],
+        outcome: EntryOutcome | None,
+        *,
+        record: BatchRecord | None = None,
+    ) -> bool:
+        """Settle the one row of each batch, and keep the record, in one transaction."""
+        work = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, record=record)
+        if record is not None:
+            # A view inside somebody's transaction has another line.
+            progress = self._progress if self._progress.line is self._line else SqlProgress(self._line)
+            return await progress.run("settling batches", work)
+        atomic = self._in_steps or len(owners) > 1
+        return await self._line.run("settling a batch", work, atomic=atomic)
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Read entries without claiming."""
+        keys = [digest(uuid) for uuid in uuids]
+        entries: dict[bytes, Entry] = {}
+        for piece in _pieces(dict.fromkeys(keys)):
+            rows = await self._line.run("looking up", partial(look_up, trigger=trigger, keys=piece))
+            entries |= {row.digest: entry_of(row) for row in rows}
+        return [entries.get(key) for key in keys]
+
+    async def scan(
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+    ) -> Page:
+        """Read entries in the order of their digests; the cursor is the last one, in hexadecimal."""
+        begin, end = part.range
+        after = bytes.fromhex(cursor) if cursor else begin
+        until = await self._piece_end(trigger, after, end, limit)
+        read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=until or end)
+        found = [ScannedEntry(row.digest, entry_of(row)) for row in await self._line.run("scanning", read)]
+        return Page(found, until.hex() if until else None)
+
+    async def _piece_end(self, trigger: str, after: bytes, end: bytes, size: int) -> bytes | None:
+        """Return the last digest of the next ``size`` rows; None when there are not so many."""
+        read = partial(fetch, statement=PIECE_END, trigger=trigger, after=after, end=end, skip=size - 1)
+        rows = await self._line.run("reading ahead", read)
+        return bytes(rows[0].digest) if rows else None
+
+    async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
+        """Delete some expired rows, and when there are no more, look through some of the ledger."""
+        return await self._line.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Delete one entry whatever its state."""
+        forget = partial(fetch, statement=FORGET, trigger=trigger, key=digest(uuid))
+        return bool(await self._line.run("forgetting", forget))
+
+    async def stats(self, trigger: str) -> HistoryStats:
+        """Count entries by state; this reads all of the trigger's, a piece at a time."""
+        started = completed = 0
+        begin, end = WHOLE.range
+        while True:
+            until = await self._piece_end(trigger, begin, end, COUNTED)
+            piece = partial(fetch, statement=STATS, trigger=trigger, after=begin, end=until or end)
+            ((some, others),) = await self._line.run("counting", piece)
+            started, completed = started + some, completed + others
+            if until is None:
+                return HistoryStats(trigger=trigger, started=started, completed=completed)
+            begin = until
+
+    async def triggers(self) -> Sequence[str]:
+        """Name the triggers that have entries."""
+        return sorted(
+            name for (name,) in await self._line.run("listing triggers", partial(fetch, statement=TRIGGERS))
+        )
+
+    async def close(self) -> None:
+        """Close the connections, unless the engine is somebody else's."""
+        await self._line.close()
+
+    @property
+    def _in_steps(self) -> bool:
+        """Whether a write takes several statements, and so a transaction; on PostgreSQL it is one."""
+        return self._line.dialect is Dialect.SQLITE
+
+
+def _pieces(keys: Mapping[bytes, object]) -> Iterator[Sequence[bytes]]:
+    rest = iter(keys)
+    while piece := list(islice(rest, PIECE)):
+        yield piece
+
+
+def _turns(settlements: Sequence[Settlement]) -> Sequence[dict[bytes, int]]:
+    """Part places so that no turn has a digest twice: the second settlement of a uuid waits for the first."""
+    turns: list[dict[bytes, int]] = []
+    met: dict[bytes, int] = {}
+    for place, one in enumerate(settlements):
+        key = digest(one.uuid)
+        turn = met[key] = met.get(key, -1) + 1
+        if turn == len(turns):
+            turns.append({})
+        turns[turn][key] = place
+    return turns

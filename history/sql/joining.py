@@ -1,0 +1,245 @@
+"""Joins in a SQL database, beside the document history."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+
+from history.entry import EntryOutcome, Fence, digest
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from history.sql.claims import entry_of, look_up
+from history.sql.database.engine import AnyConnection, AnyRow, Line, execute, execute_each, fetch
+from history.sql.statements.dialects import Dialect, wanted
+from history.sql.statements.entries import DRAW_FENCES, SETTLE
+from history.sql.statements.joining import (
+    COMPLETE,
+    FAIL,
+    FINISH,
+    FINISH_PARTS,
+    FIRST,
+    HAND_OUT,
+    KEEP,
+    LATE,
+    OPEN,
+    PARTS,
+    PURGE,
+    SHUT,
+    STORE,
+    WAITING,
+    WHO,
+)
+from history.sql.tables.history import JOIN_TABLES, JOINS
+from history.sql.tables.making import AddedTables, make_tables, table_exists
+from history.store import instant, milliseconds
+from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+
+T = TypeVar("T")
+
+#: How often an OPEN period whose time-out is over may be met before the call is given up.
+ATTEMPTS = 5
+
+#: How many rows one statement of a purge deletes.
+PIECE = 1000
+
+
+class _OtherwiseError(Exception):
+    """Undoes a step, and brings its answer."""
+
+    def __init__(self, answer: Addition) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+class SqlJoining:
+    """Joins in a SQL database; a part and the completion of its entry are one transaction.
+
+    Safe to share between threads; over an asyncio engine it belongs to one event loop.
+
+    Guarantee: what ``add`` has kept is kept as safely as the database keeps a commit.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._run = AddedTables(
+            line,
+            look=partial(table_exists, table=JOINS),
+            make=partial(make_tables, tables=JOIN_TABLES),
+            looking="looking for the joins",
+            creating="creating the joins",
+        ).run
+
+    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+        """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
+        work = partial(_add, trigger=trigger, part=part, terms=terms, hold=hold)
+        try:
+            period = await self._run("adding to a join", work, atomic=True)
+        except _OtherwiseError as otherwise:
+            return Added(otherwise.answer)
+        return Added(Addition.KEPT, period)
+
+    async def due(self, trigger: str, hold: Hold, *, limit: int = 10) -> Sequence[Period]:
+        """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
+        if not await self._run("looking for joins", partial(fetch, statement=LATE, trigger=trigger)):
+            return []
+        work = partial(_hand_out, trigger=trigger, hold=hold, limit=limit)
+        return await self._run("taking joins", work, atomic=True)
+
+    async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:  # noqa: ARG002
+        """Hold periods for longer."""
+        rows = [
+            {"number": number, "owner": hold.owner, "hold": milliseconds(hold.duration)} for number in numbers
+        ]
+        if rows:
+            await self._run("keeping joins", partial(execute_each, statement=KEEP, rows=rows), atomic=True)
+
+    async def finish(self, trigger: str, number: int) -> bool:  # noqa: ARG002
+        """Forget a period."""
+        return await self._run("finishing a join", partial(_finish, number=number), atomic=True)
+
+    async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
+        """Return the periods that are not finished."""
+
+        async def read(connection: AnyConnection) -> Sequence[Period]:
+            return await _periods(connection, await fetch(connection, WAITING, trigger=trigger, limit=limit))
+
+        return await self._run("listing joins", read)
+
+    async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
+        """Tell whether this message is the first of its activation."""
+        key, mine = digest(activation), digest(uuid)
+        duration = None if time_out is None else milliseconds(time_out)
+
+        async def ask(connection: AnyConnection) -> bool:
+            if await fetch(connection, FIRST, trigger=trigger, key=key, digest=mine, time_out=duration):
+                return True
+            return [row.digest for row in await fetch(connection, WHO, trigger=trigger, key=key)] == [mine]
+
+        return await self._run("asking who is first", ask, atomic=True)
+
+    async def purge(self, trigger: str) -> int:
+        """Forget who was first."""
+        purge = partial(fetch, statement=PURGE, trigger=trigger, limit=PIECE)
+        gone = total = len(await self._run("purging joins", purge))
+        while gone == PIECE:
+            gone = len(await self._run("purging joins", purge))
+            total += gone
+        return total
+
+
+async def _add(
+    connection: AnyConnection, *, trigger: str, part: Part, terms: Terms, hold: Hold
+) -> Period | None:
+    await _complete_entry(connection, trigger, part)
+    number = await _open(connection, trigger, part, terms)
+    stored = await fetch(
+        connection,
+        STORE,
+        number=number,
+        destination=_told(part.destination),
+        digest=digest(part.uuid),
+        fence=part.fence,
+        document=part.message.to_json().decode(),
+    )
+    if not stored:
+        raise _OtherwiseError(Addition.TAKEN)
+    held = {row.destination for row in await fetch(connection, PARTS, numbers=_numbers(connection, [number]))}
+    if not held >= set(map(_told, terms.destinations)):
+        return None
+    ready = await fetch(
+        connection, COMPLETE, number=number, owner=hold.owner, hold=milliseconds(hold.duration)
+    )
+    return (await _periods(connection, ready))[0]
+
+
+async def _complete_entry(connection: AnyConnection, trigger: str, part: Part) -> None:
+    """Complete the entry of a part, unless it is not STARTED with the part's fence any more."""
+    key = digest(part.uuid)
+    values = wanted(connection.dialect.name, [key], [part.fence], [EntryOutcome.OK])
+    if any(row.expires_at for row in await fetch(connection, SETTLE, trigger=trigger, **values)):
+        return
+    entries = [entry_of(row) for row in await look_up(connection, trigger, [key])]
+    again = any(one.fence == part.fence and one.outcome is EntryOutcome.OK for one in entries)
+    raise _OtherwiseError(Addition.KEPT if again else Addition.STALE)
+
+
+async def _open(connection: AnyConnection, trigger: str, part: Part, terms: Terms) -> int:
+    """Return the number of the open period, which is locked now."""
+    named = {
+        "trigger": trigger,
+        "key": digest(part.activation),
+        "activation": _told(part.activation),
+        "time_out": None if terms.time_out is None else milliseconds(terms.time_out),
+    }
+    for _ in range(ATTEMPTS):
+        if connection.dialect.name == Dialect.SQLITE:
+            await execute(connection, DRAW_FENCES, count=1)
+        ((number, late),) = await fetch(connection, OPEN, **named)
+        if not late:
+            return int(number)
+        await execute(connection, SHUT, number=number)
+    raise HistoryUnavailableError("beginning a join whose time-out is over at once")
+
+
+async def _hand_out(connection: AnyConnection, *, trigger: str, hold: Hold, limit: int) -> Sequence[Period]:
+    owned = {"owner": hold.owner, "hold": milliseconds(hold.duration)}
+    rows = await fetch(connection, HAND_OUT, trigger=trigger, limit=limit, **owned)
+    periods = await _periods(connection, rows)
+    vain = [
+        {"trigger": trigger, "digest": digest(part.uuid), "fence": part.fence}
+        for period in periods
+        if period.state is PeriodState.EXPIRED
+        for part in period.parts.values()
+    ]
+    if vain:
+        await execute_each(connection, FAIL, vain)
+    return periods
+
+
+async def _finish(connection: AnyConnection, *, number: int) -> bool:
+    if not await fetch(connection, FINISH, number=number):
+        return False
+    await execute(connection, FINISH_PARTS, number=number)
+    return True
+
+
+async def _periods(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence[Period]:
+    """Return the periods of some rows, with their parts, oldest first."""
+    if not rows:
+        return []
+    parts: dict[int, dict[str, Part]] = {row.number: {} for row in rows}
+    activations = {row.number: _read(row.activation) for row in rows}
+    for row in await fetch(connection, PARTS, numbers=_numbers(connection, list(parts))):
+        place = _read(row.destination)
+        parts[row.number][place] = Part(
+            activation=activations[row.number],
+            destination=place,
+            fence=Fence(row.fence),
+            message=Message.from_json(row.document),
+        )
+    return [
+        Period(
+            number=row.number,
+            activation=activations[row.number],
+            state=PeriodState(row.state),
+            started_at=instant(row.started_at),
+            parts=parts[row.number],
+            taken=row.taken,
+        )
+        for row in sorted(rows, key=lambda row: int(row.number))
+    ]
+
+
+def _numbers(connection: AnyConnection, numbers: Sequence[int]) -> str:
+    listed = ",".join(map(str, numbers))
+    return f"[{listed}]" if connection.dialect.name == Dialect.SQLITE else f"{{{listed}}}"
+
+
+def _told(text: str) -> str:
+    """Write any text in ASCII: PostgreSQL refuses a zero byte, and UTF-8 a lone surrogate."""
+    return json.dumps(text)[1:-1]
+
+
+def _read(text: str) -> str:
+    return str(json.loads(f'"{text}"'))

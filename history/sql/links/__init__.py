@@ -1,0 +1,1 @@
+"""How far the links of SQL Remote got, kept in the same database."""

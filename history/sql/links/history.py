@@ -1,0 +1,285 @@
+"""The history of triggers on links: the watermark of ``sysremoteuser`` instead of an entry per message.
+
+A transaction of a link has the uuid ``link:NAME:EPOCH:OFFSET``. At or below the watermark it is a DUPLICATE;
+the next one is NEW; anything beyond that is in progress, and waits for its turn. To settle the work is to
+move the watermark, in the transaction of the work. An entry is written only of a transaction that failed and
+is given up, so that it can be run again after all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Literal, Self
+
+from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
+from history.errors import ConfigurationError, TransactionConflictError
+from history.message import Uuid
+from history.sql.database.engine import AnyConnection, AnyEngine, JoinedLine, Work, fetch
+from history.sql.history import SqlHistory
+from history.sql.links.watermark import (
+    LinkLostError,
+    LinkRow,
+    SqlWatermarks,
+    row_of,
+    values_of,
+    write,
+)
+from history.sql.statements.watermark import LOCK, SAVE_APPLIED, SAVE_FAILED
+from history.store import Owner
+from history.store.watermark import Epoch, Incoming, Offset
+
+#: What becomes of a transaction that cannot be applied.
+ApplyErrorPolicy = Literal["park", "skip", "halt"]
+
+#: How long a failed transaction that was parked can be run after all.
+REMEMBERED = timedelta(days=36_500)
+
+#: When a transaction whose turn has not come is looked at again.
+NOT_YET = timedelta(milliseconds=100)
+
+#: Under this key a connection remembers which link's work is applied on it, and in which transaction.
+APPLYING = "doubtless_applying"
+
+_PREFIX = "link:"
+
+
+@dataclass(slots=True, kw_only=True)
+class Handing:
+    """A transaction that an agent handed to its trigger: what is stored once it is applied.
+
+    ``stored`` says that its work and its columns are in one transaction, which may not be committed yet.
+    """
+
+    link: str
+    agent: str
+    previous: Offset
+    offset: Offset
+    columns: Incoming
+    digest: bytes
+    policy: ApplyErrorPolicy
+    stored: bool = False
+    halts: bool = False
+
+    @property
+    def uuid(self) -> str:
+        """The identity of the transaction."""
+        return uuid_of(self.link, self.columns.epoch, self.offset)
+
+
+def saving(handing: Handing, skipped: int = 0) -> Work[None]:
+    """Return the step that moves the watermark past a transaction."""
+    return partial(
+        write,
+        text=SAVE_APPLIED,
+        link=handing.link,
+        agent=handing.agent,
+        digest=handing.digest,
+        skipped=skipped,
+        **values_of(handing.columns),
+    )
+
+
+def uuid_of(link: str, epoch: Epoch, offset: Offset) -> str:
+    """Return the identity of a link's transaction."""
+    return f"{_PREFIX}{link}:{epoch}:{offset}"
+
+
+def _parsed(uuid: str) -> tuple[str, Epoch, Offset] | None:
+    link, _, rest = uuid.removeprefix(_PREFIX).partition(":")
+    epoch, _, offset = rest.partition(":")
+    if not uuid.startswith(_PREFIX) or not epoch or not (offset.isascii() and offset.isdigit()):
+        return None
+    return link, Epoch(epoch), Offset(int(offset))
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What the agents of this process have handed out, and what somebody decided to run after all."""
+
+    handed: dict[str, Handing] = field(default_factory=dict[str, Handing])
+    again: set[str] = field(default_factory=set[str])
+
+
+class LinkHistory(SqlHistory):
+    """A SQL history whose triggers on links are remembered by one watermark for each link.
+
+    Where their services share its transaction (``transacted=True`` and a ``Connection`` or ``Session``),
+    effects and watermark are committed together. For all other triggers it is a SqlHistory.
+
+    Guarantee: atomic, where the service's effects happen on its connection: effects and watermark share one
+    SQL transaction.
+    """
+
+    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
+        super().__init__(engine, owned=owned, circuit=circuit)
+        self.watermarks = SqlWatermarks(self._line)
+        self._desk = _Desk()
+        self._mine: dict[str, Handing] = {}
+
+    def for_asyncio(self) -> "SqlHistory":
+        """Refuse: an agent's links are run by blocking consumers.
+
+        Raises:
+            ConfigurationError: always.
+        """
+        raise ConfigurationError(
+            "history", "links are run by a blocking consumer", "make the service a plain function"
+        )
+
+    def joined(self, connection: AnyConnection) -> Self:
+        """Return a view of this history inside the transaction that ``connection`` has open."""
+        view = super().joined(connection)
+        view._mine = {}  # noqa: SLF001  (its own class)
+        return view
+
+    @property
+    def handed(self) -> int:
+        """How many transactions the agents of this process have handed out, and are not done."""
+        return len(self._desk.handed)
+
+    def hand(self, handing: Handing) -> None:
+        """Note that an agent hands a transaction to its trigger."""
+        self._desk.handed[handing.uuid] = handing
+
+    def take_back(self, handing: Handing) -> None:
+        """Note that it is done."""
+        self._desk.handed.pop(handing.uuid, None)
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Find out which transactions are next, and lock the row that tells."""
+        parsed = [_parsed(uuid) for uuid in uuids]
+        if not any(parsed):
+            return await super().claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
+        if not isinstance(self._line.line, JoinedLine):
+            raise ConfigurationError(
+                f"trigger {trigger}",
+                "the watermark of a link moves in the transaction of the service, and it has none",
+                "say transacted=True and take a Connection; for effects elsewhere name a history of its own",
+            )
+        row: LinkRow | None = None
+        claims: list[Claim] = []
+        for uuid, identity in zip(uuids, parsed, strict=True):
+            if identity is None or (row is not None and row.link != identity[0]):
+                raise ConfigurationError("history", "a batch is of one link", "handle one link at a time")
+            row = row or await self._locked(identity[0], self._line.line.connection)
+            claims.append(await self._claim(trigger, uuid, identity, row))
+            if uuid in self._mine:
+                incoming = replace(row.watermark.incoming, log_received=identity[2])
+                row = replace(row, watermark=replace(row.watermark, incoming=incoming))
+        return claims
+
+    async def _locked(self, link: str, connection: AnyConnection) -> LinkRow:
+        rows = await self._line.run("locking a link", partial(fetch, statement=LOCK, link=link))
+        if not rows:
+            raise ConfigurationError("link", f"there is no link {link}", "doubtless sqlremote setup")
+        sync = getattr(connection, "sync_connection", connection)
+        sync.info[APPLYING] = (link, sync.get_transaction())
+        return row_of(rows[0])
+
+    async def _claim(
+        self, trigger: str, uuid: str, identity: tuple[str, Epoch, Offset], row: LinkRow
+    ) -> Claim:
+        _, epoch, offset = identity
+        incoming = row.watermark.incoming
+        if uuid in self._desk.again:
+            await super().forget(trigger, uuid)
+            return (await super().claim(trigger, [uuid], row.link, time_to_live=REMEMBERED))[0]
+        if epoch < incoming.epoch or offset <= incoming.log_received:
+            entry = (await super().lookup(trigger, [uuid]))[0]
+            return _meeting(entry or _entry(State.COMPLETED, offset))
+        handing = self._desk.handed.get(uuid)
+        if handing is None or handing.previous != incoming.log_received:
+            return _meeting(_entry(State.STARTED, offset))
+        if handing.agent != row.agent:
+            raise TransactionConflictError("moving a link that was reset or taken over")
+        if row.failed == offset:
+            entry = (await super().lookup(trigger, [uuid]))[0]
+            if entry is not None:
+                return _meeting(entry)
+        self._mine[uuid] = handing
+        return Claim(None, Fence(offset))
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Move the watermark past what was applied.
+
+        Raises:
+            TransactionConflictError: one was applied although one before it was not: nothing may be
+                committed; or the link is somebody else's by now.
+        """
+        others = [one for one in settlements if one.uuid not in self._mine]
+        answers = dict(zip((one.uuid for one in others), await super().settle(trigger, others), strict=True))
+        self._desk.again -= {one.uuid for one in others}
+        await self._move(trigger, [one for one in settlements if one.uuid in self._mine])
+        return [answers.get(one.uuid, True) for one in settlements]
+
+    async def _move(self, trigger: str, settlements: Sequence[Settlement]) -> None:
+        last: Handing | None = None
+        skipped, barred = 0, False
+        for one in settlements:
+            handing = self._mine[one.uuid]
+            skips = one.outcome is EntryOutcome.FAILED and handing.policy == "skip"
+            if one.outcome is EntryOutcome.OK or skips:
+                if barred:
+                    raise TransactionConflictError("applying work whose predecessor was not applied")
+                last, skipped = handing, skipped + skips
+                handing.stored = True
+                continue
+            barred = True
+            if one.outcome is EntryOutcome.FAILED:
+                handing.halts = handing.policy == "halt"
+                if handing.policy == "park":
+                    await self._note_failed(trigger, handing)
+        if last is not None:
+            await self._moving(saving(last, skipped))
+
+    async def _note_failed(self, trigger: str, handing: Handing) -> None:
+        """Write an entry of what failed; it is given up, and parked, when it is delivered again."""
+        uuid = handing.uuid
+        (claimed,) = await super().claim(trigger, [uuid], handing.agent, time_to_live=REMEMBERED)
+        if claimed.found is None:
+            await super().settle(trigger, [Settlement(Uuid(uuid), claimed.fence, EntryOutcome.FAILED)])
+        work = partial(write, text=SAVE_FAILED, link=handing.link, agent=handing.agent, offset=handing.offset)
+        await self._moving(work)
+
+    async def _moving(self, work: Work[None]) -> None:
+        try:
+            await self._line.run("moving a watermark", work)
+        except LinkLostError as error:
+            raise TransactionConflictError("moving a link that was reset or taken over") from error
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Let a transaction that failed be run after all; its entry goes when it is claimed."""
+        if _parsed(uuid) is None:
+            return await super().forget(trigger, uuid)
+        found = (await super().lookup(trigger, [uuid]))[0] is not None
+        if found:
+            self._desk.again.add(uuid)
+        return found
+
+
+def _meeting(entry: Entry) -> Claim:
+    return Claim(entry, entry.fence)
+
+
+def _entry(state: State, offset: Offset) -> Entry:
+    now = datetime.now(UTC)
+    done = state is State.COMPLETED
+    return Entry(
+        state=state,
+        outcome=EntryOutcome.OK if done else None,
+        fence=Fence(offset),
+        started_at=now,
+        expires_at=now + REMEMBERED,
+        read_at=now,
+        owner="the watermark of the link",
+        lease_until=None if done else now + NOT_YET,
+    )

@@ -1,0 +1,281 @@
+"""The rows of ``sysremoteuser``, each written by one agent at a time.
+
+An agent takes a link with a token of its own, and every write of the row compares it: of two agents that run
+the same link by mistake, only one can move it. The token lapses, unless its agent says that it lives.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from history.errors import ConfigurationError, DoubtlessError
+from history.sql.database.engine import AnyConnection, AnyRow, Work, execute, fetch
+from history.sql.statements.dialects import Statement
+from history.sql.statements.watermark import (
+    ADD,
+    INCOMING,
+    LEAVE,
+    LOCK,
+    OUTGOING,
+    READ,
+    READ_ALL,
+    READ_END,
+    RESET,
+    SAVE_INCOMING,
+    SAVE_OUTGOING,
+    STAY,
+    STOP,
+    TAKE,
+)
+from history.sql.tables.history import PreparedLine
+from history.sql.tables.making import AddedTables
+from history.sql.tables.watermark import SYSREMOTEUSER, create_links, links_exist
+from history.store import instant, milliseconds
+from history.store.watermark import (
+    ORIGIN,
+    Epoch,
+    Incoming,
+    Offset,
+    Outgoing,
+    Watermark,
+    confirm,
+    reset_incoming,
+    reset_outgoing,
+)
+
+T = TypeVar("T")
+
+#: The epoch of a peer of whom nothing was heard; it sorts before every other.
+UNKNOWN_EPOCH: Final = Epoch("0")
+
+
+class LinkLostError(DoubtlessError):
+    """Somebody else has the link now: what was to be written is not."""
+
+    def __init__(self, link: str) -> None:
+        super().__init__(f"link {link}: it was reset, or another agent has taken it over")
+        self.link = link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRow:
+    """One row as it was read. ``stopped`` says why the link stands still."""
+
+    link: str
+    publication: str
+    watermark: Watermark
+    address: str
+    consolidate: str
+    frequency: str
+    send_time: str | None
+    agent: str | None
+    agent_until: datetime | None
+    stopped: str | None
+    received_digest: bytes | None
+    failed: Offset | None
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The last offset given out, and the one up to which the log was deleted."""
+
+    last: Offset
+    deleted_to: Offset
+
+
+def row_of(row: AnyRow) -> LinkRow:
+    """Read a row of ``sysremoteuser``."""
+    held: dict[str, Any] = {one.name: getattr(row, one.name) for one in SYSREMOTEUSER.columns}
+    outgoing = Outgoing(**_fields(held, OUTGOING))
+    incoming = Incoming(**_fields(held, INCOMING))
+    until = held["doubtless_agent_until"]
+    return LinkRow(
+        link=held["doubtless_link"],
+        publication=held["doubtless_publication"],
+        watermark=Watermark(peer=held["doubtless_link"], outgoing=outgoing, incoming=incoming),
+        address=held["address"],
+        consolidate=held["consolidate"],
+        frequency=held["frequency"],
+        send_time=held["send_time"],
+        agent=held["doubtless_agent"],
+        agent_until=None if until is None else instant(until),
+        stopped=held["doubtless_stopped"],
+        received_digest=held["doubtless_received_digest"],
+        failed=held["doubtless_failed"],
+        skipped=held["doubtless_skipped"],
+    )
+
+
+def _fields(held: Any, columns: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: instant(held[column]) if name.startswith("time_") and held[column] is not None else held[column]
+        for name, column in columns.items()
+    }
+
+
+def values_of(half: Outgoing | Incoming, prefix: str = "") -> dict[str, Any]:
+    """Return the values of a half as its statement takes them."""
+    told: dict[str, Any] = {}
+    for one in fields(half):
+        value = getattr(half, one.name)
+        told[prefix + one.name] = milliseconds(value - instant(0)) if isinstance(value, datetime) else value
+    return told
+
+
+async def write(connection: AnyConnection, text: Statement, link: str, **values: object) -> None:
+    """Write a row of one's own.
+
+    Raises:
+        LinkLostError: it is somebody else's.
+    """
+    if not await fetch(connection, text, link=link, **values):
+        raise LinkLostError(link)
+
+
+@dataclass(slots=True)
+class SqlWatermarks:
+    """The links of one database. Safe to share between threads; see :class:`~history.sql.SqlHistory`.
+
+    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    """
+
+    line: PreparedLine
+    _tables: AddedTables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tables = AddedTables(
+            self.line,
+            look=links_exist,
+            make=create_links,
+            looking="looking for the links",
+            creating="creating the tables of links",
+        )
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step, over tables that are there."""
+        return await self._tables.run(doing, work, atomic=atomic)
+
+    async def add(self, *, link: str, publication: str, epoch: Epoch, **settings: object) -> LinkRow:
+        """Add a link that begins at the beginning of the log; settings of one that is there are renewed."""
+        named = {"link": link, "publication": publication, "epoch": epoch, "peer_epoch": UNKNOWN_EPOCH}
+        values: dict[str, Any] = {**named, **settings}
+        work = partial(fetch, statement=ADD, start=ORIGIN, **values)
+        (row,) = await self.run("adding a link", work)
+        return row_of(row)
+
+    async def read(self, link: str) -> LinkRow | None:
+        """Return a link's row."""
+        rows = await self.run("reading a link", partial(fetch, statement=READ, link=link))
+        return row_of(rows[0]) if rows else None
+
+    async def read_all(self) -> Sequence[LinkRow]:
+        """Return the rows of all links."""
+        return [row_of(row) for row in await self.run("reading links", partial(fetch, statement=READ_ALL))]
+
+    async def take(self, link: str, agent: str, lease: timedelta, *, dead: str = "") -> LinkRow | None:
+        """Become the agent of a link, or stay it; None where another one has it. ``dead`` is known to be."""
+        work = partial(
+            fetch, statement=TAKE, link=link, agent=agent, lease=milliseconds(lease), dead=dead or agent
+        )
+        rows = await self.run("taking a link", work)
+        return row_of(rows[0]) if rows else None
+
+    async def stay(self, link: str, agent: str, lease: timedelta) -> LinkRow:
+        """Say that the agent lives, and return the row.
+
+        Raises:
+            LinkLostError: it has the link no longer.
+        """
+        work = partial(fetch, statement=STAY, link=link, agent=agent, lease=milliseconds(lease))
+        rows = await self.run("keeping a link", work)
+        if not rows:
+            raise LinkLostError(link)
+        return row_of(rows[0])
+
+    async def leave(self, link: str, agent: str) -> None:
+        """Be the agent no longer."""
+        await self.run("leaving a link", partial(execute, statement=LEAVE, link=link, agent=agent))
+
+    async def save(self, link: str, agent: str, *, changed: Sequence[Outgoing | Incoming]) -> None:
+        """Store halves of a row.
+
+        Raises:
+            LinkLostError: the agent has the link no longer.
+        """
+
+        async def work(connection: AnyConnection) -> None:
+            for half in changed:
+                text = SAVE_OUTGOING if isinstance(half, Outgoing) else SAVE_INCOMING
+                await write(connection, text, link, agent=agent, **values_of(half))
+
+        await self.run("storing how far a link got", work, atomic=len(changed) > 1)
+
+    async def stop(self, link: str, reason: str | None) -> None:
+        """Let a link stand still, or (None) go on."""
+        await self.run("stopping a link", partial(execute, statement=STOP, link=link, reason=reason))
+
+    async def end(self) -> LogEnd:
+        """Return where the log ends, and where it begins."""
+        ((last, deleted_to),) = await self.run("reading the log's end", partial(fetch, statement=READ_END))
+        return LogEnd(last, deleted_to)
+
+    async def reset(
+        self,
+        link: str,
+        *,
+        epoch: Epoch | None = None,
+        peer: tuple[Epoch, Offset] | None = None,
+        confirmed: Offset | None = None,
+    ) -> LinkRow:
+        """Begin anew, in one transaction; the link goes on, and its agent takes it anew.
+
+        ``epoch`` resets what is sent, at the end of the log; ``peer`` what is received, to an extract of the
+        peer's; ``confirmed`` goes back to what a restored peer still has.
+
+        Raises:
+            ConfigurationError: there is no such link, or the log holds no longer what follows.
+        """
+        work = partial(reset_on, link=link, epoch=epoch, peer=peer, confirmed=confirmed)
+        return await self.run("resetting a link", work, atomic=True)
+
+
+async def reset_on(
+    connection: AnyConnection,
+    *,
+    link: str,
+    epoch: Epoch | None = None,
+    peer: tuple[Epoch, Offset] | None = None,
+    confirmed: Offset | None = None,
+) -> LinkRow:
+    """Reset a link in the caller's transaction, which commits it together with an extract, or does not."""
+    rows = await fetch(connection, LOCK, link=link)
+    if not rows:
+        raise ConfigurationError("link", f"there is no link {link}", "see: doubtless sqlremote status")
+    found = row_of(rows[0])
+    ((last, deleted_to),) = await fetch(connection, READ_END)
+    outgoing, incoming = found.watermark.outgoing, found.watermark.incoming
+    if confirmed is not None:
+        outgoing = _go_back(outgoing, confirmed, deleted_to)
+    if epoch is not None:
+        outgoing = reset_outgoing(outgoing, Offset(last), epoch)
+    if peer is not None:
+        incoming = reset_incoming(incoming, peer[1], peer[0])
+    values = values_of(outgoing, "o_") | values_of(incoming, "i_")
+    await execute(connection, RESET, link=link, **values)
+    (row,) = await fetch(connection, READ, link=link)
+    return row_of(row)
+
+
+def _go_back(row: Outgoing, confirmed: Offset, deleted_to: Offset) -> Outgoing:
+    if confirmed < deleted_to:
+        raise ConfigurationError(
+            "confirmed",
+            f"the log up to {deleted_to} was deleted, and the peer needs what follows {confirmed}",
+            "extract the peer anew and reset both ends",
+        )
+    if confirmed >= row.confirm_sent:
+        return confirm(row, confirmed) if confirmed <= row.log_sent else row
+    return replace(row, confirm_sent=confirmed, log_sent=confirmed, chain=None)

@@ -1,0 +1,98 @@
+"""The parking lot in a SQL database, beside the history."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from history.sql.database.engine import AnyConnection, Line, execute_each, fetch
+from history.sql.statements.dialects import statement
+from history.store.parking import Parked
+
+# Keep a message; parking it again replaces the copy.
+PARK = statement("""
+    INSERT INTO doubtless_parked (trigger_name, id, parked_at, document)
+    VALUES (:trigger, :id, :parked_at, :document)
+    ON CONFLICT (trigger_name, id) DO UPDATE SET
+        parked_at = excluded.parked_at, document = excluded.document
+""")
+
+# Find by the beginning of an id; not with LIKE, for an id is no pattern.
+FIND = statement("""
+    SELECT document FROM doubtless_parked
+    WHERE SUBSTR(id, 1, LENGTH(:beginning)) = :beginning
+      AND (CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger)
+    LIMIT 2
+""")
+
+# List the oldest.
+LIST = statement("""
+    SELECT document FROM doubtless_parked
+    WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
+    ORDER BY parked_at, id
+    LIMIT :limit
+""")
+
+# Take one out.
+REMOVE = statement("DELETE FROM doubtless_parked WHERE trigger_name = :trigger AND id = :id RETURNING id")
+
+# Count them.
+COUNT = statement("""
+    SELECT COUNT(*) FROM doubtless_parked WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
+""")
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class SqlParking:
+    """A parking lot in a SQL database; each message is one JSON document.
+
+    Safe to share between threads; over an asyncio engine it belongs to one event loop.
+
+    Guarantee: a message is kept once ``park`` has returned, as safely as the database keeps a commit.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Keep messages, all or none."""
+        if parked:
+            await self._line.run("parking", partial(_park, parked=parked), atomic=True)
+
+    async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
+        """Return the one parked message whose id begins so."""
+        find = partial(fetch, statement=FIND, beginning=parked_id, trigger=trigger)
+        found = await self._line.run("looking for a parked message", find)
+        return Parked.model_validate_json(found[0].document) if len(found) == 1 else None
+
+    async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
+        """Return parked messages, oldest first."""
+        found = await self._line.run(
+            "listing parked messages", partial(fetch, statement=LIST, trigger=trigger, limit=limit)
+        )
+        return [Parked.model_validate_json(row.document) for row in found]
+
+    async def remove(self, parked: Parked) -> bool:
+        """Take one message out."""
+        remove = partial(fetch, statement=REMOVE, trigger=parked.trigger_name, id=parked.id)
+        return bool(await self._line.run("removing a parked message", remove))
+
+    async def count(self, *, trigger: str | None = None) -> int:
+        """Count what is parked."""
+        ((count,),) = await self._line.run(
+            "counting parked messages", partial(fetch, statement=COUNT, trigger=trigger)
+        )
+        return int(count)
+
+
+async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
+    rows = [
+        {
+            "trigger": one.trigger_name,
+            "id": one.id,
+            "parked_at": (one.parked_at - _EPOCH) // timedelta(microseconds=1),
+            "document": one.model_dump_json(),
+        }
+        for one in parked
+    ]
+    await execute_each(connection, PARK, rows)

@@ -1,0 +1,149 @@
+"""The records of batches in a SQL database, beside the document history."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from history.sql.database.engine import AnyConnection, AnyRow, Line, Work, execute, fetch
+from history.sql.statements.dialects import Statement, statement
+from history.sql.tables.history import PROGRESS
+from history.sql.tables.making import AddedTables, make_tables, table_exists
+from history.store.progress import KEPT_BATCHES, BatchRecord
+
+T = TypeVar("T")
+
+# The record of one batch.
+READ = statement("""
+    SELECT document FROM doubtless_progress
+    WHERE trigger_name = :trigger AND query = :query AND batch = :batch
+""")
+
+# The first record of a batch, unless there is one.
+INSERT = statement("""
+    INSERT INTO doubtless_progress (trigger_name, query, batch, revision, changed_at, document)
+    VALUES (:trigger, :query, :batch, :revision, :changed_at, :document)
+    ON CONFLICT DO NOTHING
+    RETURNING revision
+""")
+
+# The record that follows the one that is held.
+UPDATE = statement("""
+    UPDATE doubtless_progress SET revision = :revision, changed_at = :changed_at, document = :document
+    WHERE trigger_name = :trigger AND query = :query AND batch = :batch AND revision = :revision - 1
+    RETURNING revision
+""")
+
+# Forget what a query did long ago, and what was left behind by checkpoints that were reset.
+FORGET = statement("""
+    DELETE FROM doubtless_progress
+    WHERE trigger_name = :trigger AND query = :query AND (batch <= :batch OR batch > :far)
+""")
+
+# The records of a query, the greatest batch first.
+BATCHES = statement("""
+    SELECT document FROM doubtless_progress
+    WHERE trigger_name = :trigger AND query = :query ORDER BY batch DESC LIMIT :limit
+""")
+
+# The record of each query that changed last, found in one pass: this is asked before every batch.
+LATEST = statement("""
+    WITH placed AS (
+        SELECT query, batch, ROW_NUMBER() OVER (
+            PARTITION BY query ORDER BY changed_at DESC, batch DESC) AS place
+        FROM doubtless_progress WHERE trigger_name = :trigger
+    )
+    SELECT p.document FROM placed JOIN doubtless_progress AS p
+        ON p.trigger_name = :trigger AND p.query = placed.query AND p.batch = placed.batch
+    WHERE placed.place = 1
+    ORDER BY p.query
+""")
+
+# Forget some records that have not changed since.
+PURGE = statement("""
+    DELETE FROM doubtless_progress WHERE trigger_name = :trigger AND (query, batch) IN (
+        SELECT query, batch FROM doubtless_progress
+        WHERE trigger_name = :trigger AND changed_at < :before LIMIT :limit)
+    RETURNING batch
+""")
+
+#: How many records a piece of a purge forgets.
+PIECE = 500
+
+
+async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchRecord) -> bool:
+    """Keep a record that follows the one that is held; in a transaction."""
+    place: dict[str, Any] = {"trigger": trigger, "query": record.query}
+    values: dict[str, Any] = {
+        "batch": record.batch,
+        "revision": record.revision,
+        "changed_at": _microseconds(record.changed_at),
+        "document": record.model_dump_json(),
+    }
+    first = record.revision == 1
+    if not await fetch(connection, INSERT if first else UPDATE, **place, **values):
+        held = await fetch(connection, READ, **place, batch=record.batch)
+        return bool(held) and BatchRecord.model_validate_json(held[0].document) == record
+    if first:
+        near = {"batch": record.batch - KEPT_BATCHES, "far": record.batch + KEPT_BATCHES}
+        await execute(connection, FORGET, **place, **near)
+    return True
+
+
+class SqlProgress:
+    """Records of batches in a SQL database; safe to share between threads, as the history is.
+
+    Guarantee: what ``write`` has kept is kept as safely as the database keeps a commit.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self._run = AddedTables(
+            line,
+            look=partial(table_exists, table=PROGRESS),
+            make=partial(make_tables, tables=[PROGRESS]),
+            looking="looking for the batches",
+            creating="creating the batches",
+        ).run
+
+    async def run(self, doing: str, work: Work[T]) -> T:
+        """Do something in a transaction that finds the table of the records there."""
+        return await self._run(doing, work, atomic=True)
+
+    async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
+        """Return the record of a batch."""
+        found = await self._records(READ, trigger=trigger, query=query, batch=batch)
+        return found[0] if found else None
+
+    async def write(self, trigger: str, record: BatchRecord) -> bool:
+        """Keep a record that follows the one that is held; see :class:`~history.store.progress.Progress`."""
+        return await self.run("noting a batch", partial(keep_record, trigger=trigger, record=record))
+
+    async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
+        """Return records of a query, the greatest batch first."""
+        return await self._records(BATCHES, trigger=trigger, query=query, limit=limit)
+
+    async def latest(self, trigger: str) -> Sequence[BatchRecord]:
+        """Return for each query the record that changed last."""
+        return await self._records(LATEST, trigger=trigger)
+
+    async def purge_some(self, trigger: str, before: datetime) -> int:
+        """Forget some records that have not changed since."""
+        values: dict[str, Any] = {"trigger": trigger, "before": _microseconds(before), "limit": PIECE}
+        return len(await self.run("forgetting batches", partial(fetch, statement=PURGE, **values)))
+
+    async def _records(self, statement: Statement, **values: Any) -> Sequence[BatchRecord]:
+        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
+            return await fetch(connection, statement, **values)
+
+        return [
+            BatchRecord.model_validate_json(row.document) for row in await self._run("reading batches", read)
+        ]
+
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _microseconds(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MICROSECOND

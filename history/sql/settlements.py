@@ -1,0 +1,119 @@
+"""How a SQL history settles: write where the fence still stands, and look only where it did not."""
+
+from collections.abc import Mapping, Sequence
+
+from history.entry import EntryOutcome, Settlement, State
+from history.errors import HistoryUnavailableError
+from history.sql.claims import ATTEMPTS, entry_of, look_up
+from history.sql.database.engine import AnyConnection, fetch
+from history.sql.progress import keep_record
+from history.sql.statements.dialects import wanted
+from history.sql.statements.entries import COMPLETE_BATCH, LEDGER, RELEASE_BATCH, SETTLE
+from history.store import BatchOwner
+from history.store.progress import BatchRecord
+
+
+async def settle_entries(
+    connection: AnyConnection, *, trigger: str, wishes: Mapping[bytes, Settlement]
+) -> Mapping[bytes, bool]:
+    """Complete or release entries by digest; answer for each whether it is now as asked.
+
+    Raises:
+        HistoryUnavailableError: others kept getting in the way.
+    """
+    answers: dict[bytes, bool] = {}
+    pending = sorted(wishes)
+    for _ in range(ATTEMPTS):
+        answers |= dict.fromkeys(
+            await _write(connection, trigger, [(key, wishes[key]) for key in pending]), True
+        )
+        pending = [key for key in pending if key not in answers]
+        if not pending:
+            return answers
+        entries = {row.digest: entry_of(row) for row in await look_up(connection, trigger, pending)}
+        for key in pending:
+            wish, entry = wishes[key], entries.get(key)
+            if entry is None:
+                answers[key] = wish.outcome is None
+            elif entry.fence != wish.fence or entry.state is State.COMPLETED:
+                answers[key] = entry.fence == wish.fence and entry.outcome == wish.outcome
+            elif wish.owner not in {None, entry.owner}:
+                answers[key] = False
+        pending = [key for key in pending if key not in answers]
+    raise HistoryUnavailableError("settling uuids that others keep changing")
+
+
+async def _write(
+    connection: AnyConnection, trigger: str, wishes: Sequence[tuple[bytes, Settlement]]
+) -> Sequence[bytes]:
+    """Write what still can be; return the digests of it."""
+    values = wanted(
+        connection.dialect.name,
+        [key for key, _ in wishes],
+        [wish.fence for _, wish in wishes],
+        [wish.outcome for _, wish in wishes],
+        [wish.owner for _, wish in wishes],
+    )
+    rows = await fetch(connection, SETTLE, trigger=trigger, **values)
+    return [row.digest for row in rows if row.expires_at]
+
+
+async def settle_batches(
+    connection: AnyConnection,
+    *,
+    trigger: str,
+    owners: Sequence[BatchOwner],
+    outcome: EntryOutcome | None,
+    record: BatchRecord | None,
+) -> bool:
+    """Complete or release the rows of the ledger, and keep the record; answer whether all is now as asked.
+
+    Several rows need a transaction: what was looked at first may have changed when it is written.
+
+    Raises:
+        HistoryUnavailableError: others got in the way.
+    """
+    if len(owners) == 1 and record is None:
+        return await settle_batch(connection, trigger=trigger, owner=owners[0], outcome=outcome)
+    for owner in owners:
+        if not await _may_settle(connection, trigger, owner, outcome):
+            return False
+    if record is not None and not await keep_record(connection, trigger=trigger, record=record):
+        return False
+    for owner in owners:
+        if not await settle_batch(connection, trigger=trigger, owner=owner, outcome=outcome):
+            raise HistoryUnavailableError("settling batches that others keep changing")
+    return True
+
+
+async def _may_settle(
+    connection: AnyConnection, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
+) -> bool:
+    standing = await fetch(connection, LEDGER, trigger=trigger, token=owner.token)
+    if not standing:
+        return outcome is None
+    return standing[0].state != State.COMPLETED or bool(standing[0].outcome == outcome)
+
+
+async def settle_batch(
+    connection: AnyConnection, *, trigger: str, owner: BatchOwner, outcome: EntryOutcome | None
+) -> bool:
+    """Complete or release the one row of the ledger; answer whether the batch is now as asked.
+
+    Raises:
+        HistoryUnavailableError: others kept getting in the way.
+    """
+    named = {"trigger": trigger, "token": owner.token}
+    for _ in range(ATTEMPTS):
+        if outcome is None:
+            written = await fetch(connection, RELEASE_BATCH, **named)
+        else:
+            written = await fetch(connection, COMPLETE_BATCH, **named, outcome=outcome.value)
+        if written:
+            return True
+        standing = await fetch(connection, LEDGER, **named)
+        if not standing:
+            return outcome is None
+        if standing[0].state == State.COMPLETED:
+            return bool(standing[0].outcome == outcome)
+    raise HistoryUnavailableError("settling a batch that others keep changing")

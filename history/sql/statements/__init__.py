@@ -1,0 +1,1 @@
+"""The SQL text, one file for each protocol of a store."""

@@ -1,0 +1,289 @@
+"""Every SQL statement of the document history, each a named block with its purpose.
+
+The words in braces are explained in :mod:`history.sql.statements.dialects`.
+"""
+
+from history.sql.statements.dialects import statement
+
+# Read the entries that are alive.
+LOOKUP = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    SELECT {entry}, FALSE AS written
+    FROM {held}
+    WHERE h.trigger_name = :trigger AND h.digest = w.key AND {alive}
+""")
+
+# SQLite, in a transaction: take the next :count fences, answer the last of them.
+DRAW_FENCES = statement(
+    "UPDATE doubtless_meta SET value = value + :count WHERE name = 'fence' RETURNING value"
+)
+
+# SQLite, in a transaction that found these digests absent: write their entries.
+WRITE = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    INSERT INTO doubtless_history
+        (trigger_name, digest, state, owner, fence, started_at, lease_until, expires_at)
+    SELECT :trigger, w.key, 'started', :owner, w.fence, clock.now,
+        clock.now + :lease, clock.now + :time_to_live
+    FROM {wanted} CROSS JOIN clock
+    WHERE TRUE
+    {overwrite}
+    RETURNING digest, state, outcome, owner, fence, started_at, lease_until, expires_at,
+        FALSE AS batch, started_at AS now, TRUE AS written
+""")
+
+# The same for the open batch :number.
+WRITE_FOR_BATCH = statement("""
+    INSERT INTO doubtless_history (trigger_name, digest, fence, started_at, expires_at, batch)
+    SELECT :trigger, w.key, b.number, b.started_at, b.expires_at, b.number
+    FROM {wanted} CROSS JOIN doubtless_batches AS b
+    WHERE b.number = :number AND b.state = 'started'
+    {overwrite}
+    RETURNING digest, 'started' AS state, NULL AS outcome, :owner AS owner, fence, started_at,
+        :lease_until AS lease_until, expires_at, TRUE AS batch, :now AS now, TRUE AS written
+""")
+
+# PostgreSQL: claim in one statement. A row that was dead when the statement began may be overwritten as long
+# as it has the fence it had then, for a dead fence stays dead. To ask for its expiry or its batch again would
+# be wrong: a batch that was opened since is invisible here. A uuid without an answer was claimed by somebody
+# meanwhile: ask again. Sorted, so that two claims of the same uuids wait for each other in one order.
+CLAIM = statement("""
+    WITH {standing},
+    written AS (
+        INSERT INTO doubtless_history AS h
+            (trigger_name, digest, state, owner, fence, started_at, lease_until, expires_at)
+        SELECT CAST(:trigger AS TEXT), w.key, 'started', CAST(:owner AS TEXT), {fence}, clock.now,
+            clock.now + CAST(:lease AS BIGINT), clock.now + CAST(:time_to_live AS BIGINT)
+        FROM {wanted} CROSS JOIN clock
+        WHERE w.key NOT IN (SELECT s.digest FROM standing AS s WHERE s.alive)
+        ORDER BY w.key
+        {overwrite}
+        WHERE (h.digest, h.fence) IN (SELECT s.digest, s.fence FROM standing AS s WHERE NOT s.alive)
+        RETURNING h.*
+    )
+    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, FALSE AS batch,
+        started_at AS now, TRUE AS written
+    FROM written
+    UNION ALL
+    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, batch, now, FALSE
+    FROM standing WHERE alive
+""")
+
+# PostgreSQL: the same for the batch :number, as long as it is open.
+CLAIM_FOR_BATCH = statement("""
+    WITH {standing},
+    written AS (
+        INSERT INTO doubtless_history AS h (trigger_name, digest, fence, started_at, expires_at, batch)
+        SELECT CAST(:trigger AS TEXT), w.key, b.number, b.started_at, b.expires_at, b.number
+        FROM {wanted} CROSS JOIN doubtless_batches AS b
+        WHERE b.number = :number AND b.state = 'started'
+          AND w.key NOT IN (SELECT s.digest FROM standing AS s WHERE s.alive)
+        ORDER BY w.key
+        {overwrite}
+        WHERE (h.digest, h.fence) IN (SELECT s.digest, s.fence FROM standing AS s WHERE NOT s.alive)
+        RETURNING h.*
+    )
+    SELECT digest, 'started' AS state, NULL AS outcome, CAST(:owner AS TEXT) AS owner, fence, started_at,
+        CAST(:lease_until AS BIGINT) AS lease_until, expires_at, TRUE AS batch, CAST(:now AS BIGINT) AS now,
+        TRUE AS written
+    FROM written
+    UNION ALL
+    SELECT digest, state, outcome, owner, fence, started_at, lease_until, expires_at, batch, now, FALSE
+    FROM standing WHERE alive
+""")
+
+# The batch of a token, if it is alive.
+LEDGER = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    SELECT b.number, b.state, b.outcome, b.lease_until, clock.now
+    FROM doubtless_batches AS b CROSS JOIN clock
+    WHERE b.trigger_name = :trigger AND b.token = :token AND NOT b.retired AND b.expires_at > clock.now
+""")
+
+# Set a batch aside that is over, so that its token can be opened again under a new number.
+RETIRE_BATCH = statement("""
+    UPDATE doubtless_batches SET retired = TRUE
+    WHERE trigger_name = :trigger AND token = :token AND NOT retired
+      AND (state = 'completed' OR expires_at <= {now})
+""")
+
+# Open a batch, unless somebody did.
+OPEN_BATCH = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    INSERT INTO doubtless_batches (number, trigger_name, token, state, started_at, lease_until, expires_at)
+    SELECT {fence}, CAST(:trigger AS TEXT), CAST(:token AS TEXT), 'started', clock.now,
+        clock.now + CAST(:lease AS BIGINT), clock.now + CAST(:time_to_live AS BIGINT)
+    FROM clock
+    WHERE TRUE
+    ON CONFLICT (trigger_name, token) WHERE NOT retired DO NOTHING
+""")
+
+# Complete every entry that an open batch still owns.
+COMPLETE_BATCH = statement("""
+    UPDATE doubtless_batches SET state = 'completed', outcome = :outcome, lease_until = NULL
+    WHERE trigger_name = :trigger AND token = :token AND NOT retired
+      AND state = 'started' AND expires_at > {now}
+    RETURNING number
+""")
+
+# Release them: an entry whose batch is not in the ledger is absent.
+RELEASE_BATCH = statement("""
+    DELETE FROM doubtless_batches
+    WHERE trigger_name = :trigger AND token = :token AND NOT retired
+      AND state = 'started' AND expires_at > {now}
+    RETURNING number
+""")
+
+# Replace a STARTED entry that still has the expected fence, or a failed one if :failed.
+TAKE_OVER = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    UPDATE doubtless_history AS h SET
+        state = 'started', outcome = NULL, owner = :owner, fence = {fence}, started_at = clock.now,
+        lease_until = clock.now + CAST(:lease AS BIGINT),
+        expires_at = clock.now + CAST(:time_to_live AS BIGINT), batch = NULL
+    FROM clock
+    WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :expected_fence
+      AND COALESCE({owner} = CAST(:expected_owner AS TEXT), CAST(:expected_owner AS TEXT) IS NULL)
+      AND h.expires_at > clock.now
+      AND ((h.owner IS NULL OR h.owner <> :owner) AND {started} OR CAST(:failed AS BOOLEAN) AND {failed})
+    RETURNING fence
+""")
+
+# Move STARTED entries that still have their fence, or are the batch's already, into the open batch :number.
+ADOPT = statement("""
+    UPDATE doubtless_history AS h SET
+        state = NULL, outcome = NULL, owner = NULL, lease_until = NULL,
+        fence = o.number, started_at = o.started_at, expires_at = o.expires_at, batch = o.number
+    FROM {wanted} CROSS JOIN doubtless_batches AS o
+    WHERE h.trigger_name = :trigger AND h.digest = w.key AND h.fence IN (w.fence, o.number)
+      AND o.number = :number AND h.expires_at > {now} AND {started}
+    RETURNING digest
+""")
+
+# Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is told;
+# one of a batch leaves it. An upsert, because that goes by the unique index whatever the planner thinks, and
+# in the order of the digests.
+#
+# A release makes the row a tombstone, dead since 1970, and a digest without a row gets one (expires_at 0,
+# which tells it from success). A tombstone has its fence negated: the open batch may claim the uuid again
+# under the fence it had, and a dead fence must stay dead, see CLAIM.
+SETTLE = statement("""
+    INSERT INTO doubtless_history AS h
+        (trigger_name, digest, state, outcome, owner, fence, started_at, expires_at)
+    SELECT CAST(:trigger AS TEXT), w.key, CASE WHEN w.outcome IS NULL THEN 'released' ELSE 'completed' END,
+        w.outcome, w.owner, -w.fence, 0, 0
+    FROM {wanted}
+    WHERE TRUE
+    ORDER BY w.key
+    ON CONFLICT (trigger_name, digest) DO UPDATE SET
+        state = excluded.state, outcome = excluded.outcome, lease_until = NULL, batch = NULL,
+        fence = CASE WHEN excluded.outcome IS NULL THEN -h.fence ELSE h.fence END,
+        expires_at = CASE WHEN excluded.outcome IS NULL THEN 1 ELSE h.expires_at END,
+        owner = {owner}
+    WHERE h.fence = -excluded.fence AND (excluded.owner IS NULL OR excluded.owner = {owner})
+      AND h.expires_at > {now} AND {started}
+    RETURNING digest, expires_at
+""")
+
+# Prolong the lease of one STARTED entry, and its life to twice as long as it may have taken by then.
+RENEW = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    UPDATE doubtless_history AS h SET
+        lease_until = clock.now + CAST(:lease AS BIGINT),
+        expires_at = CASE WHEN h.expires_at < 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at
+            THEN 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at ELSE h.expires_at END
+    FROM clock
+    WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :fence
+      AND h.state = 'started' AND h.expires_at > clock.now
+      AND h.owner = COALESCE(CAST(:owner AS TEXT), h.owner)
+    RETURNING fence
+""")
+
+# Prolong the lease of the open batch that one entry belongs to, unless it would outlive the batch.
+RENEW_BATCH = statement("""
+    UPDATE doubtless_batches SET lease_until = {now} + CAST(:lease AS BIGINT)
+    WHERE number = :fence AND state = 'started' AND expires_at >= {now} + CAST(:lease AS BIGINT)
+      AND token = COALESCE(CAST(:owner AS TEXT), token)
+      AND EXISTS (SELECT 1 FROM doubtless_history AS h
+                  WHERE h.trigger_name = :trigger AND h.digest = :key AND h.batch = :fence)
+    RETURNING number
+""")
+
+# Where a piece ends that begins after a digest. Without it, what has expired would be read as well, however
+# much it is, until enough that is alive was found.
+PIECE_END = statement("""
+    SELECT digest FROM doubtless_history
+    WHERE trigger_name = :trigger AND digest > :after AND digest <= :end
+    ORDER BY digest LIMIT 1 OFFSET :skip
+""")
+
+# Read the entries of a piece, in the order of the digests.
+SCAN = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    SELECT {entry}, FALSE AS written
+    FROM doubtless_history AS h CROSS JOIN clock LEFT JOIN doubtless_batches AS b ON b.number = h.batch
+    WHERE h.trigger_name = :trigger AND h.digest > :after AND h.digest <= :end AND {alive}
+    ORDER BY h.digest
+""")
+
+# Delete those of a trigger among the :limit rows that expired first, from an instant on. In the order of the
+# index on expiry, which all triggers share: to look for one trigger's there would have no bound. Asked twice:
+# the row may have been claimed again meanwhile.
+PURGE = statement("""
+    DELETE FROM doubtless_history
+    WHERE trigger_name = :trigger AND expires_at <= {now} AND digest IN (
+        SELECT w.digest FROM (
+            SELECT trigger_name, digest FROM doubtless_history
+            WHERE expires_at >= :after AND expires_at <= {now} ORDER BY expires_at LIMIT :limit
+        ) AS w WHERE w.trigger_name = :trigger)
+    RETURNING fence
+""")
+
+# How many rows these are, and when the last of them expired.
+PURGE_AHEAD = statement("""
+    SELECT COUNT(*), MAX(w.expires_at) FROM (
+        SELECT expires_at FROM doubtless_history
+        WHERE expires_at >= :after AND expires_at <= {now} ORDER BY expires_at LIMIT :limit
+    ) AS w
+""")
+
+# The next batches after a number: how many, and the last.
+BATCHES_AHEAD = statement("""
+    SELECT COUNT(*), MAX(w.number) FROM (
+        SELECT number FROM doubtless_batches WHERE number > :after ORDER BY number LIMIT :limit
+    ) AS w
+""")
+
+# Delete those whose time to live, which is that of their entries, is over.
+PURGE_BATCHES = statement("""
+    DELETE FROM doubtless_batches
+    WHERE number > :after AND number <= :last AND trigger_name = :trigger AND expires_at <= {now}
+""")
+
+# Delete one entry whatever its state; what is not alive is absent already, and left to the purge.
+FORGET = statement("""
+    DELETE FROM doubtless_history AS h
+    WHERE h.trigger_name = :trigger AND h.digest = :key AND h.expires_at > {now}
+      AND (h.batch IS NULL OR EXISTS (SELECT 1 FROM doubtless_batches AS b WHERE b.number = h.batch))
+    RETURNING digest
+""")
+
+# Count what is stored in a piece, by state; entries of a released batch are absent, and so are tombstones.
+STATS = statement("""
+    SELECT COUNT(*) FILTER (WHERE COALESCE(b.state, h.state) = 'started' AND h.expires_at > {now}),
+        COUNT(*) FILTER (WHERE COALESCE(b.state, h.state) = 'completed' AND h.fence > 0)
+    FROM doubtless_history AS h LEFT JOIN doubtless_batches AS b ON b.number = h.batch
+    WHERE h.trigger_name = :trigger AND h.digest > :after AND h.digest <= :end
+""")
+
+# Step from each trigger's name to the next in the index, instead of reading all entries.
+TRIGGERS = statement("""
+    WITH RECURSIVE named (trigger_name) AS (
+        SELECT MIN(trigger_name) FROM doubtless_history
+        UNION ALL
+        SELECT (SELECT MIN(h.trigger_name) FROM doubtless_history AS h
+                WHERE h.trigger_name > named.trigger_name)
+        FROM named WHERE named.trigger_name IS NOT NULL
+    )
+    SELECT trigger_name FROM named WHERE trigger_name IS NOT NULL
+""")

@@ -1,0 +1,121 @@
+"""The SQL of joins: one text of SQL for two databases, as in :mod:`history.sql.statements.entries`."""
+
+from history.sql.statements.dialects import statement
+
+# Find the open period of an activation, or begin it, and lock it; the number of a period is a fence.
+OPEN = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    INSERT INTO doubtless_joins AS j
+        (number, trigger_name, key, activation, state, started_at, due_at, taken)
+    SELECT {fence}, CAST(:trigger AS TEXT), :key, CAST(:activation AS TEXT), 'open', clock.now,
+        clock.now + CAST(:time_out AS BIGINT), 0
+    FROM clock
+    WHERE TRUE
+    ON CONFLICT (trigger_name, key) WHERE state = 'open' DO UPDATE SET taken = j.taken
+    RETURNING number, due_at <= {now} AS late
+""")
+
+# Let the next message begin another period; what this one holds is due.
+SHUT = statement("UPDATE doubtless_joins SET state = 'late' WHERE number = :number")
+
+# Store a part, unless another message has its place.
+STORE = statement("""
+    INSERT INTO doubtless_join_parts AS p (number, destination, digest, fence, document)
+    VALUES (:number, :destination, :digest, :fence, :document)
+    ON CONFLICT (number, destination) DO UPDATE SET fence = excluded.fence, document = excluded.document
+        WHERE p.digest = excluded.digest
+    RETURNING number
+""")
+
+# The parts of some periods.
+PARTS = statement(
+    sqlite="""
+        SELECT number, destination, fence, document FROM doubtless_join_parts
+        WHERE number IN (SELECT value FROM json_each(:numbers))
+    """,
+    postgresql="""
+        SELECT number, destination, fence, document FROM doubtless_join_parts
+        WHERE number = ANY (CAST(CAST(:numbers AS TEXT) AS BIGINT[]))
+    """,
+)
+
+# Hand the completed period to whoever completed it.
+COMPLETE = statement("""
+    UPDATE doubtless_joins
+    SET state = 'ready', owner = :owner, taken = taken + 1, due_at = {now} + CAST(:hold AS BIGINT)
+    WHERE number = :number
+    RETURNING number, activation, state, started_at, taken
+""")
+
+# Whether somebody has to look at a period.
+LATE = statement("""
+    SELECT number FROM doubtless_joins WHERE trigger_name = :trigger AND due_at <= {now} LIMIT 1
+""")
+
+# Hand out what is due. On PostgreSQL another one who does this skips what is being handed out.
+HAND_OUT_TEXT = """
+    UPDATE doubtless_joins
+    SET state = CASE WHEN state = 'ready' THEN 'ready' ELSE 'expired' END,
+        owner = :owner, taken = taken + 1, due_at = {now} + CAST(:hold AS BIGINT)
+    WHERE due_at <= {now} AND number IN (
+        SELECT number FROM doubtless_joins
+        WHERE trigger_name = :trigger AND due_at <= {now}
+        ORDER BY due_at LIMIT :limit SKIPPING)
+    RETURNING number, activation, state, started_at, taken
+"""
+HAND_OUT = statement(
+    sqlite=HAND_OUT_TEXT.replace("SKIPPING", ""),
+    postgresql=HAND_OUT_TEXT.replace("SKIPPING", "FOR UPDATE SKIP LOCKED"),
+)
+
+# Fail the entry of a part that waited in vain, so that its copy in the parking lot can be run.
+FAIL = statement("""
+    UPDATE doubtless_history SET outcome = 'failed'
+    WHERE trigger_name = :trigger AND digest = :digest AND fence = :fence
+      AND state = 'completed' AND outcome = 'ok'
+""")
+
+# Hold a period for longer, or give it back.
+KEEP = statement("""
+    UPDATE doubtless_joins SET due_at = {now} + CAST(:hold AS BIGINT)
+    WHERE number = :number AND owner = :owner AND state IN ('ready', 'expired')
+""")
+
+# Forget a period.
+FINISH = statement("""
+    DELETE FROM doubtless_joins WHERE number = :number AND state IN ('ready', 'expired') RETURNING number
+""")
+FINISH_PARTS = statement("DELETE FROM doubtless_join_parts WHERE number = :number")
+
+# The oldest periods.
+WAITING = statement("""
+    SELECT number, activation, CASE WHEN state = 'late' THEN 'expired' ELSE state END AS state,
+        started_at, taken
+    FROM doubtless_joins WHERE trigger_name = :trigger ORDER BY number LIMIT :limit
+""")
+
+# Be the first of an activation, unless somebody is.
+FIRST = statement("""
+    WITH clock AS (SELECT {now} AS now)
+    INSERT INTO doubtless_join_firsts AS f (trigger_name, key, digest, expires_at)
+    SELECT CAST(:trigger AS TEXT), :key, :digest, clock.now + CAST(:time_out AS BIGINT)
+    FROM clock
+    WHERE TRUE
+    ON CONFLICT (trigger_name, key) DO UPDATE SET digest = excluded.digest, expires_at = excluded.expires_at
+        WHERE f.expires_at <= {now}
+    RETURNING digest
+""")
+
+# Who is the first of an activation.
+WHO = statement("""
+    SELECT digest FROM doubtless_join_firsts WHERE trigger_name = :trigger AND key = :key
+""")
+
+# Forget some of who was first where it does not matter any more. Asked twice: somebody may be first again.
+PURGE = statement("""
+    DELETE FROM doubtless_join_firsts
+    WHERE trigger_name = :trigger AND expires_at <= {now} AND key IN (
+        SELECT key FROM doubtless_join_firsts
+        WHERE trigger_name = :trigger AND expires_at <= {now} ORDER BY expires_at LIMIT :limit)
+    RETURNING trigger_name
+""")

@@ -1,0 +1,117 @@
+"""The statements on ``sysremoteuser``; an agent's writes compare the token by which it has the link."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from history.sql.statements.dialects import Statement, statement
+
+#: The columns of the publisher's half, by the names of :class:`~history.store.watermark.Outgoing`.
+OUTGOING: Final = {
+    "epoch": "doubtless_epoch",
+    "log_send": "log_send",
+    "log_sent": "log_sent",
+    "confirm_sent": "confirm_sent",
+    "send_count": "send_count",
+    "resend_count": "resend_count",
+    "time_sent": "time_sent",
+    "message_size": "doubtless_message_size",
+    "chain": "doubtless_sent_chain",
+}
+
+#: The columns of the subscriber's half, by the names of :class:`~history.store.watermark.Incoming`.
+INCOMING: Final = {
+    "epoch": "doubtless_peer_epoch",
+    "log_received": "log_received",
+    "confirm_received": "confirm_received",
+    "receive_count": "receive_count",
+    "rereceive_count": "rereceive_count",
+    "time_received": "time_received",
+    "chain": "doubtless_received_chain",
+}
+
+
+def _save(columns: Mapping[str, str], more: str = "", unless: str = "") -> Statement:
+    sets = ", ".join(f"{column} = :{name}" for name, column in columns.items())
+    return statement(
+        f"UPDATE sysremoteuser SET {sets}{more} "  # noqa: S608  (names of columns)
+        f"WHERE doubtless_link = :link AND doubtless_agent = :agent{unless} RETURNING user_id"
+    )
+
+
+# Store the publisher's half, if the agent still has the link.
+SAVE_OUTGOING = _save(OUTGOING)
+
+# Store the subscriber's half likewise. An agent that does not know what was applied must not undo it.
+SAVE_INCOMING = _save(INCOMING, unless=" AND log_received = :log_received")
+
+# Store the subscriber's half with the work that it counts; the watermark only rises.
+SAVE_APPLIED = _save(
+    INCOMING,
+    ", doubtless_received_digest = :digest, doubtless_failed = NULL, "
+    "doubtless_skipped = doubtless_skipped + :skipped",
+    unless=" AND log_received < :log_received",
+)
+
+# Note which transaction failed: it is to be given up when it comes again.
+SAVE_FAILED = statement(
+    "UPDATE sysremoteuser SET doubtless_failed = :offset "
+    "WHERE doubtless_link = :link AND doubtless_agent = :agent RETURNING user_id"
+)
+
+READ = statement("SELECT * FROM sysremoteuser WHERE doubtless_link = :link")
+
+# Nobody else moves the row until this transaction ends; SQLite's BEGIN IMMEDIATE has seen to it already.
+LOCK = statement(
+    sqlite="SELECT * FROM sysremoteuser WHERE doubtless_link = :link",
+    postgresql="SELECT * FROM sysremoteuser WHERE doubtless_link = :link FOR UPDATE",
+)
+
+READ_ALL = statement("SELECT * FROM sysremoteuser ORDER BY user_id")
+
+ADD = statement(
+    """INSERT INTO sysremoteuser (
+        consolidate, type_id, address, frequency, send_time, log_send, log_sent, confirm_sent, send_count,
+        resend_count, log_received, receive_count, rereceive_count, doubtless_link, doubtless_publication,
+        doubtless_epoch, doubtless_peer_epoch, doubtless_skipped
+    ) VALUES (
+        :consolidate, :type_id, :address, :frequency, :send_time, :start, :start, :start, 0,
+        0, 0, 0, 0, :link, :publication, :epoch, :peer_epoch, 0
+    ) ON CONFLICT (doubtless_link) DO UPDATE SET
+        consolidate = excluded.consolidate, type_id = excluded.type_id, address = excluded.address,
+        frequency = excluded.frequency, send_time = excluded.send_time
+    RETURNING *"""
+)
+
+# Take a link that nobody has, or whose agent lapsed, died here, or is the very one that asks.
+TAKE = statement(
+    """UPDATE sysremoteuser SET doubtless_agent = :agent, doubtless_agent_until = {now} + :lease
+    WHERE doubtless_link = :link AND (doubtless_agent IS NULL OR doubtless_agent_until < {now}
+        OR doubtless_agent = :agent OR doubtless_agent = :dead)
+    RETURNING *"""
+)
+
+# Stay the agent, and see what somebody wrote meanwhile.
+STAY = statement(
+    """UPDATE sysremoteuser SET doubtless_agent_until = {now} + :lease
+    WHERE doubtless_link = :link AND doubtless_agent = :agent RETURNING *"""
+)
+
+LEAVE = statement(
+    "UPDATE sysremoteuser SET doubtless_agent = NULL "
+    "WHERE doubtless_link = :link AND doubtless_agent = :agent"
+)
+
+# Let the link stand still for a reason, or (NULL) go on.
+STOP = statement("UPDATE sysremoteuser SET doubtless_stopped = :reason WHERE doubtless_link = :link")
+
+# Write both halves, whoever runs the link; its agent notices that it has lost it.
+RESET = statement(
+    "UPDATE sysremoteuser SET "  # noqa: S608  (names of columns)
+    + ", ".join(f"{column} = :o_{name}" for name, column in OUTGOING.items())
+    + ", "
+    + ", ".join(f"{column} = :i_{name}" for name, column in INCOMING.items())
+    + ", doubtless_agent = NULL, doubtless_stopped = NULL, doubtless_failed = NULL, "
+    "doubtless_received_digest = NULL WHERE doubtless_link = :link"
+)
+
+READ_END = statement("SELECT last_offset, deleted_to FROM doubtless_link_end WHERE id = 1")

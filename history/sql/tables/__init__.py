@@ -1,0 +1,1 @@
+"""The tables: definitions, and how they are made and changed."""

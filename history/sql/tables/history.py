@@ -1,0 +1,323 @@
+"""The tables of a SQL history, and how they come to be.
+
+====================  ===============================================================================
+doubtless_history     one row per remembered uuid; one whose time to live is over is as good as none. A
+                      row of a batch has no state of its own: its ``batch`` (which is its fence, too)
+                      names the row of the ledger that holds it
+doubtless_batches     the ledger: one row per opened batch. Of the rows of one token at most one is not
+                      retired; it is the batch, the others only speak for what they completed
+doubtless_parked      messages kept aside, each a JSON document
+doubtless_orders      what a trigger was told: the last order that lasts, and the last that does not
+doubtless_consumers   the last word of each consumer on each of its triggers, a JSON document
+doubtless_counts      what each consumer has counted, and by how much that grew when it last grew
+doubtless_statistics  what all consumers of a trigger have counted together
+doubtless_joins       one row per period of a join: open, late (its time-out is over), ready or expired
+doubtless_join_parts  the messages of these periods, each a JSON document
+doubtless_join_firsts who is the first of an activation, for a join of only one
+doubtless_progress    one row per batch of a query of Spark, a JSON document
+doubtless_meta        ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
+                      PostgreSQL has the sequence ``doubtless_fences``)
+====================  ===============================================================================
+
+Instants are milliseconds since 1970 by the server's clock (``parked_at``: microseconds, by the worker's).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    schema,
+    text,
+)
+from sqlalchemy.schema import CreateSequence
+
+from history.bridge import settled
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.sql.database.engine import AnyConnection, JoinedLine, Line, OwnLine, Work, execute, fetch
+from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.making import ONE_CREATOR, make_table, table_exists
+
+T = TypeVar("T")
+
+#: How often the switch to the write-ahead log is tried while others are in the way.
+ATTEMPTS = 5
+
+#: The version of the tables that this code reads and writes.
+SCHEMA = 1
+
+#: Compared byte by byte: quicker, and no upgrade of the system's collations can corrupt the unique index.
+NAME = Text().with_variant(Text(collation="C"), "postgresql")
+
+#: SQLite's tables are clustered by an INTEGER, and by no other type.
+NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+
+METADATA = MetaData()
+
+HISTORY = Table(
+    "doubtless_history",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("state", Text),
+    Column("outcome", Text),
+    Column("owner", Text),
+    Column("fence", BigInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("lease_until", BigInteger),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("batch", BigInteger),
+    Index("doubtless_history_expiry", "expires_at"),
+)
+
+BATCHES = Table(
+    "doubtless_batches",
+    METADATA,
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
+    Column("trigger_name", NAME, nullable=False),
+    Column("token", NAME, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text),
+    Column("started_at", BigInteger, nullable=False),
+    Column("lease_until", BigInteger),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("retired", Boolean, nullable=False, server_default=text("false")),
+    Index(
+        "doubtless_batches_current",
+        "trigger_name",
+        "token",
+        unique=True,
+        postgresql_where=text("NOT retired"),
+        sqlite_where=text("NOT retired"),
+    ),
+)
+
+PARKED = Table(
+    "doubtless_parked",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("id", NAME, primary_key=True),
+    Column("parked_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("doubtless_parked_order", "parked_at", "id"),
+)
+
+ORDERS = Table(
+    "doubtless_orders",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("lasts", Boolean, primary_key=True),
+    Column("verb", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("given_at", BigInteger, nullable=False),
+    Column("reason", Text),
+)
+
+CONSUMERS = Table(
+    "doubtless_consumers",
+    METADATA,
+    Column("token", NAME, primary_key=True),
+    Column("trigger_name", NAME, primary_key=True),
+    Column("beat_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+COUNTS = Table(
+    "doubtless_counts",
+    METADATA,
+    Column("token", NAME, primary_key=True),
+    Column("trigger_name", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    Column("added", BigInteger, nullable=False),
+)
+
+STATISTICS = Table(
+    "doubtless_statistics",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("name", NAME, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+#: What came after the first version: older code does not know them, and a database may lack them.
+CONTROL_TABLES = (ORDERS, CONSUMERS, COUNTS, STATISTICS)
+
+JOINS = Table(
+    "doubtless_joins",
+    METADATA,
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
+    Column("trigger_name", NAME, nullable=False),
+    Column("key", LargeBinary, nullable=False),
+    Column("activation", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("due_at", BigInteger),
+    Column("owner", Text),
+    Column("taken", Integer, nullable=False),
+    Index(
+        "doubtless_joins_open",
+        "trigger_name",
+        "key",
+        unique=True,
+        postgresql_where=text("state = 'open'"),
+        sqlite_where=text("state = 'open'"),
+    ),
+    Index("doubtless_joins_due", "trigger_name", "due_at"),
+)
+
+JOIN_PARTS = Table(
+    "doubtless_join_parts",
+    METADATA,
+    Column("number", NUMBER, primary_key=True, autoincrement=False),
+    Column("destination", NAME, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+JOIN_FIRSTS = Table(
+    "doubtless_join_firsts",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("expires_at", BigInteger),
+    Index("doubtless_join_firsts_expiry", "trigger_name", "expires_at"),
+)
+
+#: What else came after the first version, in the order in which it is made.
+JOIN_TABLES = (JOIN_PARTS, JOIN_FIRSTS, JOINS)
+
+PROGRESS = Table(
+    "doubtless_progress",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("query", NAME, primary_key=True),
+    Column("batch", BigInteger, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("changed_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+
+META = Table(
+    "doubtless_meta",
+    METADATA,
+    Column("name", NAME, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+FENCES = schema.Sequence("doubtless_fences")
+
+# Room on each page for the second version of a row, so that completing it touches no index.
+LEAVE_ROOM = statement(sqlite="SELECT 1", postgresql="ALTER TABLE doubtless_history SET (fillfactor = 70)")
+
+# Readers and the one writer do not wait for each other; it stays with the file. No effect in memory.
+WRITE_AHEAD = statement(sqlite="PRAGMA journal_mode = WAL", postgresql="SELECT 1")
+
+# Write the version down once.
+MARK_SCHEMA = statement(
+    "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0) ON CONFLICT DO NOTHING"
+)
+
+# The version somebody wrote down.
+READ_SCHEMA = statement("SELECT value FROM doubtless_meta WHERE name = 'schema'")
+
+
+@dataclass(slots=True)
+class PreparedLine:
+    """A line that sees to its tables before its first step: the history's, or of ``look`` and ``make``."""
+
+    line: Line
+    ready: bool = False
+    look: Work[bool] | None = None
+    make: Work[None] | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        return self.line.dialect
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer, or refused.
+            ConfigurationError: a newer version wrote the tables.
+        """
+        await self.prepare()
+        return await self.line.run(doing, work, atomic=atomic)
+
+    async def prepare(self) -> OwnLine | None:
+        """See to the tables; return the line if its connections are the history's to take."""
+        if not self.ready:
+            await self._prepare()
+        return self.line if isinstance(self.line, OwnLine) else None
+
+    async def _prepare(self) -> None:
+        # Threads and processes may do this at once: the second one finds everything there.
+        if not await self.line.run("looking for its tables", self.look or _exist):
+            if not isinstance(self.line, JoinedLine):  # no file changes its journal inside a transaction
+                await self._write_ahead()
+            await self.line.run("creating its tables", self.make or _create, atomic=True)
+        self.ready = True
+
+    async def _write_ahead(self) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                await self.line.run("creating its tables", _write_ahead)
+            except HistoryUnavailableError:
+                # Of two that do this at once SQLite refuses one immediately, whatever its timeout. An empty
+                # transaction waits for the other one.
+                await self.line.run("creating its tables", _nothing, atomic=True)
+            else:
+                return
+        await self.line.run("creating its tables", _write_ahead)
+
+    def joined(self, connection: AnyConnection) -> "PreparedLine":
+        """Return the same line inside somebody's transaction."""
+        return PreparedLine(JoinedLine(connection), ready=self.ready, look=self.look, make=self.make)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self.line.close()
+
+
+async def _exist(connection: AnyConnection) -> bool:
+    if not await table_exists(connection, META):
+        return False
+    ((version,),) = await fetch(connection, READ_SCHEMA)
+    if version > SCHEMA:
+        raise ConfigurationError(
+            "history",
+            f"its tables have version {version}, and this doubtless knows {SCHEMA}",
+            "upgrade doubtless here, or give this worker a database of its own",
+        )
+    return True
+
+
+async def _nothing(_: AnyConnection) -> None:
+    pass
+
+
+async def _write_ahead(connection: AnyConnection) -> Sequence[object]:
+    return await fetch(connection, WRITE_AHEAD)
+
+
+async def _create(connection: AnyConnection) -> None:
+    await fetch(connection, ONE_CREATOR)
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        await settled(connection.execute(CreateSequence(FENCES, if_not_exists=True)))
+    for table in METADATA.sorted_tables:
+        await make_table(connection, table)
+    await execute(connection, LEAVE_ROOM)
+    await execute(connection, MARK_SCHEMA, schema=SCHEMA)

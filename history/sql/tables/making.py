@@ -1,0 +1,70 @@
+"""Making SQL tables: whether one is there, one of them, and those that older versions did not make."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Table
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from history.bridge import settled
+from history.sql.database.engine import AnyConnection, Line, Work, fetch
+from history.sql.statements.dialects import statement
+
+T = TypeVar("T")
+
+# Whether a table is there.
+EXISTS = statement(
+    sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
+    postgresql="SELECT CAST(to_regclass(CAST(:name AS TEXT)) IS NOT NULL AS INTEGER)",
+)
+
+# One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.
+ONE_CREATOR = statement(
+    sqlite="SELECT 1",
+    postgresql="SELECT pg_advisory_xact_lock(7237132191928182131)",
+)
+
+
+async def table_exists(connection: AnyConnection, table: Table) -> bool:
+    """Whether a table is there."""
+    ((there,),) = await fetch(connection, EXISTS, name=table.name)
+    return bool(there)
+
+
+async def make_table(connection: AnyConnection, table: Table) -> None:
+    """Make a table and its indexes, inside a transaction; what is there stays."""
+    await settled(connection.execute(CreateTable(table, if_not_exists=True)))
+    for index in sorted(table.indexes, key=lambda one: str(one.name)):
+        await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
+
+
+async def make_tables(connection: AnyConnection, tables: Iterable[Table]) -> None:
+    """Make tables, one creator at a time."""
+    await fetch(connection, ONE_CREATOR)
+    for table in tables:
+        await make_table(connection, table)
+
+
+@dataclass(slots=True)
+class AddedTables:
+    """A line that sees, before its first step, to tables that older versions did not make.
+
+    ``look`` tells whether they are there and ``make`` adds them; ``looking`` and ``creating`` say so in
+    errors. Threads and processes may do this at once: the second one finds everything there.
+    """
+
+    line: Line
+    look: Work[bool]
+    make: Work[None]
+    looking: str
+    creating: str
+    ready: bool = False
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step."""
+        if not self.ready:
+            if not await self.line.run(self.looking, self.look):
+                await self.line.run(self.creating, self.make, atomic=True)
+            self.ready = True
+        return await self.line.run(doing, work, atomic=atomic)

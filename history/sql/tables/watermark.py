@@ -1,0 +1,151 @@
+"""The tables of ordered links, beside those of the history, and how they come to be.
+
+======================  =============================================================================
+sysremoteuser           one row per link: what :mod:`history.store.watermark` says, by the original's names.
+                        Columns that begin with ``doubtless_`` are ours: the link's name and publication, the
+                        two epochs, the message size, which agent runs the link and until when that is
+                        presumed, why it stands still, the checksum of the last transaction applied, the one
+                        that failed, how many were skipped, and the chains of all that was confirmed and of
+                        all that was applied
+doubtless_link_log      the transaction log: one row per operation. ``origin`` is the link whose work it
+                        applies; NULL for the application's own
+doubtless_link_end      one row: the last offset given out, how many operations its transaction has so far,
+                        the offset up to which the log was deleted, and the version of these tables
+doubtless_link_mail     messages under way, for the carrier that is a table
+======================  =============================================================================
+
+Instants are milliseconds since 1970; ``send_time`` is ``HH:MM:SS``.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, Table, Text
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.history import NAME, NUMBER
+from history.sql.tables.making import make_tables, table_exists
+
+#: The version of the tables that this code reads and writes.
+LINK_SCHEMA = 1
+
+LINKS = MetaData()
+
+SYSREMOTEUSER = Table(
+    "sysremoteuser",
+    LINKS,
+    Column("user_id", NUMBER, primary_key=True),
+    Column("consolidate", Text, nullable=False),
+    Column("type_id", SmallInteger, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("frequency", Text, nullable=False),
+    Column("send_time", Text),
+    Column("log_send", BigInteger, nullable=False),
+    Column("time_sent", BigInteger),
+    Column("log_sent", BigInteger, nullable=False),
+    Column("confirm_sent", BigInteger, nullable=False),
+    Column("send_count", Integer, nullable=False),
+    Column("resend_count", Integer, nullable=False),
+    Column("time_received", BigInteger),
+    Column("log_received", BigInteger, nullable=False),
+    Column("confirm_received", BigInteger),
+    Column("receive_count", Integer, nullable=False),
+    Column("rereceive_count", Integer, nullable=False),
+    Column("doubtless_link", NAME, nullable=False, unique=True),
+    Column("doubtless_publication", NAME, nullable=False),
+    Column("doubtless_epoch", Text, nullable=False),
+    Column("doubtless_peer_epoch", Text, nullable=False),
+    Column("doubtless_message_size", Integer),
+    Column("doubtless_agent", Text),
+    Column("doubtless_agent_until", BigInteger),
+    Column("doubtless_stopped", Text),
+    Column("doubtless_received_digest", LargeBinary),
+    Column("doubtless_failed", BigInteger),
+    Column("doubtless_skipped", Integer, nullable=False),
+    Column("doubtless_sent_chain", LargeBinary),
+    Column("doubtless_received_chain", LargeBinary),
+    Index("sysremoteuser_schedule", "frequency", "send_time"),
+    Index("sysremoteuser_publication", "doubtless_publication"),
+)
+
+LINK_LOG = Table(
+    "doubtless_link_log",
+    LINKS,
+    Column("commit_offset", NUMBER, primary_key=True, autoincrement=False),
+    Column("publication", NAME, primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("origin", NAME),
+    Column("committed_at", BigInteger, nullable=False),
+    Column("operation", Text, nullable=False),
+)
+
+LINK_END = Table(
+    "doubtless_link_end",
+    LINKS,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("operations", Integer, nullable=False),
+    Column("deleted_to", BigInteger, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+)
+
+LINK_MAIL = Table(
+    "doubtless_link_mail",
+    LINKS,
+    Column("number", NUMBER, primary_key=True),
+    Column("address", NAME, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("doubtless_link_mail_inbox", "address", "number"),
+)
+
+# Begin the log, once.
+BEGIN_LOG = statement(
+    "INSERT INTO doubtless_link_end (id, last_offset, operations, deleted_to, schema_version) "
+    "VALUES (1, 0, 0, 0, :schema) ON CONFLICT DO NOTHING"
+)
+
+#: Columns that older versions did not make; both may be NULL.
+ADDED = ("doubtless_sent_chain", "doubtless_received_chain")
+
+# Which of the columns there are.
+COLUMN_EXISTS = statement(
+    sqlite="SELECT COUNT(*) FROM pragma_table_info('sysremoteuser') WHERE name = :name",
+    postgresql="SELECT COUNT(*) FROM pg_attribute WHERE attrelid = to_regclass('sysremoteuser') "
+    "AND attname = :name AND NOT attisdropped",
+)
+
+# The version somebody wrote down.
+READ_LINK_SCHEMA = statement("SELECT schema_version FROM doubtless_link_end WHERE id = 1")
+
+
+async def links_exist(connection: AnyConnection) -> bool:
+    """Whether the tables of links are there.
+
+    Raises:
+        ConfigurationError: a newer version wrote them.
+    """
+    if not await table_exists(connection, LINK_END):
+        return False
+    for (version,) in await fetch(connection, READ_LINK_SCHEMA):
+        if version > LINK_SCHEMA:
+            raise ConfigurationError(
+                "links",
+                f"their tables have version {version}, and this doubtless knows {LINK_SCHEMA}",
+                "upgrade doubtless here",
+            )
+    return not await _missing(connection)
+
+
+async def _missing(connection: AnyConnection) -> Sequence[str]:
+    told = {name: await fetch(connection, COLUMN_EXISTS, name=name) for name in ADDED}
+    return [name for name, ((there,),) in told.items() if not there]
+
+
+async def create_links(connection: AnyConnection) -> None:
+    """Add them; those that are there stay as they are."""
+    await make_tables(connection, LINKS.sorted_tables)
+    kind = "BYTEA" if connection.dialect.name == Dialect.POSTGRESQL else "BLOB"
+    for name in await _missing(connection):
+        await execute(connection, statement(f"ALTER TABLE sysremoteuser ADD COLUMN {name} {kind}"))
+    await execute(connection, BEGIN_LOG, schema=LINK_SCHEMA)

@@ -1,0 +1,187 @@
+"""One SQL transaction for a service's effects and its history entry: both are committed, or neither is.
+
+The connection is in autocommit with a textual ``BEGIN``, as everywhere in this store. While the service runs,
+``commit`` and ``rollback`` of its connection are refused: they would tear effects and entry apart.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session
+
+from history.bridge import settled
+from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
+from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, OwnLine, execute
+from history.sql.database.errors import is_conflict, translated
+from history.sql.statements.dialects import Dialect, statement
+
+if TYPE_CHECKING:
+    from history.sql.history import SqlHistory
+
+SAVEPOINT = statement("SAVEPOINT doubtless_service")
+RELEASE = statement("RELEASE SAVEPOINT doubtless_service")
+UNDO = statement("ROLLBACK TO SAVEPOINT doubtless_service")
+
+#: The history's own connections do without sequential scans; a service's queries may be better off with them.
+PLAN_FREELY = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = on")
+PLAN_AGAIN = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan = off")
+
+#: Under this key a connection remembers that a service is running on it.
+_IN_SERVICE = "doubtless_service"
+
+
+@dataclass(slots=True)
+class SqlTransaction:
+    """An open transaction: what the service is given of it, and the history inside it."""
+
+    connection: AnyConnection
+    history: "SqlHistory"
+    replans: bool = False
+    _session: Session | AsyncSession | None = field(default=None)
+
+    @property
+    def session(self) -> Session | AsyncSession:
+        """The session of the service that runs; its commit and rollback reach no further than a savepoint."""
+        if self._session is None:
+            options: dict[str, Any] = {
+                "join_transaction_mode": "create_savepoint",
+                "expire_on_commit": False,
+            }
+            if isinstance(self.connection, AsyncConnection):
+                self._session = AsyncSession(self.connection, **options)
+            else:
+                self._session = Session(self.connection, **options)
+        return self._session
+
+    async def mark(self) -> None:
+        """Note the point to which :meth:`undo` goes back, before a service runs.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer.
+        """
+        try:
+            await execute(self.connection, SAVEPOINT)
+            if self.replans:
+                await execute(self.connection, PLAN_FREELY)
+        except DBAPIError as error:
+            raise unavailable("marking a service's start", error) from error
+        self.connection.info[_IN_SERVICE] = True
+
+    async def keep(self) -> None:
+        """Keep what the service did.
+
+        Raises:
+            SQLAlchemyError: it cannot be kept: the session's last changes were refused, or the service left
+                its transaction failed or ended.
+        """
+        if self._session is not None:
+            await settled(self._session.commit())
+            await self._close_session()
+        self.connection.info.pop(_IN_SERVICE, None)
+        await execute(self.connection, RELEASE)
+        if self.replans:
+            await execute(self.connection, PLAN_AGAIN)
+
+    async def undo(self) -> None:
+        """Go back to the mark: what the service did is as if it never was.
+
+        Raises:
+            HistoryUnavailableError: the connection is gone, or the service ended the transaction: nothing of
+                it is committed from here on.
+        """
+        try:
+            if self._session is not None:
+                await self._close_session()
+            self.connection.info.pop(_IN_SERVICE, None)
+            await self._mend()
+            await execute(self.connection, UNDO)
+            await execute(self.connection, RELEASE)
+        except SQLAlchemyError as error:
+            raise unavailable("undoing a service's changes", error) from error
+
+    def is_worth_another_try(self, error: BaseException) -> bool:
+        """Whether an error says that the transaction, not what was done in it, was the trouble."""
+        return isinstance(error, DBAPIError) and (error.connection_invalidated or is_conflict(error))
+
+    async def _mend(self) -> None:
+        """Have SQLAlchemy forget a commit that was refused: it takes the transaction for ended."""
+        connection = self.connection
+        sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+        believed = None if sync is None else sync.get_transaction()
+        if believed is not None and not believed.is_active:
+            await settled(connection.rollback())  # sends nothing
+
+    async def _close_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await settled(session.close())
+
+
+def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
+    """Return what the pipeline is told instead of a driver's error."""
+    return translated(error, doing) if isinstance(error, DBAPIError) else HistoryUnavailableError(doing)
+
+
+@asynccontextmanager
+async def open_transaction(line: OwnLine, history: "SqlHistory") -> AsyncGenerator[SqlTransaction]:
+    """Begin a transaction; commit it at the end of the block, or roll it back where the block raises.
+
+    Raises:
+        HistoryUnavailableError: the server did not answer, at the end it is unknown whether it committed;
+            TransactionConflictError where it is certain that it did not.
+        ConfigurationError: it cannot be begun as the history is set.
+    """
+    connection = await _begin(line)
+    try:
+        connection.info.pop(_IN_SERVICE, None)
+        # Only on an engine of its own has the history configured the connections.
+        replans = line.disposable and connection.dialect.name == Dialect.POSTGRESQL
+        yield SqlTransaction(connection, history.joined(connection), replans)
+        try:
+            await execute(connection, COMMIT)
+        except SQLAlchemyError as error:
+            raise unavailable("committing", error) from error
+    finally:
+        # Before the pool rolls back what an error left open: that rollback is ours.
+        connection.info.pop(_IN_SERVICE, None)
+        await settled(connection.close())
+
+
+async def _begin(line: OwnLine) -> AnyConnection:
+    """Return a connection with its transaction begun; one that had died in the pool is replaced once."""
+    for last in (False, True):
+        connection = await line.connect("beginning a transaction")
+        try:
+            await execute(connection, BEGIN)
+        except DBAPIError as error:
+            await settled(connection.close())
+            if last or not error.connection_invalidated:
+                raise translated(error, "beginning a transaction") from error
+        except BaseException:
+            await settled(connection.close())
+            raise
+        else:
+            return connection
+    raise AssertionError("the loop returns or raises")
+
+
+def guard(engine: AnyEngine) -> None:
+    """Refuse, on the connections of an engine, that a running service ends its transaction."""
+    target = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    for name in ("commit", "rollback"):
+        if not event.contains(target, name, _refuse):
+            event.listen(target, name, _refuse)
+
+
+def _refuse(connection: Connection) -> None:
+    if connection.info.get(_IN_SERVICE):
+        raise ConfigurationError(
+            "the service's connection",
+            "commit and rollback would part the effects from the history entry",
+            "leave both to the trigger; use connection.begin_nested() for a part that may fail",
+        )

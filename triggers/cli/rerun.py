@@ -1,0 +1,112 @@
+"""Run a parked message after all: a person's NEW, with everything that a resolver's NEW has to respect.
+
+Several people may decide on the same message at once. Each decision is about the entry that stood when the
+message was parked, and whoever changes that entry first, by comparing its fence, runs the message; the others
+find it changed.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from history.entry import EntryOutcome
+from history.errors import ConfigurationError
+from history.message import UNDEFINED_COUNT, Message
+from history.store.parking import Evidence, Parked, Parking, parked_id
+from resolvers.resolution import Resolution, Resolved, asking
+from triggers.declaration.decorator import Trigger
+from triggers.detection.table import Decision, Found, HistoryUse, Word, decide
+from triggers.pipeline.judge import Judge
+from triggers.pipeline.run import Run
+from triggers.service.outcome import Outcome
+
+#: How the owner's token begins of a run that somebody has decided on.
+DECIDED = "decided:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedJudge(Judge):
+    """Judges a message that somebody has decided to run: a failed entry is no verdict, but taken over.
+
+    ``parked_fence`` is the fence of the entry that the message was parked with, if there was one.
+    """
+
+    parked_fence: int | None
+
+    async def judge(self, run: Run) -> Decision:
+        """Take a failed entry over, and go on as if there had been none; then as every judge."""
+        if _has_failed(run):
+            if not self._is_the_one(run):
+                return self._leave(run)
+            if await self._take_over(run):
+                run.found = None
+            elif run.history is HistoryUse.ON:
+                await self.claim([run])
+                if _has_failed(run):
+                    return self._leave(run)
+        return await Judge.judge(self, run)
+
+    def _is_the_one(self, run: Run) -> bool:
+        return run.found is not None and self.parked_fence in {None, run.found.fence}
+
+    def _leave(self, run: Run) -> Decision:
+        """Leave a message, and its parked copy, to who has run it since; that copy tells how it ended."""
+        run.notes.append("somebody has run it since it was parked, and it failed again: look at it anew")
+        facts = replace(run.facts(self._count(run), Word.NOT_ASKED), found=Found.IN_PROGRESS)
+        run.decision = decide(facts, self.settings.policy)
+        return run.decision
+
+    def token(self) -> str:
+        """Return a token that tells that somebody has decided."""
+        return f"{DECIDED}{Judge.token(self)}"
+
+
+def _has_failed(run: Run) -> bool:
+    return run.found is not None and run.found.outcome is EntryOutcome.FAILED
+
+
+async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -> Outcome:
+    """Take a parked message through the trigger's pipeline, with a resolver that answers NEW.
+
+    A STARTED or failed entry is taken over under a new fence, but only the one that the message was parked
+    with: when it was started again since, it is In Doubt again, and when it failed again, or somebody alive
+    is at it, it stays as it is. So of several who run the same message at once one does. The parked copy is
+    removed once the message has run or proved a duplicate. A coroutine function runs on the event loop that
+    awaits this; ``lot`` may be blocking all the same.
+
+    Without a document history there is nothing to compare: who decides twice runs it twice.
+
+    Raises:
+        ConfigurationError: the delivery was unreadable: there is no message to run.
+    """
+    if parked.message is None:
+        raise ConfigurationError("PARKED_ID", f"{parked.id} was no message", "send it mended, or discard it")
+    pipeline = trigger.async_pipeline() if trigger.is_async else trigger.pipeline()
+    known = {one.name: getattr(pipeline.judge, one.name) for one in fields(pipeline.judge)}
+    known["resolver"] = asking(_decided(parked.evidence))
+    judge = DecidedJudge(**known, parked_fence=parked.evidence.fence)
+    message = parked.message.model_copy(update={"delivery_count": UNDEFINED_COUNT, "expiration": None})
+    outcome = await replace(pipeline, judge=judge).handle(message)
+    # Without a status nothing has run: no rule wanted the message, and somebody still wants it run.
+    done = outcome.acknowledge and not outcome.parked and outcome.status is not None
+    if done or (outcome.parked and not _replaces(trigger.name, message, parked)):
+        await lot.remove(parked)
+    return outcome
+
+
+def _replaces(trigger: str, message: Message, parked: Parked) -> bool:
+    """Whether the copy that is parked again takes the place of the one before, or stands beside it."""
+    return message.uuid is not None and parked_id(trigger, message) == parked.id
+
+
+def _decided(parked: Evidence) -> Any:
+    """Return a resolver that answers as somebody has decided on what was parked with this evidence."""
+
+    def decided(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolved:  # noqa: ARG001
+        known = {None, parked.fence}
+        if parked.fence is not None and evidence.fence not in known:
+            return Resolved(Resolution.IN_DOUBT, "it was started again after it was parked")
+        if parked.fence is None and (evidence.owner or "").startswith(DECIDED):
+            return Resolved(Resolution.IN_DOUBT, "somebody else has decided to run it, too")
+        return Resolved(Resolution.NEW, "somebody decided to run it")
+
+    return decided

@@ -1,0 +1,1 @@
+"""What several commands share: options, output, logs, loading of a user's modules."""

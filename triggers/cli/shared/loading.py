@@ -1,0 +1,77 @@
+"""From the name of a module to the triggers it holds."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from history.errors import ConfigurationError
+from triggers.cli.shared.output import first_line
+from triggers.consumer.threads import AnyTrigger
+from triggers.declaration.decorator import Trigger
+
+
+def collect(module: str, only: Sequence[str] | None = None) -> list[AnyTrigger]:
+    """Import a module, from the current folder too, and return the triggers it holds.
+
+    Raises:
+        ConfigurationError: the module cannot be imported, or has no such trigger. What it raised itself is
+            the ``__cause__``.
+    """
+    found = _imported(module)
+    held = [cast("AnyTrigger", value) for value in vars(found).values() if isinstance(value, Trigger)]
+    triggers = list(dict.fromkeys(held))
+    if not triggers:
+        raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
+    if not only:
+        return triggers
+    known = {trigger.name: trigger for trigger in triggers}
+    for name in only:
+        if name not in known:
+            raise ConfigurationError(
+                "--trigger", f"{name!r} is not in {module}", f"use one of {', '.join(sorted(known))}"
+            )
+    return [known[name] for name in only]
+
+
+def _imported(module: str) -> ModuleType:
+    if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
+        raise ConfigurationError("MODULE", f"{module!r} is no dotted path", _as_dotted(module))
+    if os.getcwd() not in sys.path:  # noqa: PTH109  (sys.path holds text)
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as above)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise _failed_inside(module, error) from error
+        raise ConfigurationError(
+            "MODULE",
+            f"there is no module {error.name}",
+            "start where it can be imported, or install it",
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _failed_inside(module, error) from error
+
+
+def _as_dotted(module: str) -> str:
+    """Turn a file's path, which is what many try first, into what is wanted."""
+    parts = Path(module).with_suffix("").parts if module.endswith(".py") else Path(module).parts
+    if parts and all(part.isidentifier() for part in parts):
+        return f"write it as {'.'.join(parts)}"
+    return "write it as package.module"
+
+
+def _failed_inside(module: str, error: BaseException) -> ConfigurationError:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    # A syntax error names its place itself, and so does what is set in a way that cannot work.
+    placed = isinstance(error, SyntaxError) or getattr(error, "where", None) is not None
+    place = "" if placed else f" ({where.filename}, line {where.lineno})"
+    told = first_line(error)
+    named = told if told == type(error).__name__ else f"{type(error).__name__}: {told}"
+    return ConfigurationError(
+        "MODULE", f"importing {module} raised {named}{place}", "mend it; --verbose shows the traceback"
+    )

@@ -1,0 +1,184 @@
+"""The options that commands share, and what they open: always closed, also when the command fails."""
+
+import inspect
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import typer
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.opening import HISTORY_URLS, local_parking_file, open_history
+from history.store import HistoryStore
+from history.store.parking import Parking
+from triggers.cli.shared.logs import log_more
+from triggers.cli.shared.output import State, printable
+from triggers.providers.opening import PROVIDER_URLS, open_provider
+from triggers.providers.provider import Provider
+
+#: What outlives one process: a command would find the memory of its own empty.
+_LASTING_HISTORIES, _LASTING_PROVIDERS = (
+    urls.replace(" or memory://", "") for urls in (HISTORY_URLS, PROVIDER_URLS)
+)
+
+#: The option by which every command is told of the history.
+HISTORY_OPTION: Any = typer.Option(None, "--history", envvar="DOUBTLESS_HISTORY", help=_LASTING_HISTORIES)
+
+#: The option by which a command is told of the provider.
+PROVIDER_OPTION: Any = typer.Option(..., "--provider", envvar="DOUBTLESS_PROVIDER", help=_LASTING_PROVIDERS)
+
+#: The option that narrows a command down to one trigger.
+TRIGGER_OPTION: Any = typer.Option(
+    None, "--trigger", "-t", help="The trigger's name; all of them by default."
+)
+
+#: The option for those who have decided already.
+YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask.")
+
+_JSON_OPTION: Any = typer.Option(False, "--json", help="Print data as JSON, one document.")
+_VERBOSE_OPTION: Any = typer.Option(
+    False, "--verbose", "-v", help="Log more, and show the traceback of an error."
+)
+_SHARED = (("json", _JSON_OPTION), ("verbose", _VERBOSE_OPTION))
+
+
+def shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take ``--json`` and ``--verbose``, so that they may stand before and after its name."""
+
+    @wraps(command)
+    def run(context: typer.Context, *, json: bool, verbose: bool, **options: Any) -> None:
+        state = State.of(context)
+        state.as_json |= json
+        state.verbose |= verbose
+        if state.verbose:
+            log_more()
+        command(context, **options)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, kind, default=option, annotation=bool) for name, option in _SHARED]
+    signature = inspect.signature(command)
+    own = [parameter.replace(kind=kind) for parameter in signature.parameters.values()]
+    vars(run)["__signature__"] = signature.replace(parameters=[*own, *added])
+    run.__annotations__ = {**command.__annotations__, **dict.fromkeys(dict(_SHARED), bool)}
+    return run
+
+
+@contextmanager
+def opened(history: str | None) -> Generator[HistoryStore]:
+    """Open the history that a command was given, to look into it.
+
+    Raises:
+        ConfigurationError: none was, or there is nothing to look into.
+    """
+    if not history:
+        remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
+        raise ConfigurationError("--history", "is missing", remedy)
+    with named("--history", _LASTING_HISTORIES):
+        refuse_absent_file("--history", history)
+        store = open_history(_at_once(history))
+    try:
+        yield store
+    finally:
+        drive(store.close())
+
+
+def _at_once(history: str) -> str:
+    """Do without the circuit of a server: a command asks once, and says itself what is wrong."""
+    parts = urlsplit(history)
+    if parts.scheme.startswith("sqlite") or "circuit=" in parts.query:
+        return history
+    return parts._replace(query="&".join(filter(None, [parts.query, "circuit=off"]))).geturl()
+
+
+@contextmanager
+def opened_local() -> Generator[Parking | None]:
+    """Open the parking lot in this machine's file; None where nothing was ever parked in it."""
+    file = local_parking_file()
+    if not file.exists():
+        yield None
+        return
+    with opened(f"sqlite:///{file}") as store:
+        yield store.parking
+
+
+@contextmanager
+def connected(provider: str) -> Generator[Provider]:
+    """Open the provider that a command was given.
+
+    Raises:
+        ConfigurationError: it cannot be.
+    """
+    with named("--provider", _LASTING_PROVIDERS):
+        refuse_memory("--provider", provider)
+        link = open_provider(provider)
+    try:
+        yield link
+    finally:
+        drive(link.close())
+
+
+@contextmanager
+def named(option: str, remedy: str) -> Generator[None]:
+    """Name the option in the errors of what a command was given by it."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.setting in {"history", "provider"}:
+            raise ConfigurationError(option, error.problem, error.remedy) from error
+        raise
+    except ValueError as error:
+        raise ConfigurationError(option, str(error), f"use {remedy}") from error
+
+
+def refuse_memory(option: str, url: str) -> None:
+    """Refuse what lives and dies with one process: nothing would be in it, and nothing would stay in it."""
+    parts = urlsplit(url)
+    if parts.scheme == "memory" or (
+        parts.scheme.startswith("sqlite") and parts.path in {"", "/", "/:memory:"}
+    ):
+        raise ConfigurationError(option, f"{url} lives in one process only", "give a server or a file")
+
+
+def refuse_absent_file(option: str, url: str) -> None:
+    """Refuse a SQLite file that is not there: opening it would create it, and it would be empty."""
+    refuse_memory(option, url)
+    parts = urlsplit(url)
+    file = Path(parts.path.removeprefix("/"))
+    if parts.scheme.startswith("sqlite") and not file.exists():
+        raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")
+
+
+def trigger_names(store: HistoryStore, trigger: str | None) -> Sequence[str]:
+    """Return the one trigger that was named, or all that the history knows."""
+    return [trigger] if trigger is not None else drive(store.triggers())
+
+
+def note_unknown_trigger(state: State, store: HistoryStore, trigger: str | None) -> None:
+    """Say so when the history does not know the trigger that was named: it may be a slip of the hand."""
+    if trigger is None:
+        return
+    known = drive(store.triggers())
+    if trigger not in known:
+        state.note(f"the history knows no trigger {trigger}, only: {', '.join(known) or 'none'}")
+
+
+def confirm(question: str) -> None:
+    """Ask on standard error, and end the command where the answer is no.
+
+    Raises:
+        typer.Abort: it is.
+        ConfigurationError: there is nobody to ask.
+    """
+    sys.stderr.write(f"{printable(question)} [y/N] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        sys.stderr.write("\n")
+        raise ConfigurationError("--yes", "there is nobody to ask", "give it, once you have decided")
+    if answer.strip().lower() not in {"y", "yes"}:
+        raise typer.Abort

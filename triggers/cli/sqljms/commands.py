@@ -1,0 +1,283 @@
+"""``doubtless sqljms``: look after the queues, topics and the limbo of a SQL database."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import typer
+
+from history.bridge import drive
+from triggers.cli.parked import whole
+from triggers.cli.shared.options import YES_OPTION, confirm, shared
+from triggers.cli.shared.output import State
+from triggers.cli.sqljms import limbo as sqljms_limbo
+from triggers.cli.sqljms.options import (
+    ALL_OPTION,
+    FORCE_OPTION,
+    IDS_ARGUMENT,
+    LIMIT_OPTION,
+    PLACE_ARGUMENT,
+    PROVIDER_OPTION,
+    SOME_ARGUMENT,
+    SUBSCRIPTION_OPTION,
+    chosen,
+    opened_admin,
+    tell,
+    tell_done,
+)
+
+if TYPE_CHECKING:
+    from triggers.providers.sqljms.admin.views import PlaceView
+
+app = typer.Typer(
+    no_args_is_help=True, help="Queues, topics, subscriptions and the limbo in a SQL database: look and mend."
+)
+app.add_typer(sqljms_limbo.app, name="limbo")
+
+_BACKLOG = ["messages", "held", "later", "oldest"]
+
+
+@app.command("clients")
+@shared
+def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
+    """List the consumers, whether they live and how much they hold."""
+    with opened_admin(provider) as admin:
+        rows = [asdict(one) for one in drive(admin.clients())]
+    State.of(context).show("clients", ["name", "id", "alive", "held", "lease_until"], rows)
+
+
+@app.command("queues")
+@shared
+def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
+    """List the queues: how much waits there, and for how long the oldest has."""
+    with opened_admin(provider) as admin:
+        found = drive(admin.queues())
+    _show_places(State.of(context), "queues", found, ["name", *_BACKLOG, "consumers"])
+
+
+@app.command("topics")
+@shared
+def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
+    """List the topics."""
+    with opened_admin(provider) as admin:
+        rows = [asdict(one) for one in drive(admin.topics())]
+    State.of(context).show("topics", ["name", "id", "subscriptions", "messages"], rows)
+
+
+@app.command("subscriptions")
+@shared
+def subscriptions(
+    context: typer.Context,
+    topic: str | None = typer.Argument(None, help="Of this topic; of all by default."),
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """List the subscriptions: a forgotten one keeps messages for ever."""
+    with opened_admin(provider) as admin:
+        found = drive(admin.subscriptions(topic))
+    columns = ["name", "subscription", *_BACKLOG, "durable", "active"]
+    _show_places(State.of(context), "subscriptions", found, columns)
+
+
+@app.command("entries")
+@shared
+def entries(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    limit: int = LIMIT_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """List what waits at a place, in the order of its delivery; "client" is who handles it."""
+    with opened_admin(provider) as admin:
+        rows = [asdict(one) for one in drive(admin.entries(place, subscription, limit=limit))]
+    columns = ["id", "uuid", "type", "priority", "delivery_count", "due", "size", "client", "alive"]
+    State.of(context).show("entries", columns, rows, none="nothing waits there")
+
+
+@app.command("show")
+@shared
+def show(
+    context: typer.Context,
+    number: int = typer.Argument(help="The number of the message."),
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Show a message whole, and where it waits, as JSON."""
+    with opened_admin(provider) as admin:
+        found = drive(admin.message(number))
+    places = [asdict(one) for one in found.places]
+    State.of(context).document({"id": found.id, "places": places, "message": whole(found.message)})
+
+
+@app.command("move")
+@shared
+def move(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    target: str = typer.Argument(help="Where to; a plain name that nobody knows is a new queue."),
+    numbers: list[int] | None = SOME_ARGUMENT,
+    every: bool = ALL_OPTION,
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    force: bool = FORCE_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Move messages to another destination, under their JMSMessageIDs and uuids, in one transaction."""
+    with opened_admin(provider) as admin:
+        some = chosen(numbers, every=every)
+        moved = drive(admin.move(place, target, some, subscription=subscription, force=force))
+    tell(State.of(context), "moved", moved)
+
+
+@app.command("copy")
+@shared
+def copy(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    target: str = typer.Argument(help="Where to; a plain name that nobody knows is a new queue."),
+    numbers: list[int] | None = SOME_ARGUMENT,
+    every: bool = ALL_OPTION,
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Send messages to another destination, too, under the same uuids: a trigger runs only one of the two."""
+    with opened_admin(provider) as admin:
+        some = chosen(numbers, every=every)
+        copied = drive(admin.move(place, target, some, subscription=subscription, keep=True))
+    tell(State.of(context), "copied", copied)
+
+
+@app.command("requeue")
+@shared
+def requeue(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    numbers: list[int] | None = SOME_ARGUMENT,
+    every: bool = ALL_OPTION,
+    to: str | None = typer.Option(None, "--to", help="Where to, where the messages do not say."),
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    force: bool = FORCE_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Send given-up messages back to where they came from, such as from a failure or dead-letter queue."""
+    with opened_admin(provider) as admin:
+        some = chosen(numbers, every=every)
+        back = drive(admin.requeue(place, some, target=to, subscription=subscription, force=force))
+    tell(State.of(context), "requeued", back)
+
+
+@app.command("delete")
+@shared
+def delete(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    numbers: list[int] = IDS_ARGUMENT,
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    force: bool = FORCE_OPTION,
+    yes: bool = YES_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Delete messages for good."""
+    with opened_admin(provider) as admin:
+        if not yes:
+            confirm(f"Delete for good from {place}: {', '.join(map(str, numbers))}?")
+        gone = drive(admin.delete(place, numbers, subscription=subscription, force=force))
+    tell(State.of(context), "deleted", gone)
+
+
+@app.command("purge")
+@shared
+def purge(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    force: bool = FORCE_OPTION,
+    yes: bool = YES_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Delete all that waits at a place for good."""
+    with opened_admin(provider) as admin:
+        if not yes:
+            confirm(f"Delete for good all messages of {place}?")
+        gone = drive(admin.delete(place, subscription=subscription, force=force))
+    tell(State.of(context), "deleted", gone)
+
+
+@app.command("release")
+@shared
+def release(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    numbers: list[int] | None = SOME_ARGUMENT,
+    every: bool = ALL_OPTION,
+    subscription: str | None = SUBSCRIPTION_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Make delayed messages of a place due now; for those in limbo, see limbo release."""
+    with opened_admin(provider) as admin:
+        some = chosen(numbers, every=every)
+        due = drive(admin.release_now(place, some, subscription=subscription))
+    tell(State.of(context), "released", due)
+
+
+@app.command("reset")
+@shared
+def reset(
+    context: typer.Context,
+    client: str = typer.Argument(help="The client's name, as clients shows it."),
+    forget: bool = typer.Option(False, "--forget", help="And forget the client."),
+    force: bool = FORCE_OPTION,
+    yes: bool = YES_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Give back all that a client holds; one that lives is refused without --force."""
+    with opened_admin(provider) as admin:
+        if not yes:
+            confirm(f"Give to others what {client} holds?")
+        if forget:
+            drive(admin.forget(client, force=force))
+        else:
+            drive(admin.reset(client, force=force))
+    tell_done(State.of(context), {"client": client, "forgotten": forget}, f"{client}: what it held is free")
+
+
+@app.command("unsubscribe")
+@shared
+def unsubscribe(
+    context: typer.Context,
+    topic: str = typer.Argument(help="The topic."),
+    subscription: str = typer.Argument(help="The subscription's name."),
+    yes: bool = YES_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """End a subscription that nobody is attached to, with all that it has not read."""
+    with opened_admin(provider) as admin:
+        if not yes:
+            confirm(f"End {subscription} of {topic}, and delete what it has not read?")
+        drive(admin.unsubscribe(topic, subscription))
+    tell_done(State.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended")
+
+
+@app.command("drop")
+@shared
+def drop(
+    context: typer.Context,
+    place: str = PLACE_ARGUMENT,
+    force: bool = FORCE_OPTION,
+    yes: bool = YES_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Delete a queue or topic with all that waits there, for good."""
+    with opened_admin(provider) as admin:
+        if not yes:
+            confirm(f"Delete {place}, and all that waits there?")
+        drive(admin.drop(place, force=force))
+    tell_done(State.of(context), {"dropped": place}, f"{place} is gone")
+
+
+def _show_places(state: State, title: str, places: Sequence["PlaceView"], columns: Sequence[str]) -> None:
+    rows = [asdict(one) | {"oldest": _seconds(one.oldest)} for one in places]
+    state.show(title, columns, rows)
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else round(duration.total_seconds(), 1)

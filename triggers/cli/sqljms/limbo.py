@@ -1,0 +1,111 @@
+"""``doubtless sqljms limbo``: the messages that wait until they are due, or for their next attempt."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from history.bridge import drive
+from triggers.cli.parked import whole
+from triggers.cli.shared.options import YES_OPTION, confirm, shared
+from triggers.cli.shared.output import State
+from triggers.cli.sqljms.options import (
+    FORCE_OPTION,
+    IDS_ARGUMENT,
+    LIMIT_OPTION,
+    PROVIDER_OPTION,
+    opened_limbo,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from triggers.providers.sqljms.limbo.limbo import Waiting
+
+app = typer.Typer(
+    no_args_is_help=True, help="Messages that wait until they are due, or for their next attempt: look, mend."
+)
+
+_COLUMNS = ["id", "component", "port", "uuid", "due", "attempts", "failures", "busy_until", "error"]
+
+
+@app.command("list")
+@shared
+def list_(
+    context: typer.Context,
+    input_name: str | None = typer.Option(None, "--input", help="Only those that wait for this input again."),
+    limit: int = LIMIT_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """List what waits, the next to be due first."""
+    from triggers.providers.sqljms.limbo.admin import list_limbo  # noqa: PLC0415  (loads a driver)
+
+    with opened_limbo(provider) as limbo:
+        found, total = drive(list_limbo(limbo, input_name=input_name, limit=limit))
+    rows = [_row(one) for one in found]
+    State.of(context).show("limbo", _COLUMNS, rows, total=total, none="nothing waits in limbo")
+
+
+@app.command("show")
+@shared
+def show(
+    context: typer.Context,
+    number: int = typer.Argument(help="The number of the message in limbo."),
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Show a waiting message whole, as JSON."""
+    from triggers.providers.sqljms.limbo.admin import get_from_limbo  # noqa: PLC0415  (loads a driver)
+
+    with opened_limbo(provider) as limbo:
+        found = drive(get_from_limbo(limbo, number))
+    State.of(context).document(_row(found) | {"message": whole(found.message)})
+
+
+@app.command("release")
+@shared
+def release(
+    context: typer.Context,
+    numbers: list[int] = IDS_ARGUMENT,
+    force: bool = FORCE_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Make waiting messages due now."""
+    from triggers.providers.sqljms.limbo.admin import release_from_limbo  # noqa: PLC0415  (loads a driver)
+
+    with opened_limbo(provider) as limbo:
+        due = drive(release_from_limbo(limbo, numbers, force=force))
+    tell(State.of(context), "released", due)
+
+
+@app.command("delete")
+@shared
+def delete(
+    context: typer.Context,
+    numbers: list[int] = IDS_ARGUMENT,
+    force: bool = FORCE_OPTION,
+    yes: bool = YES_OPTION,
+    provider: str | None = PROVIDER_OPTION,
+) -> None:
+    """Delete waiting messages for good."""
+    from triggers.providers.sqljms.limbo.admin import drop_from_limbo  # noqa: PLC0415  (loads a driver)
+
+    with opened_limbo(provider) as limbo:
+        if not yes:
+            confirm(f"Delete for good from limbo: {', '.join(map(str, numbers))}?")
+        gone = drive(drop_from_limbo(limbo, numbers, force=force))
+    tell(State.of(context), "deleted", gone)
+
+
+def _row(one: "Waiting") -> dict[str, Any]:
+    again = one.again
+    return {
+        "id": one.id,
+        "component": one.component,
+        "port": one.port,
+        "uuid": one.message.uuid,
+        "due": one.due,
+        "input": None if again is None else again.input,
+        "attempts": None if again is None else f"{again.attempts} of {again.max_attempts}",
+        "failures": one.failures if again is None else None,
+        "busy_until": one.held_until,
+        "error": one.error,
+        "limbo": one.limbo,
+    }

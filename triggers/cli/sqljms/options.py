@@ -1,0 +1,107 @@
+"""What the commands of ``doubtless sqljms`` share: options, what they open, what they print of a change."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import typer
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from triggers.cli.shared.options import named, refuse_absent_file
+from triggers.cli.shared.output import State
+from triggers.patchbay.wiring.checking import is_sql
+
+if TYPE_CHECKING:
+    from triggers.providers.sqljms.admin.admin import Admin
+    from triggers.providers.sqljms.limbo.limbo import Limbo
+
+_Opened = TypeVar("_Opened", "Admin", "Limbo")
+
+_URLS = "sqlite:///file.db or postgresql://user@host/database"
+
+PROVIDER_OPTION: Any = typer.Option(None, "--provider", envvar="DOUBTLESS_PROVIDER", help=_URLS)
+PLACE_ARGUMENT: Any = typer.Argument(
+    help="queue://NAME or topic://NAME; a plain NAME is the queue's, else the topic's."
+)
+IDS_ARGUMENT: Any = typer.Argument(help="The numbers of messages, as the list shows them.")
+SOME_ARGUMENT: Any = typer.Argument(None, help="The numbers of messages, as the list shows them; or --all.")
+ALL_OPTION: Any = typer.Option(False, "--all", help="All that wait there.")
+SUBSCRIPTION_OPTION: Any = typer.Option(
+    None, "--subscription", "-s", help="Of a topic; may be left out where there is one."
+)
+FORCE_OPTION: Any = typer.Option(False, "--force", help="Also what a living consumer is handling.")
+LIMIT_OPTION: Any = typer.Option(50, min=1, help="At most so many.")
+
+
+def opened_admin(provider: str | None) -> AbstractContextManager["Admin"]:
+    """Open the queues and topics of the database that a command was given; raises as :func:`checked_url`."""
+
+    def from_url(url: str) -> "Admin":
+        from triggers.providers.sqljms.admin.admin import Admin  # noqa: PLC0415  (loads a driver)
+
+        return Admin.from_url(url)
+
+    return _opened(provider, from_url)
+
+
+def opened_limbo(provider: str | None) -> AbstractContextManager["Limbo"]:
+    """Open the limbo of the database that a command was given; raises as :func:`checked_url`."""
+
+    def from_url(url: str) -> "Limbo":
+        from triggers.providers.sqljms.limbo.limbo import Limbo  # noqa: PLC0415  (loads a driver)
+
+        return Limbo.from_url(url)
+
+    return _opened(provider, from_url)
+
+
+@contextmanager
+def _opened(provider: str | None, from_url: Callable[[str], _Opened]) -> Generator[_Opened]:
+    with named("--provider", _URLS):
+        opened = from_url(checked_url(provider))
+    try:
+        yield opened
+    finally:
+        drive(opened.close())
+
+
+def checked_url(provider: str | None) -> str:
+    """Return the URL of the database that a command was given.
+
+    Raises:
+        ConfigurationError: none was, or there is nothing to look into.
+    """
+    if not provider:
+        raise ConfigurationError("--provider", "is missing", f"give {_URLS}, or set DOUBTLESS_PROVIDER")
+    if not is_sql(provider):
+        scheme = urlsplit(provider).scheme
+        raise ConfigurationError("--provider", f"{scheme}:// is no SQL database", f"use {_URLS}")
+    refuse_absent_file("--provider", provider)
+    return provider
+
+
+def chosen(numbers: Sequence[int] | None, *, every: bool) -> Sequence[int] | None:
+    """Return the numbers that were given; None for all.
+
+    Raises:
+        ConfigurationError: neither was said, or both.
+    """
+    if every is bool(numbers):
+        raise ConfigurationError("IDS", "say which messages", "give their numbers, or --all")
+    return None if every else numbers
+
+
+def tell(state: State, done: str, numbers: Sequence[int]) -> None:
+    """Print what was changed; exit code 1 where nothing was."""
+    state.show(done, ["id"], [{"id": number} for number in numbers], none=f"nothing was {done}")
+    if not numbers:
+        raise typer.Exit(1)
+
+
+def tell_done(state: State, told: dict[str, Any], text: str) -> None:
+    """Print that something was done which has no list."""
+    if state.as_json:
+        state.document(told)
+    state.say(text)

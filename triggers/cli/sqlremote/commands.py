@@ -1,0 +1,168 @@
+"""``doubtless sqlremote``: links that replicate transactions over anything that carries files or messages."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from history.bridge import drive
+from history.store.watermark import Offset
+from triggers.cli.shared.options import YES_OPTION, confirm, shared
+from triggers.cli.shared.output import State
+
+app = typer.Typer(no_args_is_help=True, help="Links: guaranteed, ordered delivery between two databases.")
+
+_SETTINGS: Any = typer.Argument(help="The links of this database: a TOML file.")
+_LINK: Any = typer.Argument(help="The link's name.")
+_ONLY: Any = typer.Option(None, "--link", "-l", help="Only this link; may be repeated.")
+_MODULE: Any = typer.Argument(help="The module whose triggers apply what arrives.")
+
+
+@app.command()
+@shared
+def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
+    """Create the tables and the links' rows; what is there stays, with its settings renewed."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    with work.opened(settings) as links:
+        rows = [work.short(drive(links.setup(name))) for name in work.chosen(links, only)]
+    State.of(context).show("links", ["link", "publication", "address", "epoch"], rows)
+
+
+@app.command()
+@shared
+def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
+    """Show how far each link got: what is sent, confirmed and received, what is missing, and why it stopped.
+
+    The exit code is 1 when one stands still.
+    """
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    with work.opened(settings) as links:
+        work.tell(State.of(context), links, work.chosen(links, only))
+
+
+@app.command()
+@shared
+def stop(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = _LINK,
+    reason: str = typer.Option("somebody stopped it", help="What status tells."),
+) -> None:
+    """Let a link stand still; its agent notices within a second or two, between two transactions."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    with work.opened(settings) as links:
+        work.row_of(links, link)
+        drive(links.history.watermarks.stop(link, reason))
+    State.of(context).say(f"{link} is stopped")
+
+
+@app.command()
+@shared
+def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK) -> None:
+    """Let a link go on that was stopped, or halted for a reason that is gone."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    with work.opened(settings) as links:
+        row = work.row_of(links, link)
+        drive(links.history.watermarks.stop(link, None))
+    told = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
+    State.of(context).say(f"{link} may run; {told}")
+
+
+@app.command()
+@shared
+def reset(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = _LINK,
+    peer: str | None = typer.Option(
+        None, metavar="EPOCH:OFFSET", help="This end was extracted from the peer: begin behind that."
+    ),
+    confirmed: int | None = typer.Option(
+        None, min=0, help="The peer was restored: send again all that follows this offset."
+    ),
+    yes: bool = YES_OPTION,
+) -> None:
+    """Begin anew, after a restore: by default with what is sent from here, at the end of the log.
+
+    What was not sent yet stays unsent, so extract the peer from this database in the same moment. The other
+    end is then told by --peer what this command prints.
+    """
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    begin = None if peer is None else work.begin_of(peer)
+    state = State.of(context)
+    if not yes:
+        confirm(work.question(link, begin, confirmed))
+    with work.opened(settings) as links:
+        work.row_of(links, link)
+        sends = begin is None and confirmed is None
+        row = drive(
+            links.history.watermarks.reset(
+                link,
+                epoch=work.fresh_epoch() if sends else None,
+                peer=begin,
+                confirmed=None if confirmed is None else Offset(confirmed),
+            )
+        )
+    outgoing = row.watermark.outgoing
+    told = f"{outgoing.epoch}:{outgoing.log_sent}"
+    if state.as_json:
+        state.document({**work.short(row), "begin": told})
+    elif sends:
+        state.say(f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {told}")
+    else:
+        state.say(f"{link} goes on behind {outgoing.confirm_sent if begin is None else begin[1]}")
+
+
+@app.command()
+@shared
+def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
+    """Hear what the peers say, send what the schedule lets go, and end; work that arrived stays there."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    with work.opened(settings) as links:
+        work.send_once(links, work.chosen(links, only))
+        work.tell(State.of(context), links, work.chosen(links, only))
+
+
+@app.command()
+@shared
+def receive(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    module: str = _MODULE,
+    only: list[str] | None = _ONLY,
+) -> None:
+    """Apply what has arrived, confirm it, and end; ask again at once for what is missing."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    with work.opened(settings) as links:
+        work.once(State.of(context), links, module, only, sends=False)
+
+
+@app.command()
+@shared
+def run(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    module: str | None = typer.Argument(None, help="The module whose triggers apply what arrives."),
+    only: list[str] | None = _ONLY,
+    batch: bool = typer.Option(False, "--batch", "-b", help="Receive, send, and end."),
+    until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without work."),
+) -> None:
+    """Run links until SIGTERM or SIGINT: receive, apply, report, send. Without MODULE nothing is applied."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    state = State.of(context)
+    with work.opened(settings) as links:
+        if batch and module is not None:
+            work.once(state, links, module, only, sends=True)
+        elif batch:
+            work.send_once(links, work.chosen(links, only))
+            work.tell(state, links, work.chosen(links, only))
+        else:
+            work.run_links(state, links, module, work.chosen(links, only), until_idle)

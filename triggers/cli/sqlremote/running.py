@@ -1,0 +1,67 @@
+"""Running links outside of a consumer: once, in batch mode, or for ever where nothing is to be applied."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from history.bridge import settled
+from triggers.declaration.decorator import Trigger
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqlremote.agent.agent import Agent
+from triggers.providers.sqlremote.links import LINK
+from triggers.providers.sqlremote.receiver import LinkReceiver
+
+_log = logging.getLogger(__name__)
+
+#: How many transactions are fetched at once in batch mode.
+AT_ONCE: Final = 20
+
+#: The longest pause between two looks at whether a sender is to stop, in seconds.
+LONGEST_NAP: Final = 0.2
+
+#: The pause after database or carrier were found to be away, in seconds.
+AWAY: Final = 5.0
+
+
+async def run_once(agent: Agent, trigger: Trigger[..., Any] | None = None) -> int:
+    """Read, apply and send all that is there, as the original's batch mode; return how much was applied.
+
+    Raises:
+        ProviderUnavailableError: database or carrier are away, or another agent runs the link.
+    """
+    receiver, applied = LinkReceiver(agent), 0
+    try:
+        while True:
+            received = await receiver.receive(AT_ONCE, timedelta(0))
+            if received and trigger is not None:
+                outcomes = await trigger.pipeline().deliver(receiver, received)
+                applied += sum(outcome.acknowledge for outcome in outcomes)
+            elif agent.due > agent.end.clock():
+                return applied
+    finally:
+        await receiver.close()
+
+
+async def run_sender(
+    agent: Agent, *, stopping: Callable[[], bool], pause: Callable[[float], Awaitable[None] | None]
+) -> None:
+    """Send, and hear reports, until ``stopping`` says so; ``pause`` waits for seconds, or less."""
+    try:
+        while not stopping():
+            nap = LONGEST_NAP
+            try:
+                await agent.step()
+                due = (agent.due - agent.end.clock()).total_seconds()
+                nap = min(max(due, 0.0), LONGEST_NAP)
+            except ProviderUnavailableError as error:
+                _log.warning("%s (%s): trying again", error, error.__cause__ or "no answer")
+                nap = AWAY
+            await settled(pause(nap))
+    finally:
+        await agent.close()
+
+
+def trigger_of(link: str, triggers: Sequence[Trigger[..., Any]]) -> Trigger[..., Any] | None:
+    """Return the trigger that receives from a link; None where none does."""
+    return next((one for one in triggers if LINK + link in one.destinations), None)

@@ -1,0 +1,184 @@
+"""What the commands of ``doubtless sqlremote`` do; loaded when one of them runs, for it loads SQLAlchemy."""
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.sql.links.watermark import LinkRow
+from history.store.watermark import Epoch, Offset
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.output import State
+from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
+from triggers.consumer.drain import DrainSignals
+from triggers.consumer.threads import Consumer
+from triggers.providers.sqlremote.inspection import status as status_of
+from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
+
+__all__ = ["fresh_epoch"]
+
+#: What a table shows of a link; JSON has everything.
+COLUMNS = (
+    "link",
+    "state",
+    "log_end",
+    "log_sent",
+    "confirm_sent",
+    "unconfirmed",
+    "resend_count",
+    "log_received",
+    "confirm_received",
+    "rereceive_count",
+    "inbox",
+    "gap",
+    "time_sent",
+    "time_received",
+)
+
+
+def send_once(links: Links, names: Sequence[str]) -> None:
+    """Hear and send, once."""
+    for name in names:
+        drive(links.setup(name))
+        drive(run_once(links.agent(name, applies=False, batch=True)))
+
+
+def once(state: State, links: Links, module: str, only: list[str] | None, *, sends: bool) -> None:
+    """Receive with the triggers of a module, and send where that is wanted, once."""
+    triggers = collect(module)
+    for name in chosen(links, only):
+        drive(links.setup(name))
+        trigger = trigger_of(name, triggers)
+        if trigger is not None:
+            trigger.use_default_history(links.history)
+        elif not sends:
+            continue
+        agent = links.agent(name, applies=trigger is not None, batch=True, sends=sends)
+        drive(run_once(agent, trigger))
+        if trigger is not None:
+            trigger.close()
+    tell(state, links, chosen(links, only))
+
+
+def run_links(
+    state: State, links: Links, module: str | None, names: Sequence[str], until_idle: float | None
+) -> None:
+    """Run links until a signal, those without a trigger in threads of their own."""
+    wanted = {LINK + name for name in names}
+    triggers = [] if module is None else [one for one in collect(module) if wanted & set(one.destinations)]
+    ended = threading.Event()
+    senders = [name for name in names if trigger_of(name, triggers) is None]
+    threads = [_sender(links, name, ended) for name in senders]
+    state.say(f"running {', '.join(names)}; Ctrl-C drains")
+    try:
+        if triggers:
+            Consumer(triggers, links).run(signals=True, until_idle=until_idle)
+        else:
+            _wait(ended, threads, until_idle)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    tell(state, links, names)
+
+
+def _sender(links: Links, name: str, ended: threading.Event) -> threading.Thread:
+    drive(links.setup(name))
+    work = run_sender(links.agent(name, applies=False), stopping=ended.is_set, pause=partial(_nap, ended))
+    thread = threading.Thread(target=drive, args=[work], name=f"link-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _nap(ended: threading.Event, seconds: float) -> None:
+    ended.wait(seconds)
+
+
+def _wait(ended: threading.Event, threads: Sequence[threading.Thread], seconds: float | None) -> None:
+    """Wait for a signal, or so many seconds."""
+    waited = 0.0
+    with DrainSignals() as drain:
+        while drain.received is None and any(thread.is_alive() for thread in threads):
+            if seconds is not None and waited >= seconds:
+                return
+            ended.wait(0.1)
+            waited += 0.1
+
+
+def tell(state: State, links: Links, names: Sequence[str]) -> None:
+    """Show how far links got.
+
+    Raises:
+        typer.Exit: one of them stands still: the exit code is 1.
+    """
+    rows = [row for row in drive(status_of(links)) if row["link"] in set(names)]
+    state.show("links", COLUMNS, rows, none="no link is set up; see: doubtless sqlremote setup")
+    stopped = [row for row in rows if row["stopped"] is not None]
+    for row in stopped:
+        state.note(f"{row['link']} stands still: {row['stopped']}")
+    if stopped:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def opened(settings: Path) -> Generator[Links]:
+    """Open the links of a settings file."""
+    links = Links.from_file(settings)
+    try:
+        yield links
+    finally:
+        drive(links.close())
+
+
+def chosen(links: Links, only: Sequence[str] | None) -> Sequence[str]:
+    """Return the links that were named, or all."""
+    for name in only or ():
+        links.link(name)
+    return only or list(links.settings.links)
+
+
+def row_of(links: Links, link: str) -> LinkRow:
+    """Return the row of a link.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    links.link(link)
+    row = drive(links.history.watermarks.read(link))
+    if row is None:
+        raise ConfigurationError("LINK", f"{link} is not set up", "run: doubtless sqlremote setup")
+    return row
+
+
+def begin_of(peer: str) -> tuple[Epoch, Offset]:
+    """Read what ``reset`` has printed at the other end."""
+    epoch, _, offset = peer.rpartition(":")
+    if not epoch or not offset.isdigit():
+        raise ConfigurationError("--peer", f"{peer!r} is no EPOCH:OFFSET", "copy what reset printed there")
+    return Epoch(epoch), Offset(int(offset))
+
+
+def question(link: str, begin: tuple[Epoch, Offset] | None, confirmed: int | None) -> str:
+    """Say what a reset would do."""
+    if begin is not None:
+        return f"Take {link} as extracted from its peer up to {begin[1]}?"
+    if confirmed is not None:
+        return f"Send all of {link} again that follows {confirmed}?"
+    return f"Begin a new epoch of {link}, and never send what is unsent?"
+
+
+def short(row: LinkRow) -> dict[str, Any]:
+    """Return what tells links apart."""
+    return {
+        "link": row.link,
+        "publication": row.publication,
+        "address": row.address,
+        "epoch": row.watermark.outgoing.epoch,
+        "peer_epoch": row.watermark.incoming.epoch,
+    }

@@ -1,0 +1,18 @@
+"""Consumers: they receive, hand each message to its trigger, and answer the provider.
+
+``threads.py`` is the blocking one, ``tasks.py`` the one for asyncio; ``worker.py`` is what each worker does
+with one receiver, ``gate.py`` when it may, ``orders.py`` what operators tell it, ``housekeeping.py`` what is
+done beside the work.
+"""
+
+from typing import TYPE_CHECKING
+
+from history.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.consumer.tasks import AsyncConsumer
+    from triggers.consumer.threads import Consumer
+
+__all__ = ["AsyncConsumer", "Consumer"]
+
+__getattr__ = lazy(__name__, tasks=("AsyncConsumer",), threads=("Consumer",))

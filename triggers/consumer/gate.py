@@ -1,0 +1,191 @@
+"""Whether a trigger may receive: running, suspended or disabled; shared by all workers of one trigger."""
+
+import logging
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from history.store.control import Counts, Report, TriggerState
+from triggers.declaration.decorator import Trigger
+from triggers.detection.table import Status
+from triggers.pipeline.routing import EXPIRED
+from triggers.service.outcome import Outcome
+
+_log = logging.getLogger(__name__)
+
+#: The row of the decision table that suspends a trigger because its history does not answer.
+HISTORY_ROW = 13
+
+
+class Gate:
+    """Suspends, resumes, disables and enables one trigger and counts its messages; safe between threads.
+
+    What an error suspended, its monitor or its history resumes; what a command suspended, only a command.
+    """
+
+    def __init__(self, trigger: Trigger[..., Any]) -> None:
+        self.trigger = trigger
+        self.counts: Counter[str] = Counter()
+        #: Grows with every suspension, so that a new one is told from the one before.
+        self.suspensions = 0
+        self._statistics: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._suspended: str | None = None
+        self._by_history = False
+        self._by_command = False
+        self._disabled: str | None = None
+        self._busy = 0
+        self._changed = time.monotonic()
+
+    @property
+    def suspended(self) -> str | None:
+        """Why the trigger is suspended; None when it is not."""
+        return self._suspended
+
+    @property
+    def by_history(self) -> bool:
+        """Whether it was the history, and not the service or the resolver, that suspended the trigger."""
+        return self._by_history
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error suspended the trigger, so that it may be resumed when that has passed."""
+        return self._suspended is not None and not self._by_command and self._disabled is None
+
+    @property
+    def disabled(self) -> bool:
+        """Whether the trigger must not even be connected."""
+        return self._disabled is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may be received or begun."""
+        return self._suspended is not None or self._disabled is not None
+
+    @property
+    def state(self) -> TriggerState:
+        """The state of the trigger in this consumer."""
+        if self._disabled is not None:
+            return TriggerState.DISABLED
+        return TriggerState.RUNNING if self._suspended is None else TriggerState.SUSPENDED
+
+    def enter(self) -> bool:
+        """Begin with a delivery, and :meth:`leave` when it is answered; False when the gate is closed."""
+        with self._lock:
+            if self.closed:
+                return False
+            self._busy += 1
+            return True
+
+    def leave(self) -> None:
+        """Have done with a delivery."""
+        with self._lock:
+            self._busy -= 1
+
+    def note(self, outcome: Outcome) -> None:
+        """Count an outcome, and suspend the trigger if it says so."""
+        with self._lock:
+            self.counts[kind_of(outcome)] += 1
+            _count(self._statistics, outcome)
+        if outcome.suspend:
+            self.suspend(outcome.reason, by_history=outcome.row == HISTORY_ROW)
+
+    def note_unreadable(self) -> None:
+        """Count a delivery that was no message."""
+        with self._lock:
+            self.counts["unreadable"] += 1
+            self._statistics["unreadable"] += 1
+
+    def suspend(self, reason: str, *, by_history: bool = False, by_command: bool = False) -> None:
+        """Stop receiving until :meth:`resume`; a command takes over what an error suspended."""
+        with self._lock:
+            if self._suspended is not None and (self._by_command or not by_command):
+                return
+            self._suspended, self._by_history, self._by_command = reason, by_history, by_command
+            self.suspensions += 1
+            self._changed = time.monotonic()
+        self._tell("suspended", reason)
+
+    def resume(self, *, by_command: bool = False) -> None:
+        """Receive again; without ``by_command`` only what an error suspended."""
+        with self._lock:
+            if self._suspended is None or (self._by_command and not by_command):
+                return
+            self._suspended = None
+            self._changed = time.monotonic()
+        self._tell("resumed")
+
+    def disable(self, reason: str) -> None:
+        """Leave the provider until :meth:`enable`."""
+        with self._lock:
+            if self._disabled is not None:
+                return
+            self._disabled, self._changed = reason, time.monotonic()
+        self._tell("disabled", reason)
+
+    def enable(self) -> None:
+        """Receive again, whatever had closed the gate."""
+        with self._lock:
+            if not self.closed:
+                return
+            self._disabled, self._suspended, self._changed = None, None, time.monotonic()
+        self._tell("enabled")
+
+    def statistics(self) -> Counts:
+        """Return what was counted since the start."""
+        with self._lock:
+            return Counts(**self._statistics)
+
+    def report(self, consumer: str, *, obeyed: int, since: Counts, leaving: bool) -> Report:
+        """Return what is to be told of the trigger, with the counts since ``since``."""
+        with self._lock:
+            disabled = self._disabled is not None
+            reason = self._disabled if disabled else self._suspended
+            return Report(
+                consumer=consumer,
+                trigger=self.trigger.name,
+                state=self.state,
+                reason=reason,
+                by_command=disabled or (reason is not None and self._by_command),
+                elapsed=time.monotonic() - self._changed,
+                obeyed=obeyed,
+                busy=self._busy,
+                counts=Counts(**self._statistics) - since,
+                leaving=leaving,
+            )
+
+    def _tell(self, became: str, reason: str | None = None) -> None:
+        told = f"{became}: {reason}" if reason else became
+        _log.warning("trigger %s is %s", self.trigger.name, told, extra={"trigger": self.trigger.name})
+
+
+def kind_of(outcome: Outcome) -> str:
+    """Name what became of a message, for counts: "ok", "failed", "duplicate", "in doubt", "rejected", ..."""
+    if outcome.rejected:
+        return "rejected"
+    if not outcome.acknowledge:
+        return "recovered"
+    if outcome.join is not None:
+        return outcome.join
+    if outcome.executed or outcome.status is Status.NEW:  # one that cannot be given to its service, too
+        return "ok" if outcome.error is None else "failed"
+    if outcome.reason == EXPIRED:
+        return "expired"
+    return "unmatched" if outcome.status is None else outcome.status.value.lower().replace("_", " ")
+
+
+def _count(totals: Counter[str], outcome: Outcome) -> None:
+    """Add what became of a message; in place, for it happens with every one."""
+    if outcome.rejected:
+        totals["rejected"] += 1
+    elif outcome.status is not None:
+        totals[outcome.status.value.lower()] += 1
+    if not outcome.acknowledge:
+        totals["recovered"] += 1
+    if (outcome.executed or outcome.status is Status.NEW) and outcome.error is not None:
+        totals["failed"] += 1
+    if outcome.attempts:
+        totals["runs"] += outcome.attempts
+        totals["retried"] += outcome.attempts - 1
+        totals["microseconds"] += round(outcome.seconds * 1_000_000)

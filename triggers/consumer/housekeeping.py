@@ -1,0 +1,192 @@
+"""What a consumer does besides receiving: keep receivers alive, check histories, wake triggers, sweep.
+
+A monitor is user code and may hang, and a sweep may take its time; a receiver that is not kept alive for that
+long loses what it holds to other consumers. So each trigger's chores have a thread (or task) of their own.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from history.bridge import settled
+from history.circuit import CircuitOpenError
+from history.errors import ConfigurationError
+from history.rendering import told_of
+from history.store.owners import owner_token
+from triggers.consumer.gate import Gate
+from triggers.consumer.monitors import Monitor, Monitors
+from triggers.consumer.sweep import SWEEP_INTERVAL, sweep
+from triggers.consumer.worker import Worker
+from triggers.pipeline.pipeline import Pipeline
+
+_log = logging.getLogger(__name__)
+
+#: How often the chores are looked at, in seconds.
+HOUSEKEEPING_PAUSE = 0.1
+
+#: How often an unreachable history is asked whether it is back.
+HISTORY_PROBE = timedelta(seconds=1)
+
+#: How long the entry of a probe stands that nobody came to release.
+PROBE_TIME_TO_LIVE = timedelta(minutes=1)
+
+#: Waits for so many seconds, or shorter when there is no more to wait for.
+Pause = Callable[[float], Awaitable[None] | None]
+
+#: Calls a monitor where it may take its time.
+Ask = Callable[[Callable[[], bool]], Awaitable[bool] | bool]
+
+
+async def keep_alive(workers: Sequence[Worker], *, over: Callable[[], bool], pause: Pause) -> None:
+    """Keep the receivers of all workers alive until ``over``, which is when the last worker has ended."""
+    while not over():
+        for worker in workers:
+            await worker.keep_alive(time.monotonic())
+        await settled(pause(HOUSEKEEPING_PAUSE))
+
+
+@dataclass(slots=True, kw_only=True)
+class Chores:
+    """What is due from time to time for one trigger of one consumer; instants are monotonic seconds.
+
+    ``monitor`` is the trigger's, maybe shared with others of the consumer; its own, where it is left out.
+    ``checked`` says that somebody else checks the history at the start.
+    """
+
+    gate: Gate
+    pipeline: Pipeline
+    ask: Ask
+    monitor: Monitor | None = None
+    checked: bool = False
+    _check_due: float = float("-inf")
+    _seen_suspension: int = 0
+    _suspended_at: float = 0.0
+    _probe_due: float = 0.0
+    _monitor_due: float = 0.0
+    _sweep_due: float | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
+
+    async def run(self, *, stopping: Callable[[], bool], pause: Pause) -> None:
+        """Do what is due until the consumer stops."""
+        while not stopping():
+            await self.do(time.monotonic())
+            await settled(pause(HOUSEKEEPING_PAUSE))
+
+    async def do(self, now: float) -> None:
+        """Do what is due.
+
+        Raises:
+            ConfigurationError: the history may silently forget, or cannot be used as it is set.
+        """
+        await self._check(now)
+        if self.gate.failed:
+            await self._wake(now)
+        else:
+            await self._sweep(now)
+
+    async def _check(self, now: float) -> None:
+        """Check the history once, before the first message does; one that is away is asked again."""
+        store = self.pipeline.judge.store
+        if self.checked or store is None or now < self._check_due:
+            return
+        try:
+            warnings = await store.check()
+        except ConfigurationError:
+            raise
+        except Exception:  # noqa: BLE001  (whatever a store raises: the first message will meet it, too)
+            self._check_due = now + HISTORY_PROBE.total_seconds()
+            return
+        self.checked = True
+        for warning in warnings:
+            _log.warning("%s", warning, extra=self._extra)
+
+    async def _wake(self, now: float) -> None:
+        """Resume the trigger when the history answers and the monitor, if there is one, says so."""
+        if self._seen_suspension != self.gate.suspensions:
+            self._begin_to_wait(now)
+        if now < self._probe_due or (now < self._monitor_due and not self._monitor_agreed()):
+            return
+        try:
+            answers = await self._history_answers()
+        except CircuitOpenError:
+            return  # the circuit asks for it already, and has said so; here each look is free
+        if not answers:
+            self._probe_due = now + HISTORY_PROBE.total_seconds()
+        elif await self._monitor_agrees(now):
+            self.gate.resume()
+
+    def _begin_to_wait(self, now: float) -> None:
+        self._seen_suspension, self._suspended_at = self.gate.suspensions, now
+        self._probe_due = self._monitor_due = now
+        if self.gate.by_history:
+            self._probe_due = now + HISTORY_PROBE.total_seconds()
+        elif self.monitor is None:
+            # There is nothing that could have changed for the better, but time.
+            self._monitor_due = now + self._monitor_interval
+        else:
+            # At once, but for a monitor whose "available" has just proved wrong: each resumption costs the
+            # messages a delivery, and after max_delivery_count of them they are rejected.
+            self._monitor_due = max(now, self.monitor.asked_at + self._monitor_interval)
+
+    def _monitor_agreed(self) -> bool:
+        """Whether the monitor agreed when another trigger asked it."""
+        return self.monitor is not None and self.monitor.agreed_since(self._suspended_at)
+
+    @property
+    def _monitor_interval(self) -> float:
+        return self.gate.trigger.settings.monitor_interval.total_seconds()
+
+    async def _history_answers(self) -> bool:
+        """Tell whether the history takes claims; to read is not enough: a full server can do that, too."""
+        store, name = self.pipeline.judge.store, self.gate.trigger.name
+        if store is None:
+            return True
+        token = owner_token()
+        uuid = f"doubtless-probe:{token}"
+        try:
+            claims = await store.claim(name, [uuid], token, time_to_live=PROBE_TIME_TO_LIVE)
+            await store.release(name, uuid, claims[0].fence, owner=token)
+        except (CircuitOpenError, ConfigurationError):
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)
+            _log.warning("trigger %s stays suspended: %s", name, error, extra=self._extra)
+            return False
+        return True
+
+    async def _monitor_agrees(self, now: float) -> bool:
+        """Ask the monitor; one that fails counts as "not available", as in the reference system."""
+        monitor = self.monitor
+        if monitor is None or self._monitor_agreed():
+            return True
+        agreed = False
+        # What an unreachable history tells nothing of, it may be asked once more.
+        before = self._suspended_at if self.gate.by_history else float("-inf")
+        if monitor.begin(now, self._monitor_interval, unless_before=before):
+            try:
+                agreed = bool(await settled(self.ask(monitor.ask)))
+            except Exception as error:  # noqa: BLE001  (the monitor is user code)
+                _log.warning("its monitor failed: %s", told_of(error), extra=self._extra)
+            finally:
+                monitor.end(agreed=agreed)
+        # Another may be asking it for longer than an interval; the history need not be asked all that time.
+        wait = HISTORY_PROBE.total_seconds()
+        self._monitor_due = max(now + wait, monitor.asked_at + self._monitor_interval)
+        return agreed
+
+    async def _sweep(self, now: float) -> None:
+        store = self.pipeline.judge.store
+        if store is None:
+            return
+        if self._sweep_due is not None and now >= self._sweep_due:
+            self._sweep_due = None
+            await sweep(self.gate.trigger.name, store, self.pipeline.lot.primary)
+        if self._sweep_due is None:
+            self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"trigger": self.gate.trigger.name}

@@ -1,0 +1,1 @@
+"""Ordered triggers: one active consumer, and groups that are worked off in order."""

@@ -1,0 +1,187 @@
+"""Ordered triggers: which process receives.
+
+``@trigger(..., ordered=True)`` runs the messages of one group (JMSXGroupID) one after the other, in the order
+of the destination, and different groups at once. ``ordering_groups.py`` decides what may run next,
+``ordering_desk.py`` hands it from the worker that receives to those that run it (``ordering_workers.py``).
+
+Among processes there is one active consumer; the others stand by. The right to receive is a lease in the
+trigger's own document history, under a uuid that no message has. A holder that could not renew it in time
+stops before it is over; one that ends gives it back. Whoever takes it next first takes over what its
+predecessor had not answered, so that nothing newer runs before it.
+"""
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+
+from history.bridge import drive
+from history.entry import Fence, State
+from history.errors import ConfigurationError
+from history.memory.history import MemoryHistory
+from history.message import Message, Uuid
+from history.store import HistoryStore
+from history.store.owners import owner_token
+from triggers.declaration.decorator import Trigger
+from triggers.detection.table import HistoryUse
+from triggers.pipeline.leases import LeaseKeeper
+from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.run import Run
+
+_log = logging.getLogger(__name__)
+
+#: For how long the active consumer is presumed alive when nothing is heard of it.
+LEASE = timedelta(seconds=10)
+
+#: The uuid, in each ordered trigger's history, whose entry the active consumer owns. It is the empty one, the
+#: only one that no message has.
+ACTIVE_CONSUMER = ""
+
+#: The part of a lease, at its end, in which nothing is begun and nothing received.
+SAFETY = 0.2
+
+#: How long that entry stands at least: nobody else may have it meanwhile, and a history that forgot it would
+#: let two be active.
+TIME_TO_LIVE = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What renews the right: a keeper, and the store that was opened for it, if one was."""
+
+    keeper: LeaseKeeper
+    own_store: HistoryStore | None
+    on_loop: bool
+
+    def close(self) -> None:
+        """Stop renewing."""
+        if self.on_loop:
+            # Its thread may be waiting for this very event loop.
+            threading.Thread(target=self.keeper.close, daemon=True).start()
+            return
+        self.keeper.close()
+        if self.own_store is not None:
+            drive(self.own_store.close())
+
+
+class ActiveConsumer:
+    """One process's claim to be the one that receives for an ordered trigger.
+
+    :meth:`acquire` and :meth:`release` belong to one thread or task; :attr:`active` may be asked anywhere.
+    """
+
+    def __init__(self, trigger: str, store: HistoryStore, keeping: Keeping, lease: timedelta) -> None:
+        self._trigger = trigger
+        self._store = store
+        self._keeping = keeping
+        self._lease = lease
+        self._token: str | None = None
+        self._held: Run | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether this process may begin with a message; False when its lease is nearly over."""
+        held = self._held
+        if held is None or held.taken_by is not None:
+            return False
+        return monotonic() < held.alive_until - self._lease.total_seconds() * SAFETY
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """For how long the provider may be asked to wait for messages, so that it ends before the lease."""
+        return self._lease * SAFETY / 2
+
+    async def acquire(self) -> bool:
+        """Become the active consumer, if nobody else is.
+
+        Raises:
+            HistoryUnavailableError: nobody knows; call again.
+        """
+        # The same token until it is known whether the claim succeeded: its answer may be lost.
+        self._token = self._token or owner_token()
+        fence = await self._claim(self._token)
+        if fence is None:
+            self._token = None
+            return False
+        # Meeting one's own claim prolongs nothing, so the lease is counted from here.
+        asked = monotonic()
+        token = self._token
+        if not await self._store.renew(self._trigger, ACTIVE_CONSUMER, fence, self._lease, owner=token):
+            self._token = None
+            return False
+        message = Message(body="").model_copy(update={"uuid": Uuid(ACTIVE_CONSUMER)})
+        self._held = Run(message, HistoryUse.ON, fence=fence, owner=self._token)
+        self._keeping.keeper.hold(self._held, asked)
+        self._token = None
+        _log.info("this is the active consumer now, fence %d", fence, extra=self._extra)
+        return True
+
+    async def _claim(self, token: str) -> Fence | None:
+        """Claim the entry, or take it over from one that is not heard of any more; return its fence."""
+        store, name = self._store, self._trigger
+        [claim] = await store.claim(name, [ACTIVE_CONSUMER], token, self._lease, time_to_live=TIME_TO_LIVE)
+        if claim.found is None:
+            return claim.fence
+        if claim.found.lease_alive or claim.found.state is not State.STARTED:
+            return None
+        _log.warning("the active consumer %s is not heard of any more", claim.found.owner, extra=self._extra)
+        taken = await store.take_over(
+            name,
+            ACTIVE_CONSUMER,
+            token,
+            self._lease,
+            claim.fence,
+            time_to_live=TIME_TO_LIVE,
+            expected_owner=claim.found.owner,
+        )
+        return None if taken is None else taken.fence
+
+    async def release(self) -> None:
+        """Let another one be the active consumer at once; while the history is away, at the lease's end."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        self._keeping.keeper.let_go(held)
+        try:
+            await self._store.release(self._trigger, ACTIVE_CONSUMER, held.fence or 0, owner=held.owner)
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: the lease ends by itself)
+            _log.warning("another consumer has to wait for the lease's end: %s", error, extra=self._extra)
+
+    def close(self) -> None:
+        """Stop renewing for good."""
+        self._keeping.close()
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"trigger": self._trigger}
+
+
+def active_consumer_of(trigger: Trigger[..., object], pipeline: Pipeline) -> ActiveConsumer:
+    """Return what makes this process the active consumer of an ordered trigger.
+
+    Raises:
+        ConfigurationError: it has no history.
+    """
+    store = pipeline.judge.store
+    if store is None:
+        raise ConfigurationError(
+            f"trigger {trigger.name}",
+            "which process receives is settled in the document history, and there is none",
+            "give it one, such as history='redis://...', or leave ordered out",
+        )
+    keeping = _keeping(trigger, store, blocking=pipeline.blocking)
+    return ActiveConsumer(trigger.name, store, keeping, LEASE)
+
+
+def _keeping(trigger: Trigger[..., object], used: HistoryStore, *, blocking: bool) -> Keeping:
+    """Renew over a blocking store where there is one, so that a busy event loop does not make it late."""
+    if blocking or isinstance(used, MemoryHistory):
+        return Keeping(LeaseKeeper(trigger.name, LEASE, used), None, on_loop=False)
+    opened = trigger.open_store()
+    if opened is None or opened is used:
+        loop = asyncio.get_running_loop()
+        return Keeping(LeaseKeeper(trigger.name, LEASE, used, loop), None, on_loop=True)
+    own = opened if trigger.opens_its_history else None
+    return Keeping(LeaseKeeper(trigger.name, LEASE, opened), own, on_loop=False)

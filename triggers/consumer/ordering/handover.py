@@ -1,0 +1,234 @@
+"""Where the one worker that receives hands messages to those that run them, and gets their answers back.
+
+A receiver may be used by one thread at a time, so the workers that run messages note their answers here and
+the receiving one sends them, many in one call.
+"""
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from history.bridge import settled
+from triggers.consumer.ordering.groups import Groups, Ticket
+from triggers.providers.provider import AT_ONCE, Received, Receiver
+
+#: The first and the longest delay, in seconds, of what is given back only because its group is blocked and
+#: there is no room to hold it. Each time counts as a delivery, so there must not be many.
+PUT_OFF_DELAYS = (5.0, 300.0)
+
+#: How many messages may be given back and expected before no new ones are fetched.
+MOST_OUTSTANDING = 10_000
+
+#: How late a message that was given back may be, in seconds, before it is looked for: a consumer that was
+#: frozen and came back may have acknowledged it, and its group waits for it meanwhile.
+OVERDUE = 10.0
+
+
+class Signal(Protocol):
+    """A semaphore, blocking or asyncio."""
+
+    def acquire(self) -> Awaitable[bool] | bool:
+        """Wait for a permit."""
+        ...
+
+    def release(self) -> None:
+        """Give one."""
+        ...
+
+
+@dataclass(slots=True)
+class Answer:
+    """Notes what the pipeline answers to one delivery; the pipeline takes it for the receiver."""
+
+    delay: timedelta | None = None
+
+    async def acknowledge(self, _: Sequence[Received]) -> None:
+        """Note that it is done."""
+        self.delay = None
+
+    async def recover(self, _: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Note that it goes back."""
+        self.delay = delay
+
+
+class Desk:
+    """Holds at most ``limit`` messages; safe between threads. each half says whose it is.
+
+    Args:
+        semaphore: makes a blocking or an asyncio one.
+        lanes: how many workers :meth:`take`.
+    """
+
+    def __init__(self, *, lanes: int, limit: int, semaphore: Callable[[int], Signal]) -> None:
+        self.limit = limit
+        self.closed = False
+        self._lanes = lanes
+        self._groups = Groups(serial=lanes == 1)
+        self._lock = threading.Lock()
+        self._work = semaphore(0)
+        self._news = semaphore(0)
+        self._waits = self._halted = False
+        self._running = 0
+        self._done: list[Received] = []
+        self._back: list[tuple[Received, timedelta]] = []
+
+    # The receiving worker's half.
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be fetched."""
+        with self._lock:
+            return self.limit - self._groups.waiting - self._running - len(self._done) - len(self._back)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held, and nothing that was given back is expected."""
+        with self._lock:
+            held = self._groups.waiting or self._running or self._done or self._back
+            return not held and self._groups.outstanding == 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs or is about to, or an answer is to be sent."""
+        return self._running > 0 or self._groups.ready or bool(self._done or self._back)
+
+    def put(self, received: Sequence[Received]) -> None:
+        """Queue deliveries, in their order."""
+        with self._lock:
+            for one in received:
+                self._groups.arrive(one)
+            ready = self._take_fresh()
+        self._call(ready)
+
+    def make_room(self) -> bool:
+        """Have what waits in blocked groups given back, but for half of the limit; False if there is less."""
+        now = time.monotonic()
+        with self._lock:
+            put = self._groups.put_off(self.limit // 2, now, PUT_OFF_DELAYS)
+            self._back += [(ticket.received, timedelta(seconds=delay)) for ticket, delay in put]
+        return bool(put)
+
+    def take_recall(self) -> bool:
+        """Whether what was put off is wanted now; asked once."""
+        with self._lock:
+            wanted, self._groups.recall = self._groups.recall, False
+        return wanted
+
+    def must_wait(self) -> bool:
+        """Whether nothing that could be fetched might run before something comes again, and not yet."""
+        with self._lock:
+            outstanding = self._groups.outstanding
+            if not outstanding or not (self._groups.serial or outstanding > MOST_OUTSTANDING):
+                return False
+            due = self._groups.next_due()
+        return due is not None and due > time.monotonic()
+
+    def is_overdue(self) -> bool:
+        """Whether a message that was given back has not come again, and must be looked for."""
+        with self._lock:
+            due = self._groups.next_due()
+        return due is not None and due + OVERDUE < time.monotonic()
+
+    async def flush(self, receiver: Receiver) -> None:
+        """Send all answers.
+
+        Raises:
+            ProviderUnavailableError: some are not sent; they are sent by the next call.
+        """
+        with self._lock:
+            done, back = list(self._done), list(self._back)
+        if done:
+            await receiver.acknowledge(done)
+            with self._lock:
+                del self._done[: len(done)]
+        delays = dict.fromkeys(delay for _, delay in back)
+        for delay in delays:
+            await receiver.recover([received for received, asked in back if asked == delay], delay)
+            sent = {id(one) for one in back if one[1] == delay}
+            with self._lock:
+                self._back = [one for one in self._back if id(one) not in sent]
+
+    async def wait(self) -> None:
+        """Wait until there is an answer to send, or nothing is left that could bring one."""
+        await self._wait(lambda: bool(self._done or self._back) or not (self._running or self._groups.ready))
+
+    async def halt(self) -> None:
+        """Wait until nothing runs; nothing is begun before all that waits is forgotten or given back."""
+        self._halted = True
+        await self._wait(lambda: self._running == 0)
+
+    async def _wait(self, is_over: Callable[[], bool]) -> None:
+        while True:
+            with self._lock:
+                if is_over():
+                    return
+                self._waits = True
+            await settled(self._news.acquire())
+
+    def give_all_back(self) -> None:
+        """Have everything given back that was not begun, and expect nothing."""
+        with self._lock:
+            self._back += [(received, AT_ONCE) for received in self._groups.empty()]
+            self._halted = False
+
+    def forget(self) -> None:
+        """Forget what was not begun: the provider hands it out again."""
+        with self._lock:
+            self._groups.empty()
+            self._halted = False
+
+    def forget_answers(self) -> None:
+        """Forget what was not sent: nobody is left to send it to."""
+        with self._lock:
+            self._done, self._back = [], []
+
+    def close(self) -> None:
+        """Let the workers that take end."""
+        self.closed = True
+        self._call(self._lanes)
+
+    # The half of those that run messages.
+
+    async def take(self) -> Ticket | None:
+        """Wait for the next message that may run, and return it; None now and then, and when closed."""
+        await settled(self._work.acquire())
+        with self._lock:
+            ticket = None if self.closed or self._halted else self._groups.take()
+            self._running += ticket is not None
+        return ticket
+
+    def finish(self, ticket: Ticket, answer: Answer) -> None:
+        """Note how a ticket was answered."""
+        with self._lock:
+            if answer.delay is None:
+                self._done.append(ticket.received)
+                self._groups.done(ticket)
+            else:
+                self._back.append((ticket.received, answer.delay))
+                self._groups.give_back(ticket, time.monotonic() + answer.delay.total_seconds())
+            ready, news = self._take_fresh(), self._end_one()
+        self._call(ready, news=news)
+
+    def abandon(self, _: Ticket) -> None:
+        """Note that a ticket will not be answered: the process is about to end."""
+        with self._lock:
+            news = self._end_one()
+        self._call(0, news=news)
+
+    def _end_one(self) -> bool:
+        self._running -= 1
+        news, self._waits = self._waits, False
+        return news
+
+    def _take_fresh(self) -> int:
+        ready, self._groups.fresh = self._groups.fresh, 0
+        return ready
+
+    def _call(self, ready: int, *, news: bool = False) -> None:
+        for _ in range(ready):
+            self._work.release()
+        if news:
+            self._news.release()

@@ -1,0 +1,247 @@
+"""The workers of an ordered trigger: one receives, while it is the active consumer, the others run."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import cast
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from triggers.consumer import worker
+from triggers.consumer.gate import Gate
+from triggers.consumer.ordering.active import ActiveConsumer, active_consumer_of
+from triggers.consumer.ordering.groups import Ticket
+from triggers.consumer.ordering.handover import Answer, Desk, Signal
+from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
+from triggers.pipeline.pipeline import Pipeline
+from triggers.providers.provider import (
+    Provider,
+    ProviderUnavailableError,
+    Receiver,
+    TakingOver,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How often a consumer that stands by looks whether it is its turn, in seconds.
+STANDBY_PAUSE = 0.5
+
+#: How long one call waits for new messages while answers to others are to come.
+BUSY_WAIT = timedelta(milliseconds=20)
+
+#: How long the receiving worker waits when nothing that it could fetch might run, in seconds.
+BLOCKED_PAUSE = 0.02
+
+#: The most messages that one ordered trigger holds, whatever ``prefetch`` and ``concurrency`` say.
+MOST_HELD = 1000
+
+
+@dataclass(kw_only=True)
+class ReceivingWorker(Worker):
+    """Receives for an ordered trigger while this is the active consumer; sends the answers of all.
+
+    ``_astray`` says that everything that is not answered is to be handed out again, in order; ``_lost`` that
+    the provider holds nothing of it for this receiver any more.
+    """
+
+    desk: Desk
+    active: ActiveConsumer
+    _astray: bool = True
+    _lost: bool = False
+    _unknown: bool = False
+
+    async def run(self) -> None:
+        """Receive until the consumer stops; then wait for what runs, send its answers and let others go on.
+
+        Raises:
+            BaseException: the provider or the history cannot be used as they are set.
+        """
+        try:
+            await super().run()
+        finally:
+            self.desk.close()
+            self.active.close()
+
+    async def _round(self) -> None:
+        if self.gate.disabled:
+            await self._leave()
+            self.idle = True
+            await settled(self.pause(SUSPENDED_PAUSE))
+        elif not self.active.active:
+            await self._leave()
+            await self._stand_by()
+        else:
+            receiver = self.receiver or await self._open()
+            await self.desk.flush(receiver)
+            if self.gate.suspended is not None:
+                await self._hold_still(receiver)
+            elif self._astray:
+                await self._begin_anew(receiver)
+            else:
+                await self._receive(receiver)
+
+    async def _stand_by(self) -> None:
+        """Become the active consumer, or wait a little."""
+        # One that stands by cannot know whether there are messages.
+        self.idle = False
+        if self.gate.suspended is not None:
+            await settled(self.pause(SUSPENDED_PAUSE))
+            return
+        try:
+            acquired = await self.active.acquire()
+            self._unknown = False
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: nobody knows whose turn it is)
+            acquired = False
+            if not self._unknown:
+                _log.warning("it is not known who is the active consumer: %s", error, extra=self._extra)
+            self._unknown = True
+        if not acquired:
+            await settled(self.pause(STANDBY_PAUSE))
+
+    async def _open(self) -> Receiver:
+        receiver = await super()._open()
+        if not isinstance(receiver, TakingOver):
+            raise ConfigurationError(
+                f"trigger {self.gate.trigger.name}",
+                "is ordered, and its provider cannot hand over what a dead consumer held",
+                "use Redis Streams, or leave ordered out and run one consumer with concurrency=1",
+            )
+        self._astray = True
+        return receiver
+
+    async def _hold_still(self, receiver: Receiver) -> None:
+        """Give back what was not begun; this stays the active consumer, and its order with it."""
+        self.idle = False
+        await self.desk.halt()
+        self.desk.give_all_back()
+        self._astray = True
+        await self.desk.flush(receiver)
+        await settled(self.pause(SUSPENDED_PAUSE))
+
+    async def _begin_anew(self, receiver: Receiver) -> None:
+        """Have everything handed out again that is not answered, by whomever it was received."""
+        await self.desk.halt()
+        if self._lost:
+            self.desk.forget()
+        else:
+            self.desk.give_all_back()
+        self._lost = False
+        await self.desk.flush(receiver)
+        await cast("TakingOver", receiver).take_over_all()
+        self._astray = False
+
+    async def _receive(self, receiver: Receiver) -> None:
+        room = self.desk.room
+        if room < 1:
+            if not self.desk.make_room():
+                await self.desk.wait()
+            return
+        if self.desk.take_recall():
+            await cast("TakingOver", receiver).take_over_all()
+        if self.desk.must_wait():
+            await settled(self.pause(BLOCKED_PAUSE))
+            return
+        received = await receiver.receive(room, BUSY_WAIT if self.desk.busy else self._wait)
+        self.desk.put(received)
+        self.idle = not received and self.desk.idle
+        # What is due comes before what is new: when there was less than asked for, all of it has come.
+        if len(received) < room and self.desk.is_overdue():
+            _log.warning("a message that was given back does not come: looking for it", extra=self._extra)
+            self._astray = True
+
+    @property
+    def _wait(self) -> timedelta:
+        # The provider must not hand anything over after the lease, when another one may be active.
+        return min(worker.RECEIVE_WAIT, self.active.longest_wait)
+
+    async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
+        self._astray = self._lost = True
+        await super()._wait_for_provider(error)
+
+    async def _leave(self) -> None:
+        """Wait for what runs, send the answers, close the receiver, and let another one be active."""
+        await self.desk.halt()
+        if self.receiver is not None:
+            try:
+                await self.desk.flush(self.receiver)
+            except ProviderUnavailableError as error:
+                _log.warning("%s: what was not answered is delivered again", error, extra=self._extra)
+        self.desk.forget()
+        self.desk.forget_answers()
+        await super()._leave()
+        await self.active.release()
+
+
+@dataclass(kw_only=True)
+class RunningWorker(Worker):
+    """Runs messages of an ordered trigger that may run now; the receiving worker ends it."""
+
+    desk: Desk
+    active: ActiveConsumer
+    idle: bool = True
+
+    async def run(self) -> None:
+        """Run one message after the other.
+
+        Raises:
+            BaseException: what a service raised to end the process; its message is not acknowledged.
+        """
+        while not self.desk.closed:
+            ticket = await self.desk.take()
+            if ticket is not None:
+                await self._work(ticket)
+
+    async def _work(self, ticket: Ticket) -> None:
+        if self.stopping() or not self.active.active or not self.gate.enter():
+            self.desk.finish(ticket, Answer(timedelta(0)))
+            return
+        answer = Answer()
+        try:
+            # All that the pipeline does with a receiver is to answer.
+            await self._deliver(cast("Receiver", answer), [ticket.received])
+        except BaseException:
+            self.desk.abandon(ticket)
+            raise
+        finally:
+            self.gate.leave()
+        self.desk.finish(ticket, answer)
+
+
+def hire_ordered(
+    name: str,
+    gate: Gate,
+    pipeline: Pipeline,
+    *,
+    provider: Provider,
+    stopping: Callable[[], bool],
+    pause: Callable[[float], Awaitable[None] | None],
+    semaphore: Callable[[int], Signal],
+) -> list[Worker]:
+    """Return the workers of an ordered trigger: one that receives, and ``concurrency`` that run messages.
+
+    Raises:
+        ConfigurationError: it has no history.
+    """
+    settings = gate.trigger.settings
+    limit = min(settings.prefetch * settings.concurrency, MOST_HELD)
+    desk = Desk(lanes=settings.concurrency, limit=limit, semaphore=semaphore)
+    active = active_consumer_of(gate.trigger, pipeline)
+
+    def worker_of(kind: type[ReceivingWorker | RunningWorker], number: int) -> Worker:
+        return kind(
+            name=f"{name}-{gate.trigger.name}-{number}",
+            gate=gate,
+            pipeline=pipeline,
+            provider=provider,
+            stopping=stopping,
+            pause=pause,
+            destination=settings.destination,
+            desk=desk,
+            active=active,
+        )
+
+    running = [worker_of(RunningWorker, number + 1) for number in range(settings.concurrency)]
+    return [worker_of(ReceivingWorker, 0), *running]

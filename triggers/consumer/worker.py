@@ -1,0 +1,190 @@
+"""The receive loop of one worker of one trigger: the same lines in a thread and in a task."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
+from typing import Protocol
+
+from history.bridge import settled
+from triggers.consumer.gate import Gate
+from triggers.consumer.lazy_receiver import LazyReceiver
+from triggers.pipeline.pipeline import Pipeline
+from triggers.providers.brokers.reading import Limited, Limits
+from triggers.providers.provider import (
+    AT_ONCE,
+    Provider,
+    ProviderUnavailableError,
+    Received,
+    Receiver,
+    Unreadable,
+)
+
+_log = logging.getLogger(__name__)
+
+#: The first and the longest pause before a provider that went away is tried again, in seconds.
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 10.0
+
+#: How often a suspended worker looks whether it may go on, in seconds.
+SUSPENDED_PAUSE = 0.2
+
+#: How much later than asked for a provider may deliver what was recovered, in seconds: it looks now and then.
+LATE = 2.0
+
+#: How long one call waits for a first message; a worker notices within it that it is to stop.
+RECEIVE_WAIT = timedelta(seconds=0.5)
+
+
+class Sweeping(Protocol):
+    """Looks after the joins of a trigger; shared by its workers."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to ask for what is due."""
+        ...
+
+    async def sweep(self, begin: Callable[[], None]) -> None:
+        """Run what is due, if it is time to ask; ``begin`` is called when there is something."""
+        ...
+
+    async def keep_alive(self, now: float) -> None:
+        """Say, if it is time, that what runs here is alive."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Worker:
+    """Receives for one trigger, one delivery at a time, until ``stopping`` says so.
+
+    ``pause`` waits for so many seconds, or shorter when the consumer stops. ``idle`` says that the provider
+    was asked for messages and had none since, and that nothing which was recovered is expected back.
+    ``turns`` is entered for each delivery, for there may be more workers than may run at once.
+    """
+
+    name: str
+    gate: Gate
+    pipeline: Pipeline
+    provider: Provider
+    stopping: Callable[[], bool]
+    pause: Callable[[float], Awaitable[None] | None]
+    destination: str
+    turns: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
+    sweeper: Sweeping | None = None
+    receiver: Receiver | None = None
+    idle: bool = False
+    _alive_due: float = 0.0
+    _back_off: float = FIRST_BACK_OFF
+    _expected: float = 0.0
+
+    async def run(self) -> None:
+        """Receive, deliver and answer until the consumer stops; reconnect with back-off.
+
+        Raises:
+            BaseException: what a service raised to end the process; its message is not acknowledged, and
+                delivered again.
+        """
+        try:
+            while not self.stopping():
+                try:
+                    await self._round()
+                    self._back_off = FIRST_BACK_OFF
+                except ProviderUnavailableError as error:
+                    await self._wait_for_provider(error)
+        finally:
+            await self._leave()
+
+    async def _round(self) -> None:
+        if self.gate.disabled:
+            await self._leave()
+            # Nothing comes, however long one waits for it.
+            self.idle = True
+            await settled(self.pause(SUSPENDED_PAUSE))
+            return
+        await self._sweep()
+        receiver = self.receiver or await self._open()
+        if self.gate.suspended is not None:
+            self.idle = False
+            await settled(self.pause(SUSPENDED_PAUSE))
+            return
+        batch = self.gate.trigger.settings.batch
+        limit = max(self.gate.trigger.settings.prefetch, batch)
+        received = await receiver.receive(limit, RECEIVE_WAIT)
+        self.idle = not received and monotonic() >= self._expected
+        for position in range(0, len(received), batch):
+            async with self.turns:
+                if self.stopping() or not self.gate.enter():
+                    await receiver.recover(received[position:], AT_ONCE)
+                    break
+                try:
+                    # A provider that goes away in between delivers again what it has no answer to.
+                    await self._deliver(receiver, received[position : position + batch])
+                finally:
+                    self.gate.leave()
+
+    async def _sweep(self) -> None:
+        sweeper = self.sweeper
+        if sweeper is not None and sweeper.is_due and not self.gate.closed and not self.stopping():
+            async with self.turns:
+                await sweeper.sweep(self._begin)
+
+    def _begin(self) -> None:
+        self.idle = False
+
+    async def _open(self) -> Receiver:
+        settings = self.gate.trigger.settings
+        receiver = await self.provider.open_receiver(
+            self.destination, subscription=settings.name, name=self.name
+        )
+        if isinstance(receiver, Limited):
+            receiver.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
+        self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
+        self._alive_due = 0.0
+        return self.receiver
+
+    async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
+        for outcome in await self.pipeline.deliver(receiver, received):
+            self.gate.note(outcome)
+            if outcome.recover_after:
+                due = monotonic() + outcome.recover_after + LATE
+                self._expected = max(self._expected, due)
+        for one in received:
+            if isinstance(one, Unreadable):
+                self.gate.note_unreadable()
+
+    async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
+        why = error.__cause__ or "no answer"
+        _log.warning("%s (%s): trying again in %.1f s", error, why, self._back_off, extra=self._extra)
+        self.idle = False
+        await settled(self.pause(self._back_off))
+        self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
+
+    async def _leave(self) -> None:
+        receiver, self.receiver = self.receiver, None
+        if receiver is None:
+            return
+        try:
+            await receiver.close()
+        except ProviderUnavailableError as error:
+            _log.warning("%s: what was not answered is delivered again later", error, extra=self._extra)
+
+    async def keep_alive(self, now: float) -> None:
+        """Tell the provider that this worker lives, if it is time; one that is away will be told next time.
+
+        Called beside :meth:`run`, from another thread or task.
+        """
+        if self.sweeper is not None:
+            await self.sweeper.keep_alive(now)
+        receiver = self.receiver
+        if receiver is None or now < self._alive_due:
+            return
+        self._alive_due = now + receiver.keep_alive_interval.total_seconds()
+        try:
+            await receiver.keep_alive()
+        except ProviderUnavailableError as error:
+            _log.warning("%s", error, extra=self._extra)
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"trigger": self.gate.trigger.name}

@@ -1,0 +1,1 @@
+"""``@trigger`` and the :class:`~triggers.Trigger` that it makes."""

@@ -1,0 +1,265 @@
+"""``@trigger``, which makes a :class:`~triggers.Trigger` of a function."""
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from history.entry import DEFAULT_TIME_TO_LIVE
+from history.errors import ConfigurationError
+from history.store.parking import Parking
+from resolvers.resolution import Resolver
+from triggers.declaration.trigger import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource, Trigger
+from triggers.detection.table import (
+    FailurePolicy,
+    ForgottenPolicy,
+    HistoryErrorPolicy,
+    InDoubtPolicy,
+    Policy,
+    RollbackPolicy,
+)
+from triggers.selectors import MessageFilter, Selector
+from triggers.service.checking import (
+    check_able,
+    check_callable,
+    check_choice,
+    check_switch,
+    check_text,
+    pointing,
+)
+from triggers.service.failures import Retry
+from triggers.service.join_terms import DEFAULT_JOIN_TIMEOUT, JoinKind, listed
+from triggers.service.settings import (
+    DEFAULT_LEASE,
+    DEFAULT_MAX_BODY_SIZE,
+    DEFAULT_MONITOR_INTERVAL,
+    AcknowledgeMode,
+    Settings,
+    lease_of,
+    retry_of,
+)
+
+__all__ = ["ConsumersDefault", "HistorySource", "Trigger", "trigger"]
+
+_log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with a default)
+    destination: str | Sequence[str],
+    *,
+    name: str | None = None,
+    history: HistorySource = CONSUMERS_DEFAULT,
+    resolver: Resolver | str | None = None,
+    max_delivery_count: int = 100,
+    detect_duplicates: bool = True,
+    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    lease: timedelta | None = DEFAULT_LEASE,
+    in_doubt: InDoubtPolicy = "park",
+    retry: Retry | None = None,
+    on_retry_failure: FailurePolicy = "throw",
+    on_history_error: HistoryErrorPolicy = "suspend",
+    on_rollback: RollbackPolicy = "recover",
+    suspend_on_error: bool = False,
+    forgotten: ForgottenPolicy = "new",
+    redelivery_horizon: timedelta | None = None,
+    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
+    monitor: Callable[[], bool] | None = None,
+    monitor_interval: timedelta = DEFAULT_MONITOR_INTERVAL,
+    transacted: bool = False,
+    concurrency: int = 1,
+    prefetch: int = 10,
+    batch: int = 1,
+    acknowledge_mode: AcknowledgeMode = "client",
+    max_body_size: int = DEFAULT_MAX_BODY_SIZE,
+    parking: str | Parking | None = None,
+    local_parking_file: Path | None = None,
+    raise_event_on_exception: bool = True,
+    raise_event_on_retry_failure: bool = True,
+    join: JoinKind = "any",
+    join_timeout: timedelta | None = DEFAULT_JOIN_TIMEOUT,
+    ordered: bool = False,
+    selector: str | None = None,
+    filter: MessageFilter | None = None,  # noqa: A002  (the reference system's word)
+) -> Callable[[Callable[P, R]], Trigger[P, R]]:
+    """Make a function run once for each message of ``destination``.
+
+    Args:
+        destination: the queue, topic or stream; a list of several, whose messages ``join`` brings together.
+        name: the namespace in the history, equal on all machines that share it; "module.function" by default,
+            but for scripts and notebooks, which are all called ``__main__``.
+        history: a URL or store; None for no document history; left out, the consumer's default.
+        resolver: asked when history and delivery count cannot tell: a callable, "package.module:function" or
+            the name of an entry point.
+        max_delivery_count: deliveries above it are rejected; a message that kills its process ends here.
+        detect_duplicates: False runs the service on every delivery.
+        history_time_to_live: how long an entry is remembered, from the start of the service; make it longer
+            than any publisher or broker may take to send a message again.
+        lease: for how long a started run is presumed alive, whatever becomes of its process; it is renewed
+            while the service runs. A copy that comes meanwhile waits. 30 seconds by default, a third of
+            history_time_to_live where that is shorter. None is the reference system's behaviour: such a copy
+            is In Doubt at once, and a resolver that finds no effect yet has the service run beside itself.
+        in_doubt: "park" keeps In Doubt messages for a decision, "execute" runs them (for services that may
+            run twice), "acknowledge" drops them, with an error in the log.
+        retry: in-process re-runs after transient failures; none by default.
+        on_retry_failure: when they are used up, "throw" gives the message up, "suspend" gives it back and
+            suspends the trigger until its monitor says that it may go on.
+        on_history_error: while the history is away, "suspend" gives messages back and suspends the trigger,
+            "resolve" lets the resolver decide alone.
+        on_rollback: after a transient failure of a transacted trigger, "recover" delivers the message again,
+            "suspend_and_recover" suspends the trigger as well, until its monitor says that it may go on.
+        suspend_on_error: suspend the trigger after a fatal failure, until somebody resumes it or its monitor
+            says that it may go on; for messages whose order matters.
+        forgotten: what a redelivered message without an entry is when it was sent longer ago than the history
+            remembers: "new", as in the reference system, or "in_doubt", for the entry may have expired.
+        redelivery_horizon: for how long the broker or the publisher may send a message again; a consumer
+            warns at its start when the history forgets sooner.
+        transient: exception classes worth another try, besides TransientError and UnavailableError.
+        monitor: asked while suspended whether the trigger may go on.
+        monitor_interval: how often it is asked.
+        transacted: roll back on failure; a transient one is NEW at the next delivery, a fatal one rejected.
+        concurrency: how many messages of one consumer run at once.
+        prefetch: how many deliveries each of them fetches at once; they count as delivered.
+        batch: the service takes up to so many messages at once, as lists; each is detected by itself, and
+            they share one end.
+        acknowledge_mode: "client" acknowledges what was processed; "auto" acknowledges on receipt, so that a
+            crash loses the message, and "dups_ok" now and then, so that a crash repeats some. Duplicates are
+            detected in "client" mode only.
+        max_body_size: a larger body, in bytes, is a fatal failure; it is parked whole.
+        parking: where messages are kept aside: the URL of a history, or a lot; beside the history by default.
+        local_parking_file: the file that takes them while no server can; in the user's state directory by
+            default.
+        raise_event_on_exception: whether a fatal failure raises the retrieval failure event.
+        raise_event_on_retry_failure: whether retries that are used up, a passed max_delivery_count, and a
+            history or resolver that failed do. Unreadable and unidentified deliveries always raise it.
+        join: "any" runs every message; "all" waits for one of each destination with the same property
+            ``activation`` and runs once with all of them; "one" runs the first of an activation.
+        join_timeout: how long "all" waits for the others, which are parked then, and how long "one" keeps
+            them out; None for ever.
+        ordered: messages of one JMSXGroupID run one after the other, in the order of the destination; with
+            ``concurrency=1`` all do. One process at a time receives, the others stand by. Needs a history.
+        selector: a JMS message selector: only what it matches is for this trigger. The rest is acknowledged
+            and leaves no trace.
+        filter: what this function is for, as a condition that may look into the body or as a function of the
+            message that answers True or False; asked after the rules of :meth:`Trigger.route`. What nobody
+            wants is acknowledged and leaves no trace; a filter that fails is a fatal failure of the message.
+
+    Raises:
+        ConfigurationError: naming what is wrong and the remedy.
+    """
+    frame = inspect.currentframe()
+    # Annotations may name what is local to the caller, such as a model defined in a test function.
+    caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
+    with pointing():
+        first, *others = listed(destination)
+        _check_rollback(on_rollback, transacted=transacted)
+        _check_sources(history, resolver)
+        check_switch("detect_duplicates", detect_duplicates)
+        policy = Policy(
+            max_delivery_count=max_delivery_count,
+            detect_duplicates=detect_duplicates and acknowledge_mode == "client",
+            transacted=transacted,
+            in_doubt=in_doubt,
+            on_retry_failure="suspend" if on_rollback == "suspend_and_recover" else on_retry_failure,
+            on_history_error=on_history_error,
+            suspend_on_error=suspend_on_error,
+            forgotten=forgotten,
+        )
+
+    def decorate(service: Callable[P, R]) -> Trigger[P, R]:
+        with pointing():
+            check_callable("@trigger", service, "decorate a function")
+            settings = Settings(
+                name=default_name(service) if name is None else name,
+                destination=first,
+                more_destinations=tuple(others),
+                policy=policy,
+                history_time_to_live=history_time_to_live,
+                lease=lease_of(lease, history_time_to_live),
+                retry=retry_of(retry),
+                transient=transient,
+                monitor=monitor,
+                monitor_interval=monitor_interval,
+                concurrency=concurrency,
+                prefetch=prefetch,
+                batch=batch,
+                acknowledge_mode=acknowledge_mode,
+                redelivery_horizon=redelivery_horizon,
+                max_body_size=max_body_size,
+                parking=parking,
+                local_parking_file=local_parking_file,
+                raise_event_on_exception=raise_event_on_exception,
+                raise_event_on_retry_failure=raise_event_on_retry_failure,
+                join=join,
+                join_timeout=join_timeout,
+                ordered=ordered,
+                selector=None if selector is None else Selector.parse(selector),
+                filter=filter,
+            )
+            made = Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
+        _warn_of_no_lease(made)
+        return made
+
+    return decorate
+
+
+def _check_rollback(on_rollback: RollbackPolicy, *, transacted: bool) -> None:
+    check_choice("on_rollback", on_rollback, RollbackPolicy)
+    if on_rollback != "recover" and not transacted:
+        raise ConfigurationError(
+            "on_rollback", "only a transacted trigger rolls back", "use on_retry_failure, or transacted=True"
+        )
+
+
+def _check_sources(history: Any, resolver: Any) -> None:
+    if isinstance(history, str):
+        check_text("history", history, "give a URL, such as 'redis://...', or None")
+    elif history is not None and history is not CONSUMERS_DEFAULT:
+        check_able("history", history, ("claim", "settle"), "give a URL or a store, or None")
+    if resolver is not None and not isinstance(resolver, str):
+        check_callable("resolver", resolver, "give a function, or 'package.module:function'")
+
+
+def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
+    """Say what a resolver does that is asked about a run which goes on."""
+    settings = trigger.settings
+    if settings.lease is not None or trigger.resolver is None:
+        return
+    if trigger.has_history and settings.policy.detect_duplicates and not trigger.binding.resources:
+        _log.warning(
+            "trigger %s: lease=None, so its resolver is asked about a copy while the first run goes on; "
+            "where it finds no effect yet and answers NEW, the service runs twice. Leave lease out, unless "
+            "the effect is there before anything can send the message again",
+            settings.name,
+            extra={"trigger": settings.name},
+        )
+
+
+def default_name(service: Callable[..., Any]) -> str:
+    """Return "module.function", the name of a trigger that was given none.
+
+    Raises:
+        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
+            and whatever shares a name takes the other's messages for duplicates.
+    """
+    module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
+    if module is None or module.__name__ == "__main__":
+        raise ConfigurationError(
+            "name",
+            "this runs as __main__, as every script and every notebook does, and a name must be its own",
+            f'say name="{_suggested(name)}", and keep to it'
+            f' ("__main__.{name}" if that is what the history knows)',
+        )
+    if name is None or "<lambda>" in name:
+        raise ConfigurationError(
+            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
+        )
+    return f"{module.__name__}.{name}"
+
+
+def _suggested(name: str | None) -> str:
+    return "book-order" if name is None or not name.isidentifier() else name.replace("_", "-")

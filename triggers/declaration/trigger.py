@@ -1,0 +1,363 @@
+"""The :class:`Trigger` that ``@trigger`` makes of a function."""
+
+import asyncio
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import update_wrapper
+from pickle import PicklingError
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message
+from history.opening import open_history
+from history.store import HistoryStore
+from resolvers.loading import load_resolver
+from resolvers.resolution import Resolver, asking
+from triggers.declaration.assembly import Parts
+from triggers.pipeline.joining.joins import bind
+from triggers.pipeline.pipeline import Observer, Pipeline
+from triggers.pipeline.routing import Routing
+from triggers.selectors import MessageFilter
+from triggers.service.checking import pointing
+from triggers.service.join_terms import check_history
+from triggers.service.order_terms import check_ordering
+from triggers.service.outcome import Outcome
+from triggers.service.settings import (
+    Settings,
+)
+
+if TYPE_CHECKING:
+    from triggers.spark.row_service.service import RowService
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumersDefault:
+    """Stands for a history that was left out: the consumer's."""
+
+
+#: The history of a trigger that names none.
+CONSUMERS_DEFAULT = ConsumersDefault()
+
+#: Where a trigger's history comes from.
+HistorySource = str | HistoryStore | ConsumersDefault | None
+
+
+class Trigger(Generic[P, R]):
+    """A function that runs once for each message. Made by :func:`trigger`; safe to share between threads.
+
+    Calling it calls the plain function. :meth:`handle` takes one message through the whole pipeline,
+    :meth:`handle_batch` many with one claim and one completion; ``ahandle`` and ``ahandle_batch`` are the
+    same for asyncio, where a blocking service runs on the event loop's own thread.
+    """
+
+    def __init__(
+        self,
+        service: Callable[P, R],
+        settings: Settings,
+        *,
+        history: HistorySource = CONSUMERS_DEFAULT,
+        resolver: Resolver | str | None = None,
+        local_names: Mapping[str, Any] | None = None,
+    ) -> None:
+        update_wrapper(self, service)
+        self.service = service
+        self.settings = settings
+        check_history(settings, history)
+        check_ordering(settings, history)
+        self.binding = bind(service, settings, local_names)
+        loaded = load_resolver(resolver)
+        self.resolver = None if loaded is None else asking(loaded)
+        self.routing = Routing(settings, self.binding)
+        self._parts = Parts(settings, self.binding, self.resolver, self.routing)
+        self._source = history
+        self._default: str | HistoryStore | None = None
+        self._lock = threading.Lock()
+        self._blocking: Pipeline | None = None
+        self._asyncio: WeakKeyDictionary[asyncio.AbstractEventLoop, Pipeline] = WeakKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """The trigger's name: its namespace in the history."""
+        return self.settings.name
+
+    @property
+    def destination(self) -> str:
+        """Where its messages come from."""
+        return self.settings.destination
+
+    @property
+    def destinations(self) -> Sequence[str]:
+        """All the places that its messages come from; :attr:`destination` is the first."""
+        return self.settings.destinations
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the service is a coroutine function."""
+        return self.binding.is_async
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether the consumer must bring the history."""
+        return self._source is CONSUMERS_DEFAULT and self._default is None
+
+    @property
+    def has_history(self) -> bool:
+        """Whether a document history takes part, be it its own or the consumer's."""
+        return self._source is not None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the plain function."""
+        return self.service(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Trigger {self.name} on {' + '.join(self.destinations)}>"
+
+    def __reduce__(self) -> str:
+        """Be pickled as the name under which it stands in its module, as functions are.
+
+        Raises:
+            PicklingError: it stands there under none.
+        """
+        module = sys.modules.get(self.__module__)
+        if module is not None:
+            qualified: str = getattr(self, "__qualname__", "")
+            if _found(module, qualified) is self:
+                return qualified
+            for name, value in vars(module).items():
+                if value is self:
+                    return name
+        raise PicklingError(
+            f"trigger {self.name} cannot be pickled: it stands nowhere in the module {self.__module__}; "
+            "define it at the top of a module that both sides can import"
+        )
+
+    def route(self, name: str, *, filter: MessageFilter) -> Callable[[S], S]:  # noqa: A002  (as of trigger)
+        """Make a function the service of the messages that a filter matches; it stays that function.
+
+        The rules of a trigger are tried in the order of their decoration, and the first that matches has the
+        message; what none matches is for the trigger's own service. ``name`` is unique within the trigger.
+        Filters are as of :func:`trigger`; history, retries and all other settings are the trigger's.
+
+        Raises:
+            ConfigurationError: the name is taken, the filter cannot be read, or the function is of another
+                kind (blocking, asyncio, atomic) than the trigger's own service.
+        """
+        frame = inspect.currentframe()
+        caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
+
+        def decorate(service: S) -> S:
+            with pointing():
+                self.routing.add(name, filter, service, caller)
+            return service
+
+        return decorate
+
+    def adapted(
+        self, settings: Settings, around: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> "Trigger[P, R]":
+        """Return a trigger like this one, with other settings and with its services inside ``around``."""
+        twin: Trigger[P, R] = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        binding = self.binding.around(around)
+        routing = self.routing.adapted(settings, binding, around)
+        vars(twin).update(
+            settings=settings,
+            binding=binding,
+            service=binding.service,
+            routing=routing,
+            _parts=Parts(settings, binding, self.resolver, routing),
+            _lock=threading.Lock(),
+            _blocking=None,
+            _asyncio=WeakKeyDictionary(),
+        )
+        return twin
+
+    def handle(self, message: Message) -> Outcome:
+        """Take one message through the pipeline; whatever happens, return its outcome.
+
+        Raises:
+            ConfigurationError: the trigger is misused.
+            BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
+        """
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+            _refuse(message)
+        return drive(self.pipeline().handle(message))
+
+    def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
+        """Take many messages through the pipeline with one claim and one completion.
+
+        A process that dies in the middle leaves all of them STARTED; raises as :meth:`handle`.
+        """
+        return drive(self.pipeline().handle_batch(_checked(messages)))
+
+    async def ahandle(self, message: Message) -> Outcome:
+        """Take one message through the pipeline under asyncio; see :meth:`handle`."""
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+            _refuse(message)
+        return await self.async_pipeline().handle(message)
+
+    async def ahandle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
+        """Take many messages through the pipeline under asyncio; see :meth:`handle_batch`."""
+        return await self.async_pipeline().handle_batch(_checked(messages))
+
+    def foreach_batch(
+        self,
+        *,
+        uuid: str,
+        message_id: str | None = None,
+        delivery_count: str | None = None,
+        body: str | None = None,
+        query: str | None = None,
+        patience: timedelta = timedelta(minutes=1),
+        partitions: int | None = None,
+    ) -> "RowService":
+        """Return a function for Spark's ``foreachBatch``: the service runs row by row on the executors.
+
+        Columns, ``query``, ``patience`` and ``partitions`` are as of
+        :func:`triggers.spark.foreach_batch.foreach_batch`; columns with the names of JMS headers are those
+        headers, and all others, where there is a ``body``, are properties.
+
+        Raises:
+            ConfigurationError: the trigger has no history that the executors can open, is a join, keeps an
+                order or has a coroutine function; or (MissingExtraError) pyspark is not installed.
+        """
+        from triggers.spark import settings  # noqa: PLC0415  (loads Spark)
+        from triggers.spark.row_service import service  # noqa: PLC0415  (as above)
+
+        with pointing():
+            columns = settings.Columns(
+                uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body
+            )
+            return service.row_service(
+                self,
+                self._opened_from,
+                columns=columns,
+                patience=patience,
+                query=query,
+                partitions=partitions,
+            )
+
+    def use_default_history(self, history: str | HistoryStore) -> None:
+        """Set the history of a trigger that names none; a consumer calls it before it starts."""
+        with self._lock:
+            if self._source is CONSUMERS_DEFAULT:
+                self._default = history
+
+    def open_store(self) -> HistoryStore | None:
+        """Return the history, opened if need be; None for a trigger without one.
+
+        Raises:
+            ConfigurationError: no history was named, neither here nor by a consumer.
+        """
+        source = self._default if isinstance(self._source, ConsumersDefault) else self._source
+        if isinstance(source, str):
+            return open_history(source)
+        if source is None and self.needs_history:
+            raise ConfigurationError(
+                f"trigger {self.name}",
+                "no history is named",
+                "give history='redis://...' (or None for none at all), or run it with --history",
+            )
+        return source
+
+    def pipeline(self, observe: Observer | None = None) -> Pipeline:
+        """Return the blocking pipeline, made at its first use.
+
+        Raises:
+            ConfigurationError: the service is a coroutine function.
+        """
+        if self.is_async:
+            raise ConfigurationError(
+                f"trigger {self.name}",
+                "its service is a coroutine function",
+                "use ahandle or an asyncio consumer",
+            )
+        with self._lock:
+            if self._blocking is None:
+                self._blocking = self._parts.assemble(self.open_store(), observe)
+            return self._blocking
+
+    def async_pipeline(self, observe: Observer | None = None) -> Pipeline:
+        """Return the running event loop's pipeline, made at its first use there."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            pipeline = self._asyncio.get(loop)
+            if pipeline is None:
+                pipeline = self._parts.assemble(self.open_store(), observe, loop)
+                self._asyncio[loop] = pipeline
+            return pipeline
+
+    def close(self) -> None:
+        """Give back the blocking pipeline's connections; the next use opens them again."""
+        with self._lock:
+            pipeline, self._blocking = self._blocking, None
+        if pipeline is None:
+            return
+        if pipeline.judge.leases is not None:
+            pipeline.judge.leases.close()
+        drive(pipeline.lot.close())
+        if pipeline.judge.store is not None and isinstance(self._opened_from, str):
+            drive(pipeline.judge.store.close())
+
+    async def aclose(self) -> None:
+        """Give back the connections of the running event loop's pipeline."""
+        with self._lock:
+            pipeline = self._asyncio.pop(asyncio.get_running_loop(), None)
+        if pipeline is None:
+            return
+        store, leases = pipeline.judge.store, pipeline.judge.leases
+        if leases is not None:
+            await asyncio.to_thread(leases.close)  # its thread may be waiting for this loop
+            if leases.store is not store and isinstance(self._opened_from, str):
+                drive(leases.store.close())
+        await pipeline.lot.close()
+        if store is not None and store is not self._opened_from:  # a store that was given is its giver's
+            await store.close()
+
+    @property
+    def opens_its_history(self) -> bool:
+        """Whether :meth:`open_store` opens the history anew, so that its caller is to close it."""
+        return isinstance(self._opened_from, str)
+
+    @property
+    def _opened_from(self) -> HistorySource:
+        return self._default if isinstance(self._source, ConsumersDefault) else self._source
+
+
+def _found(holder: object, path: str) -> object:
+    """Return what a dotted path leads to; None where it leads nowhere."""
+    for name in path.split("."):
+        holder = getattr(holder, name, None)
+    return holder
+
+
+def _checked(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages as they are.
+
+    Raises:
+        ConfigurationError: one of them is none.
+    """
+    if not isinstance(messages, Iterable) or isinstance(messages, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        _refuse(messages)
+    checked = list(messages)
+    for message in checked:
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+            _refuse(message)
+    return checked
+
+
+def _refuse(found: object) -> NoReturn:
+    with pointing():
+        raise ConfigurationError(
+            "message", f"{found!r:.60} is no Message", 'write Message(body=..., uuid="...")'
+        )

@@ -1,0 +1,4 @@
+"""The decision: pure functions from what is known of a message to what is done with it.
+
+``table.py`` is the decision table, ``aftermath.py`` what follows a run, ``wording.py`` both in words.
+"""

@@ -1,0 +1,130 @@
+"""The second table: what a service's end means for the entry, the provider and the next delivery.
+
+:data:`AFTERMATHS` is the table; :func:`afterwards` finds the first line that fits. As pure as the first one,
+:mod:`triggers.detection.table`.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from history.entry import EntryOutcome
+from triggers.detection.table import Answer, FailurePolicy, Known, Policy
+
+
+class Ending(Known):
+    """How a service ended. Where the process died it did not: the entry stays STARTED, no answer is given."""
+
+    SUCCESS = "success"
+    FATAL = "fatal"
+    TRANSIENT = "transient"  # or, for a plain trigger, retries used up
+    LOST = "stopped: its lease was lost to another owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Aftermath:
+    """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict.
+
+    ``lost`` says that the entry is another owner's by now, and left to it.
+
+    Each is one of :data:`AFTERMATHS`, or :data:`LEFT_TO_ITS_OWNER`, and equal only to itself.
+    """
+
+    endings: frozenset[Ending]
+    transacted: bool | None
+    history: bool | None = None
+    on_retry_failure: FailurePolicy | None = None
+    entry: EntryOutcome | None = None
+    answer: Answer = Answer.ACKNOWLEDGE
+    park: bool = False
+    event: bool = False
+    suspend: bool = False
+    lost: bool = False
+    next: str
+
+
+_SUCCESS = frozenset({Ending.SUCCESS})
+_FATAL = frozenset({Ending.FATAL})
+_TRANSIENTLY = frozenset({Ending.TRANSIENT})
+_FAILURES = _FATAL | _TRANSIENTLY
+_AGAIN_AND_AGAIN = "runs again, until max_delivery_count is passed: then the event"
+
+#: In the order in which they are tried.
+AFTERMATHS: tuple[Aftermath, ...] = (
+    Aftermath(endings=_SUCCESS, transacted=None, entry=EntryOutcome.OK, next="DUPLICATE"),
+    Aftermath(
+        endings=_FATAL,
+        transacted=False,
+        entry=EntryOutcome.FAILED,
+        park=True,
+        event=True,
+        next="DUPLICATE",
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=False,
+        on_retry_failure="throw",
+        entry=EntryOutcome.FAILED,
+        park=True,
+        event=True,
+        next="DUPLICATE",
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=False,
+        on_retry_failure="suspend",
+        answer=Answer.RECOVER,
+        suspend=True,
+        next="NEW",
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=True,
+        history=False,
+        on_retry_failure="suspend",
+        answer=Answer.RECOVER,
+        suspend=True,
+        next=_AGAIN_AND_AGAIN,
+    ),
+    Aftermath(
+        endings=_FAILURES, transacted=True, history=False, answer=Answer.RECOVER, next=_AGAIN_AND_AGAIN
+    ),
+    Aftermath(
+        endings=_TRANSIENTLY,
+        transacted=True,
+        on_retry_failure="suspend",
+        answer=Answer.RECOVER,
+        suspend=True,
+        next="NEW",
+    ),
+    Aftermath(endings=_TRANSIENTLY, transacted=True, answer=Answer.RECOVER, next="NEW"),
+    Aftermath(
+        endings=_FATAL,
+        transacted=True,
+        entry=EntryOutcome.FAILED,
+        answer=Answer.RECOVER,
+        next="rejected, with the event",
+    ),
+)
+
+
+#: After a run that found out that its entry was taken over: the message is its new owner's.
+LEFT_TO_ITS_OWNER = Aftermath(
+    endings=frozenset({Ending.LOST}),
+    transacted=None,
+    lost=True,
+    answer=Answer.RECOVER,
+    next="as its owner leaves it",
+)
+
+
+@cache
+def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
+    """Return what a service's end means for the entry, the provider and the next delivery."""
+    return next(
+        one
+        for one in (*AFTERMATHS, LEFT_TO_ITS_OWNER)
+        if ending in one.endings
+        and one.transacted in {None, policy.transacted}
+        and one.history in {None, history}
+        and one.on_retry_failure in {None, policy.on_retry_failure}
+    )

@@ -1,0 +1,312 @@
+"""The decision table of duplicate detection: pure, complete, and the source of its own documentation.
+
+:data:`ROWS` is the table; :func:`decide` finds the first row that fits. What the service's end means for the
+entry and the provider stands in :mod:`triggers.detection.aftermath`. There is no clock, no I/O and no logging
+here. Sources: the webMethods trigger's three steps (delivery count, document history, resolver) and its notes
+on transacted triggers; what it leaves open is settled by the project's design.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from functools import cache
+from typing import Literal
+
+from history.message import UNDEFINED_COUNT
+from resolvers.resolution import Resolution
+
+
+class Status(StrEnum):
+    """The verdict on a message."""
+
+    NEW = "NEW"
+    DUPLICATE = "DUPLICATE"
+    IN_DOUBT = "IN_DOUBT"
+
+
+class Known(Enum):
+    """What is known of a delivery. Looked up for every message, so its members hash as plain objects do."""
+
+    __hash__ = object.__hash__
+
+
+class Count(Known):
+    """What a delivery count can tell."""
+
+    OVER = "> max_delivery_count"
+    FIRST = "1"
+    AGAIN = "> 1"
+    UNDEFINED = "-1"
+
+
+class HistoryUse(Known):
+    """Whether the document history took part."""
+
+    OFF = "off"
+    ON = "on"
+    UNREACHABLE = "unreachable"
+
+
+class Found(Known):
+    """What the document history holds of the uuid."""
+
+    NOTHING = "absent"
+    FORGOTTEN = "forgotten: absent, redelivered and older than the history remembers"
+    COMPLETED_OK = "COMPLETED ok"
+    COMPLETED_FAILED = "COMPLETED failed"
+    STARTED = "STARTED, lease over or no lease"
+    IN_PROGRESS = "STARTED, lease alive"
+
+
+class Word(Known):
+    """What the resolver said."""
+
+    NONE = "none"
+    NOT_ASKED = "not called"
+    NEW = "NEW"
+    DUPLICATE = "DUPLICATE"
+    IN_DOUBT = "IN_DOUBT"
+    TRANSIENT = "raises transient"
+    BROKEN = "raises anything else, or answers nonsense"
+
+
+class Answer(StrEnum):
+    """What the provider is told."""
+
+    ACKNOWLEDGE = "acknowledge"
+    RECOVER = "recover"
+    RECOVER_LATER = "recover after a delay"
+
+
+InDoubtPolicy = Literal["park", "execute", "acknowledge"]
+FailurePolicy = Literal["throw", "suspend"]
+HistoryErrorPolicy = Literal["suspend", "resolve"]
+RollbackPolicy = Literal["recover", "suspend_and_recover"]
+ForgottenPolicy = Literal["new", "in_doubt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The settings of a trigger that the table depends on."""
+
+    max_delivery_count: int = 100
+    detect_duplicates: bool = True
+    transacted: bool = False
+    in_doubt: InDoubtPolicy = "park"
+    on_retry_failure: FailurePolicy = "throw"
+    on_history_error: HistoryErrorPolicy = "suspend"
+    suspend_on_error: bool = False
+    forgotten: ForgottenPolicy = "new"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of one delivery. ``ask`` means: ask the resolver, then decide again.
+
+    ``place`` is the index in :data:`ROWS` of the row that says so; ``row`` is that row's number.
+    """
+
+    row: int
+    place: int
+    status: Status | None
+    runs: bool = False
+    answer: Answer = Answer.ACKNOWLEDGE
+    park: bool = False
+    event: bool = False
+    suspend: bool = False
+    rejected: bool = False
+    ask: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table: which deliveries it is for, and what becomes of them.
+
+    None in a condition means any. ``as_resolver`` rows take their status from the resolver's word and run
+    the service only for NEW.
+    """
+
+    number: int
+    counts: frozenset[Count] | None = None
+    identified: bool | None = None
+    history: frozenset[HistoryUse] | None = None
+    found: frozenset[Found] | None = None
+    words: frozenset[Word] | None = None
+    policy: tuple[tuple[str, object], ...] = ()
+    status: Status | None = None
+    as_resolver: bool = False
+    runs: bool = False
+    answer: Answer = Answer.ACKNOWLEDGE
+    park: bool = False
+    event: bool = False
+    suspend: bool = False
+    rejected: bool = False
+
+    def fits(self, facts: "Facts", policy: Policy) -> bool:
+        """Whether this row is for these facts."""
+        return (
+            (self.counts is None or facts.count in self.counts)
+            and (self.identified is None or facts.identified is self.identified)
+            and (self.history is None or facts.history in self.history)
+            and (self.found is None or facts.found in self.found)
+            and (self.words is None or facts.word in self.words)
+            and all(getattr(policy, name) == value for name, value in self.policy)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything that is known about one delivery when it is judged."""
+
+    count: Count
+    identified: bool = True
+    history: HistoryUse
+    found: Found = Found.NOTHING
+    word: Word = Word.NONE
+
+
+_OVER = frozenset({Count.OVER})
+_FIRST = frozenset({Count.FIRST})
+_AGAIN = frozenset({Count.AGAIN})
+_UNDEFINED = frozenset({Count.UNDEFINED})
+_OFF = frozenset({HistoryUse.OFF})
+_ON = frozenset({HistoryUse.ON})
+_UNREACHABLE = frozenset({HistoryUse.UNREACHABLE})
+_USED = frozenset({HistoryUse.ON, HistoryUse.UNREACHABLE})
+_NO_WORD = frozenset({Word.NONE})
+_ASKED = frozenset({Word.NOT_ASKED, Word.NEW, Word.DUPLICATE, Word.IN_DOUBT})
+_TRANSIENT = frozenset({Word.TRANSIENT})
+_BROKEN = frozenset({Word.BROKEN})
+_STARTED = frozenset({Found.STARTED})
+_FORGOTTEN = frozenset({Found.FORGOTTEN})
+_RESOLVE = (("on_history_error", "resolve"),)
+
+#: The table, in the order in which its rows are tried. Row 0 is detection switched off.
+ROWS: tuple[Row, ...] = (
+    Row(number=1, counts=_OVER, rejected=True, park=True, event=True),
+    Row(number=0, policy=(("detect_duplicates", False),), status=Status.NEW, runs=True),
+    Row(number=19, identified=False, history=_USED, rejected=True, park=True, event=True),
+    Row(number=2, counts=_FIRST, history=_OFF, status=Status.NEW, runs=True),
+    # What it rolled back comes again, and runs again, until it is delivered too often: the second table.
+    Row(
+        number=22,
+        counts=_AGAIN,
+        history=_OFF,
+        words=_NO_WORD,
+        policy=(("transacted", True),),
+        status=Status.NEW,
+        runs=True,
+    ),
+    Row(number=3, counts=_AGAIN, history=_OFF, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
+    Row(number=4, counts=_AGAIN, history=_OFF, words=_ASKED, as_resolver=True),
+    Row(number=5, counts=_UNDEFINED, history=_OFF, words=_NO_WORD, status=Status.NEW, runs=True),
+    Row(number=6, counts=_UNDEFINED, history=_OFF, words=_ASKED, as_resolver=True),
+    Row(number=7, history=_ON, found=frozenset({Found.NOTHING}), status=Status.NEW, runs=True),
+    Row(number=8, history=_ON, found=frozenset({Found.COMPLETED_OK}), status=Status.DUPLICATE),
+    Row(
+        number=9,
+        history=_ON,
+        found=frozenset({Found.COMPLETED_FAILED}),
+        policy=(("transacted", True),),
+        rejected=True,
+        park=True,
+        event=True,
+    ),
+    # A plain trigger's failed message was acknowledged and parked with its event already.
+    Row(
+        number=8,
+        history=_ON,
+        found=frozenset({Found.COMPLETED_FAILED}),
+        policy=(("transacted", False),),
+        status=Status.DUPLICATE,
+    ),
+    Row(number=10, history=_ON, found=_STARTED, words=_NO_WORD, status=Status.IN_DOUBT, park=True),
+    Row(number=11, history=_ON, found=_STARTED, words=_ASKED, as_resolver=True),
+    Row(number=12, history=_ON, found=frozenset({Found.IN_PROGRESS}), answer=Answer.RECOVER_LATER),
+    Row(
+        number=13,
+        history=_UNREACHABLE,
+        policy=(("on_history_error", "suspend"),),
+        answer=Answer.RECOVER,
+        suspend=True,
+    ),
+    Row(
+        number=14,
+        history=_UNREACHABLE,
+        words=_NO_WORD,
+        policy=_RESOLVE,
+        status=Status.IN_DOUBT,
+        park=True,
+        event=True,
+    ),
+    Row(number=15, history=_UNREACHABLE, words=_ASKED, policy=_RESOLVE, as_resolver=True),
+    Row(
+        number=16,
+        words=_TRANSIENT,
+        policy=(("on_retry_failure", "suspend"),),
+        answer=Answer.RECOVER,
+        suspend=True,
+    ),
+    Row(
+        number=17,
+        words=_TRANSIENT,
+        policy=(("on_retry_failure", "throw"),),
+        status=Status.IN_DOUBT,
+        park=True,
+        event=True,
+    ),
+    Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, event=True),
+    Row(
+        number=20,
+        history=_ON,
+        found=_FORGOTTEN,
+        words=_NO_WORD,
+        status=Status.IN_DOUBT,
+        park=True,
+    ),
+    Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
+)
+
+#: The resolver's answer as the table's word for it.
+RESOLUTION_WORDS = {
+    Resolution.NEW: Word.NEW,
+    Resolution.DUPLICATE: Word.DUPLICATE,
+    Resolution.IN_DOUBT: Word.IN_DOUBT,
+}
+
+_WORD_STATUS = {
+    Word.NEW: Status.NEW,
+    Word.DUPLICATE: Status.DUPLICATE,
+    Word.IN_DOUBT: Status.IN_DOUBT,
+}
+
+
+def classify_count(delivery_count: int, max_delivery_count: int) -> Count:
+    """Return what a delivery count can tell. An undefined one is never over the limit."""
+    if delivery_count == UNDEFINED_COUNT:
+        return Count.UNDEFINED
+    if delivery_count > max_delivery_count:
+        return Count.OVER
+    return Count.FIRST if delivery_count == 1 else Count.AGAIN
+
+
+@cache
+def decide(facts: Facts, policy: Policy) -> Decision:
+    """Return what becomes of a delivery: the first row of :data:`ROWS` that fits, under ``in_doubt``."""
+    place, row = next((place, row) for place, row in enumerate(ROWS) if row.fits(facts, policy))
+    if row.as_resolver and facts.word is Word.NOT_ASKED:
+        return Decision(row=row.number, place=place, status=None, ask=True)
+    status = _WORD_STATUS[facts.word] if row.as_resolver else row.status
+    in_doubt = status is Status.IN_DOUBT
+    return Decision(
+        row=row.number,
+        place=place,
+        status=status,
+        runs=row.runs
+        or (row.as_resolver and status is Status.NEW)
+        or (in_doubt and policy.in_doubt == "execute"),
+        answer=row.answer,
+        park=policy.in_doubt == "park" if in_doubt else row.park,
+        event=row.event,
+        suspend=row.suspend,
+        rejected=row.rejected,
+    )

@@ -1,0 +1,137 @@
+"""The decision table in words: for ``Outcome.reason``, ``doubtless why`` and the documentation.
+
+:func:`render` makes what stands between the markers of ``docs/detection.md``; a test compares the two.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from functools import cache
+
+from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending
+from triggers.detection.table import ROWS, Answer, Count, Decision, Found, HistoryUse, Row, Word
+
+_NO_RESOLVER = frozenset({Word.NONE})
+_ORDER: list[Enum] = [value for kind in (Count, HistoryUse, Found, Word, Ending) for value in kind]
+_DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
+
+
+@cache
+def explain(decision: Decision) -> str:
+    """Say a decision in the table's own words, such as "row 8: COMPLETED ok: DUPLICATE, acknowledge"."""
+    row = ROWS[decision.place]
+    told = f"row {decision.row}: {', '.join(_conditions(row))}: "
+    if decision.ask:
+        return told + "as the resolver says"
+    verdict = _verdict(row) if decision.status is None else decision.status
+    return f"{told}{verdict}, {_answers(decision)}"
+
+
+@cache
+def explain_aftermath(one: Aftermath, *, recorded: bool) -> str:
+    """Say what a service's end meant, such as "success: COMPLETED ok, acknowledge"."""
+    entry = _entry(one) if recorded else "no entry"
+    return f"{_ending(one)}: {entry}, {_answers(one)}"
+
+
+def _conditions(row: Row) -> Iterable[str]:
+    if row.counts is not None:
+        yield f"delivery count {_told(row.counts)}"
+    if row.identified is False:
+        yield "neither uuid nor JMSMessageID"
+    if row.history is not None:
+        yield f"history {_told(row.history)}"
+    if row.found is not None:
+        yield _told(row.found)
+    if row.words is not None:
+        yield "no resolver" if row.words == _NO_RESOLVER else f"resolver {_words(row)}"
+    for name, value in row.policy:
+        yield _setting(name, value)
+
+
+def _verdict(row: Row) -> str:
+    if row.rejected:
+        return "rejected"
+    if row.as_resolver:
+        return "as resolver"
+    in_progress = row.answer is Answer.RECOVER_LATER
+    return str(row.status or ("in progress" if in_progress else "undecided"))
+
+
+def _answers(one: Row | Decision | Aftermath) -> str:
+    parts = [str(one.answer)] + ["park"] * one.park
+    # An aftermath has no column of its own for the event.
+    parts += ["event"] * (one.event and not isinstance(one, Row)) + ["suspend"] * one.suspend
+    return ", ".join(parts)
+
+
+def _told(values: Iterable[Enum]) -> str:
+    return " / ".join(str(value.value) for value in sorted(values, key=_ORDER.index))
+
+
+def _words(row: Row) -> str:
+    return "not called" if row.words is None else _told(row.words - {Word.NOT_ASKED})
+
+
+def _setting(name: str, value: object) -> str:
+    return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
+
+
+def render() -> str:
+    """Render both tables as Markdown, for ``docs/detection.md``."""
+    head = (
+        "| # | delivery count | history | entry found | resolver | status | service runs | answer | event |"
+    )
+    lines = [head, "|" + " --- |" * 9]
+    lines += [_render_row(row) for row in sorted(ROWS, key=lambda row: row.number)]
+    lines += ["", "| trigger | outcome | entry | answer | next delivery |", "|" + " --- |" * 5]
+    lines += [_render_aftermath(one) for one in AFTERMATHS]
+    return "\n".join([*lines, _DIED]) + "\n"
+
+
+def _render_row(row: Row) -> str:
+    runs = "only NEW" if row.as_resolver else "yes" if row.runs else "no"
+    # Once the service has run, the second table knows about events.
+    event = "-" if row.runs else "yes" if row.event else "no"
+    answer = _answers(row) + " (park if In Doubt)" * row.as_resolver
+    return _line(str(row.number), *_situation(row), _verdict(row), runs, answer, event)
+
+
+def _situation(row: Row) -> tuple[str, str, str, str]:
+    """Return the cells for delivery count, history, entry found and resolver."""
+    settings = "".join(f", `{_setting(*one)}`" for one in row.policy)
+    counts = "any" if row.counts is None else _told(row.counts)
+    if row.words is not None and row.history is None:
+        return "resolver needed", "", "", _words(row) + settings
+    if row.history is None:
+        return counts, "any" + settings, "not consulted", _words(row)
+    if HistoryUse.OFF in row.history:
+        return counts, "off", "-" + settings, _words(row)
+    if row.identified is False:
+        return counts, "on", "message has neither uuid nor JMSMessageID", _words(row)
+    found = _told(row.history if row.found is None else row.found)
+    return counts, "on", found + settings, _words(row)
+
+
+def _render_aftermath(one: Aftermath) -> str:
+    trigger = {True: "transacted", False: "plain", None: "any"}[one.transacted]
+    if one.history is False:
+        return _line(f"{trigger}, no history", _ending(one, code="`"), "-", _answers(one), one.next)
+    return _line(trigger, _ending(one, code="`"), _entry(one), _answers(one), one.next)
+
+
+def _ending(one: Aftermath, *, code: str = "") -> str:
+    endings = " or ".join(str(ending.value) for ending in sorted(one.endings, key=_ORDER.index))
+    if one.transacted is False and Ending.TRANSIENT in one.endings:
+        endings = "retries used up"
+    policy = "" if one.on_retry_failure is None else _setting("on_retry_failure", one.on_retry_failure)
+    return endings + (policy and f", {code}{policy}{code}")
+
+
+def _entry(one: Aftermath) -> str:
+    if one.lost:
+        return "as it is"
+    return "released" if one.entry is None else f"COMPLETED {one.entry}"
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"

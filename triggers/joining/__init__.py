@@ -1,1 +1,0 @@
-"""Joins of a trigger with several destinations; :mod:`triggers.joins` is the door."""

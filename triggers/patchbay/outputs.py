@@ -1,0 +1,211 @@
+"""The way out of a Patch Bay: from a component's port to the destinations that the file wires it to.
+
+Where destinations, limbo and the caller's transaction share one database, a message is written there in one
+transaction. Where they do not, the limbo is the outbox: the message is put there, in the transaction if there
+is one, and the release loop sends it to each destination, at least once and under one uuid.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store import instant
+from triggers.patchbay.wiring.checking import is_sql, provider_name
+from triggers.patchbay.wiring.model import Destination, PatchBayFile
+from triggers.providers.provider import Provider
+
+if TYPE_CHECKING:
+    from history.sql.database.engine import AnyConnection
+    from triggers.providers.sqljms.limbo.limbo import Limbo, Waiting
+
+
+class Sends(Protocol):
+    """What sends in somebody's transaction."""
+
+    async def asend_batch(self, destination: str, bodies: Sequence[Message]) -> object:
+        """Send messages in order."""
+        ...
+
+
+@runtime_checkable
+class InDatabase(Protocol):
+    """A provider in a SQL database, which can send as a part of a transaction there."""
+
+    def sending(self, connection: Any) -> Sends:
+        """Return what sends in the transaction that ``connection`` has open."""
+        ...
+
+    async def identity(self) -> int:
+        """Return the number of the database that it is in."""
+        ...
+
+
+class Outlet(NamedTuple):
+    """Where a port leads: the name of the provider, and what it calls the destination."""
+
+    provider: str
+    address: str
+
+
+def outlet_of(file: PatchBayFile, place: Destination) -> Outlet:
+    """Return where a destination of the file is; SQL-JMS is told whether it is a queue or a topic."""
+    name = provider_name(file, place)
+    named = f"{place.type}://{place.destination}" if is_sql(file.providers[name].url) else place.destination
+    return Outlet(name, named)
+
+
+@dataclass(slots=True)
+class Lane:
+    """The providers and the limbo of a Patch Bay; all of them block, or all belong to one event loop.
+
+    ``here`` are the providers that live in the limbo's database.
+    """
+
+    file: PatchBayFile
+    providers: Mapping[str, Provider]
+    limbo: "Limbo | None"
+    blocking: bool
+    here: frozenset[str] = frozenset()
+    _identity: int | None = field(default=None)
+
+    async def prepare(self) -> None:
+        """Find out which providers share the limbo's database.
+
+        Raises:
+            ProviderUnavailableError: the database did not answer.
+        """
+        if self.limbo is None or self._identity is not None:
+            return
+        from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
+
+        self._identity = await self.limbo.run("looking for its database", identity_of, atomic=False)
+        found: list[str] = []
+        for name, provider in self.providers.items():
+            if isinstance(provider, InDatabase) and await provider.identity() == self._identity:
+                found.append(name)
+        self.here = frozenset(found)
+
+    def outlets(self, component: str, port: str) -> Sequence[Outlet]:
+        """Return where a port leads.
+
+        Raises:
+            ConfigurationError: the file knows no such component, or no such port of it.
+        """
+        for one in self.file.components:
+            if one.name == component:
+                ports = self.file.outputs(one)
+                if port in ports:
+                    return [outlet_of(self.file, place) for place in ports[port].to]
+                known = ", ".join(sorted(ports)) or "none"
+                raise ConfigurationError(
+                    f"port {port!r} of {component}", f"is no output port, only: {known}", "add it to the file"
+                )
+        raise ConfigurationError(f"component {component!r}", "is not in the file", "add it, or mend the name")
+
+    async def send(
+        self,
+        component: str,
+        port: str,
+        messages: Sequence[Message],
+        connection: "AnyConnection | None" = None,
+    ) -> None:
+        """Send messages by a port, in the transaction of ``connection`` where it is one of our database.
+
+        Raises:
+            ConfigurationError: there is no such port, or one of the messages can never be sent by it.
+            ProviderUnavailableError: it is unknown which of them arrived.
+        """
+        await self.prepare()
+        outlets = self.outlets(component, port)
+        limbo = self.limbo
+        if connection is not None and await self.is_here(connection):
+            await self.send_inside(connection, component, port, messages)
+        elif limbo is not None and (len(outlets) > 1 or self._later(messages)):
+            work = partial(self.send_inside, component=component, port=port, messages=messages)
+            await limbo.run("sending", work)
+        else:
+            await self._send_each(outlets, messages)
+
+    async def is_here(self, connection: "AnyConnection") -> bool:
+        """Whether a connection is to the limbo's database; asked once for each connection."""
+        if self._identity is None:
+            return False
+        from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
+
+        known = cast("dict[str, object]", connection.info)
+        if "dms_identity" not in known:
+            known["dms_identity"] = await identity_of(connection)
+        return known["dms_identity"] == self._identity
+
+    async def send_inside(
+        self, connection: "AnyConnection", component: str, port: str, messages: Sequence[Message]
+    ) -> None:
+        """Send in the open transaction of a connection to the limbo's database."""
+        from triggers.providers.sqljms.limbo.limbo import Entry  # noqa: PLC0415  (loads a driver)
+
+        assert self.limbo is not None  # noqa: S101  (it is its database)
+        outlets = self.outlets(component, port)
+        together = all(one.provider in self.here for one in outlets)
+        later = self._later(messages) if together else messages
+        entries = [Entry(component=component, port=port, message=one, due=one.delivery_time) for one in later]
+        await self.limbo.joined(connection).put(entries)
+        if together:
+            waiting = {id(one) for one in later}
+            await self._send_joined(connection, outlets, [one for one in messages if id(one) not in waiting])
+
+    async def _send_joined(
+        self, connection: "AnyConnection", outlets: Sequence[Outlet], messages: Sequence[Message]
+    ) -> None:
+        for outlet in outlets if messages else ():
+            provider = cast("InDatabase", self.providers[outlet.provider])
+            await provider.sending(connection).asend_batch(outlet.address, messages)
+
+    async def _send_each(self, outlets: Sequence[Outlet], messages: Sequence[Message]) -> None:
+        for outlet in outlets:
+            await self.providers[outlet.provider].send(outlet.address, messages)
+
+    async def release(self, held: Sequence["Waiting"]) -> None:
+        """Send messages of one port that were held in limbo, and take them out of it.
+
+        One transaction where all its destinations are in the limbo's database; elsewhere they are taken out
+        after they were sent, and a death in between sends them again, under their uuids.
+
+        Raises:
+            ConfigurationError: the port is gone, or one of them can never be sent by it.
+            ProviderUnavailableError: it is unknown which of them arrived.
+        """
+        assert self.limbo is not None  # noqa: S101  (they were in it)
+        outlets = self.outlets(held[0].component, held[0].port)
+        if all(one.provider in self.here for one in outlets):
+            await self.limbo.run("releasing", partial(self._release_inside, outlets=outlets, held=held))
+            return
+        await self._send_each(outlets, [one.message for one in held])
+        await self.limbo.take_out(held)
+
+    async def _release_inside(
+        self, connection: "AnyConnection", outlets: Sequence[Outlet], held: Sequence["Waiting"]
+    ) -> None:
+        from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
+
+        gone = set(await take_out_inside(connection, held))
+        await self._send_joined(connection, outlets, [one.message for one in held if one.id in gone])
+
+    def _later(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return those that limbo keeps until they are due; without one the provider delays them."""
+        if self.limbo is None or not self.file.patchbay.delays:
+            return ()
+        dated = [one for one in messages if one.delivery_time is not None]
+        if not dated:
+            return ()
+        told = self.limbo.clock()
+        now = datetime.now(UTC) if told is None else instant(told)
+        return [one for one in dated if one.delivery_time is not None and one.delivery_time > now]
+
+    async def close(self) -> None:
+        """Give the limbo's connections back; the providers are closed by who opened them."""
+        if self.limbo is not None:
+            await self.limbo.close()

@@ -1,0 +1,1 @@
+"""The file that wires components: TOML and the original's XML, read, checked and written."""

@@ -1,0 +1,116 @@
+"""What must hold for a whole wiring, once all its files are merged."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from history.errors import ConfigurationError
+from triggers.patchbay.wiring.model import Destination, InputDestination, InputPort, PatchBayFile, Sink
+from triggers.selectors import Selector
+
+#: The schemes of databases, which can hold what waits.
+SQL_SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
+
+
+def is_sql(url: str | None) -> bool:
+    """Whether a URL names a SQL database."""
+    return url is not None and urlsplit(url).scheme.partition("+")[0] in SQL_SCHEMES
+
+
+def provider_name(file: PatchBayFile, place: Destination) -> str:
+    """Return the name of the provider of a destination; the default one's where it names none.
+
+    Raises:
+        ConfigurationError: nobody says which one that is.
+    """
+    name = place.provider or file.patchbay.default_provider
+    if name is None and len(file.providers) == 1:
+        name = next(iter(file.providers))
+    if name is None:
+        raise ConfigurationError(
+            f"destination {place.destination}",
+            f"names no provider, and there are {len(file.providers)}",
+            "name one, or set default_provider in [patchbay]",
+        )
+    if name not in file.providers:
+        known = ", ".join(sorted(file.providers)) or "none"
+        raise ConfigurationError(
+            f"destination {place.destination}",
+            f"there is no provider {name!r}, only: {known}",
+            f"add [providers.{name}]",
+        )
+    return name
+
+
+def limbo_url(file: PatchBayFile) -> str | None:
+    """Return the database in which messages wait; None where there is none."""
+    told = file.patchbay
+    if told.limbo is not None:
+        return told.limbo
+    urls = [one.url for one in file.providers.values()]
+    return next((url for url in [*urls, told.history] if is_sql(url)), None)
+
+
+def inputs_of(file: PatchBayFile) -> Iterator[tuple[Sink, InputPort, InputDestination]]:
+    """Return every input: the component, its port, and where the messages come from."""
+    for sink in file.receiving:
+        for port in sink.input:
+            for place in port.sources:
+                yield sink, port, place
+
+
+def check(file: PatchBayFile) -> None:
+    """Refuse a wiring that cannot work.
+
+    Raises:
+        ConfigurationError: naming the component or destination, and the remedy.
+    """
+    for component in file.components:
+        for outlet in file.outputs(component).values():
+            for leads_to in outlet.to:
+                provider_name(file, leads_to)
+    _check_limbo(file)
+    readers: dict[tuple[str, str], str] = {}
+    for sink, port, place in inputs_of(file):
+        _check_input(file, sink, port, place, readers)
+
+
+def _check_input(
+    file: PatchBayFile,
+    sink: Sink,
+    port: InputPort,
+    place: InputDestination,
+    readers: dict[tuple[str, str], str],
+) -> None:
+    where = f"{sink.name}, port {port.port}, from {place.destination}"
+    key = (provider_name(file, place), place.destination)
+    if place.selector is not None:
+        Selector.parse(place.selector)
+    if place.type == "topic":
+        return
+    if place.durable_subscriber is not None:
+        raise ConfigurationError(where, "a queue has no subscribers", "say type = 'topic', or leave it out")
+    if key in readers:
+        # Each has a history of its own: a message that one has run could be run again by the other.
+        raise ConfigurationError(
+            where, f"{readers[key]} reads this queue already", "make it a topic, or one sink with concurrency"
+        )
+    readers[key] = where
+
+
+def _check_limbo(file: PatchBayFile) -> None:
+    url = limbo_url(file)
+    if url is not None and not is_sql(url):
+        raise ConfigurationError(
+            "patchbay.limbo", "is no SQL database", "use sqlite:///file.db or postgresql://..."
+        )
+    waiting = [sink.name for sink, _, place in inputs_of(file) if _waits(place)]
+    if url is None and waiting:
+        raise ConfigurationError(
+            "patchbay.limbo",
+            f"messages of {waiting[0]} wait for redelivery, and there is no database for them",
+            "set limbo = 'sqlite:///file.db' or 'postgresql://...'",
+        )
+
+
+def _waits(place: InputDestination) -> bool:
+    return place.redelivery is not None and place.redelivery.on_failure == "delay"

@@ -1,0 +1,112 @@
+"""From files to a :class:`~triggers.patchbay.PatchBayFile`: read, merged in order, and checked."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from history.errors import ConfigurationError
+from triggers.patchbay.wiring.checking import check
+from triggers.patchbay.wiring.lines import Step, line_of
+from triggers.patchbay.wiring.model import PatchBayFile
+from triggers.patchbay.wiring.xml_reading import from_xml
+
+#: The parts of a file that are lists, and add up when files are merged.
+_LISTS = ("source", "sink", "filter", "message")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One file: what it says, and the text it says it in."""
+
+    file: Path
+    text: str
+    raw: Mapping[str, Any]
+
+    def place(self, path: Sequence[Step]) -> str:
+        """Return where something stands, for an error: file, line and key."""
+        line = line_of(self.text, path) if self.file.suffix == ".toml" else None
+        key = ".".join(map(str, path))
+        return f"{self.file}{'' if line is None else f', line {line}'}{key and f', {key}'}"
+
+
+def read_patchbay(*files: Path | str) -> PatchBayFile:
+    """Read TOML files (``.toml``) and files of the original (``.xml``), and merge them in this order.
+
+    Sources, sinks, filters and message types add up; of the other keys the last file's word holds.
+
+    Raises:
+        ConfigurationError: naming file, line and key of what is wrong, and the remedy.
+    """
+    if not files:
+        raise ConfigurationError("files", "there is none", "name the file with the wiring")
+    pages = [_read(Path(file)) for file in files]
+    for page in pages:
+        _validated(page)
+    merged = PatchBayFile.model_validate(_merge(pages))
+    _refuse_twins(pages)
+    check(merged)
+    return merged
+
+
+def _read(file: Path) -> _Page:
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(str(file), f"cannot be read: {error}", "name a readable file") from error
+    if file.suffix == ".xml":
+        return _Page(file, text, from_xml(text, str(file)).raw)
+    try:
+        return _Page(file, text, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(str(file), f"is no TOML: {error}", "mend that line") from error
+
+
+def _validated(page: _Page) -> PatchBayFile:
+    try:
+        return PatchBayFile.model_validate(page.raw)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        problem, remedy = _told(found["type"], found["msg"])
+        raise ConfigurationError(page.place(found["loc"]), problem, remedy) from error
+
+
+def _told(kind: str, text: str) -> tuple[str, str]:
+    """Return problem and remedy; our own texts bring theirs."""
+    problem, _, remedy = text.partition("; ")
+    if remedy:
+        return problem, remedy
+    match kind:
+        case "extra_forbidden":
+            return "is no known key", "mend the name, or take it out; docs/how-to/wire-with-patch-bay.md"
+        case "missing":
+            return "is missing", "add it"
+        case _:
+            return text[:1].lower() + text[1:], "mend it"
+
+
+def _merge(pages: Sequence[_Page]) -> dict[str, Any]:
+    merged: dict[str, Any] = {"patchbay": {}, "providers": {}}
+    for page in pages:
+        for key in ("patchbay", "providers"):
+            merged[key] |= cast("dict[str, Any]", page.raw.get(key, {}))
+        for key in _LISTS:
+            merged[key] = [*merged.get(key, []), *page.raw.get(key, [])]
+    return merged
+
+
+def _refuse_twins(pages: Sequence[_Page]) -> None:
+    """Refuse two components of one name: which of them a held message belongs to could not be told."""
+    seen: dict[str, str] = {}
+    for page in pages:
+        for key in _LISTS[:3]:
+            for number, one in enumerate(page.raw.get(key, [])):
+                name, place = one["name"], page.place([key, number, "name"])
+                if name in seen:
+                    raise ConfigurationError(
+                        place, f"{name!r} is the name of another one, in {seen[name]}", "give it its own"
+                    )
+                seen[name] = place

@@ -1,0 +1,116 @@
+"""Atomic triggers: the service's effects and the history entry share one SQL transaction.
+
+A transacted trigger on a SQL history whose service takes a ``Connection`` or ``Session`` is atomic.
+Everything from claim to completion happens in one transaction; a process that dies in between leaves nothing
+behind, so there is no In Doubt window. On PostgreSQL a concurrent claim of the same uuid waits for the end of
+the transaction, and then meets a duplicate; on SQLite one transaction runs at a time. Where the messages wait
+in the same database (SQL-JMS), their removal is a part of the transaction, too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from history.errors import ConfigurationError, TransactionConflictError
+from history.store import HistoryStore
+from triggers.pipeline.run import Run
+from triggers.providers.provider import Arrival, Receiver, SharingTransactions
+from triggers.service.binding import Binding
+from triggers.service.settings import Settings
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from history.sql.history import SqlHistory
+    from history.sql.transaction import SqlTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Where the transactions of an atomic trigger come from."""
+
+    history: "SqlHistory"
+
+    async def begin(self) -> "AbstractAsyncContextManager[SqlTransaction]":
+        """Return a transaction to enter.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer.
+        """
+        return await self.history.transaction()
+
+    async def removal(self, receiver: Receiver, arrivals: Mapping[Run, Arrival]) -> "Removal | None":
+        """Return what takes messages out inside a transaction; None where they are in another database."""
+        if not hasattr(receiver, "acknowledge_inside"):
+            return None
+        sharing = cast("SharingTransactions", receiver)
+        return Removal(sharing, arrivals) if await sharing.shares(self.history) else None
+
+
+@dataclass(slots=True)
+class Removal:
+    """Takes the messages of a delivery out of their queue in the transaction of their effects."""
+
+    receiver: SharingTransactions
+    arrivals: Mapping[Run, Arrival]
+    gone: set[Run] = field(default_factory=set["Run"])
+    _pending: list[Run] = field(default_factory=list["Run"])
+
+    async def take_out(self, work: "SqlTransaction", runs: Sequence[Run]) -> None:
+        """Take out what is done when the transaction is committed.
+
+        Raises:
+            TransactionConflictError: some of it was given to others meanwhile; nothing may be committed.
+        """
+        self._pending = [run for run in runs if run in self.arrivals]
+        received = [self.arrivals[run] for run in self._pending]
+        if received and not await self.receiver.acknowledge_inside(work.connection, received):
+            raise TransactionConflictError("taking out messages that were given to somebody else")
+
+    def committed(self) -> None:
+        """Note that what was taken out last is gone."""
+        self.receiver.note_acknowledged([self.arrivals[run] for run in self._pending])
+        self.gone.update(self._pending)
+
+
+def transactions_of(
+    settings: Settings, binding: Binding, store: HistoryStore | None, *, blocking: bool
+) -> Transactions | None:
+    """Return where an atomic trigger's transactions come from; None for a trigger that is not atomic.
+
+    Raises:
+        ConfigurationError: the service asks for a connection that there cannot be.
+    """
+    if not binding.resources:
+        return None
+    asked = " and ".join(sorted(binding.resources))
+    setting = f"trigger {settings.name}"
+    if not settings.policy.transacted:
+        raise ConfigurationError(
+            setting, f"its service takes a {asked}, and it is not transacted", "say transacted=True"
+        )
+    if settings.policy.on_history_error != "suspend":
+        raise ConfigurationError(
+            setting, "an atomic trigger cannot run without its history", 'leave on_history_error="suspend"'
+        )
+    history = _sql_history(store)
+    if history is None:
+        raise ConfigurationError(
+            setting,
+            f"its service takes a {asked}, and its history is not in SQL",
+            "give history='postgresql://...' or 'sqlite:///...', the database of the effects",
+        )
+    if any(for_asyncio == blocking for for_asyncio in binding.resources.values()):
+        raise ConfigurationError(
+            setting,
+            f"its service takes a {asked}, which this pipeline does not have",
+            "take AsyncConnection or AsyncSession in a coroutine function, Connection or Session elsewhere",
+        )
+    return Transactions(history)
+
+
+def _sql_history(store: Any) -> "SqlHistory | None":
+    # Imported here: whoever has no SQL history need not load SQLAlchemy.
+    from history.sql.history import SqlHistory  # noqa: PLC0415
+
+    return store if isinstance(store, SqlHistory) else None

@@ -1,0 +1,102 @@
+"""Writing down how runs ended: retried, fenced, and never at the price of running a message again."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from history.entry import Fence, Settlement, State
+from history.errors import HistoryUnavailableError
+from history.message import Uuid
+from history.rendering import text_of
+from history.store import HistoryStore
+from history.store.owners import owner_token
+from triggers.pipeline.run import Run
+from triggers.service.failures import Sleep, persist
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """Completes and releases the entries of runs, as their aftermath says."""
+
+    settings: Settings
+    store: HistoryStore | None
+    sleep: Sleep
+
+    async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Write down how the claimed runs ended; return those whose end the history could not be told.
+
+        These stay STARTED, so that nobody runs them again, or were forgotten by a history that is away now.
+        """
+        if not runs or self.store is None:
+            return []
+        settlements = [_settlement(run) for run in runs]
+        try:
+            settled = await self._write(self.store, settlements)
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
+            for run in runs:
+                run.notes.append(f"its end could not be written: {text_of(error)}")
+            return runs
+        if all(settled):
+            return []
+        lost = [run for run, done in zip(runs, settled, strict=True) if not done]
+        return [run for run in lost if not await self._lost_fence(self.store, run)]
+
+    async def settle_inside(self, runs: Sequence[Run]) -> None:
+        """Write down in the transaction of ``store`` how the runs ended.
+
+        Raises:
+            HistoryUnavailableError: it could not be, and nothing of the transaction may be committed.
+        """
+        if not runs or self.store is None:
+            return
+        settled = await self.store.settle(self.settings.name, [_settlement(run) for run in runs])
+        if not all(settled):
+            raise HistoryUnavailableError("settling what this very transaction claimed")
+
+    async def _write(self, store: HistoryStore, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        try:
+            return await store.settle(self.settings.name, settlements)
+        except HistoryUnavailableError:
+            return await persist(lambda: store.settle(self.settings.name, settlements), self.sleep)
+
+    async def _lost_fence(self, store: HistoryStore, run: Run) -> bool:
+        """Leave the entry to its new owner; record the end anew where the history has forgotten it.
+
+        False when the history went away meanwhile: giving the message back could run it again.
+        """
+        uuid = _settlement(run).uuid
+        try:
+            entry = (await store.lookup(self.settings.name, [uuid]))[0]
+            if entry is None:
+                run.notes.append("the history had forgotten its claim; its end was recorded anew")
+                run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
+            else:
+                successor = entry.owner or f"the owner of fence {entry.fence}"
+                run.notes.append(
+                    f"{run.owner} lost the fence {run.fence} to {successor}: its end is not recorded"
+                )
+                run.acknowledge = entry.state is State.COMPLETED
+        except Exception as error:  # noqa: BLE001  (as above)
+            run.notes.append(f"the fence was lost, and then: {text_of(error)}")
+            return False
+        extra = {"trigger": self.settings.name, "uuid": uuid, "fence": run.fence}
+        _log.error("%s", run.notes[-1], extra=extra)
+        return True
+
+    async def _record_anew(self, store: HistoryStore, run: Run, uuid: Uuid) -> bool:
+        """Claim once more, only to complete; False when somebody else was faster."""
+        name, outcome = self.settings.name, _settlement(run).outcome
+        owner = owner_token()
+        claims = await store.claim(name, [uuid], owner, time_to_live=self.settings.history_time_to_live)
+        if claims[0].found is not None:
+            return False
+        return (await store.settle(name, [Settlement(uuid, claims[0].fence, outcome, owner)]))[0]
+
+
+def _settlement(run: Run) -> Settlement:
+    outcome = None if run.aftermath is None else run.aftermath.entry
+    assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
+    return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome, run.owner)

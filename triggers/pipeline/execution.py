@@ -1,0 +1,227 @@
+"""Run the service: its arguments, its attempts, its time, and what its end means."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
+
+from history.rendering import told_of
+from triggers.detection.aftermath import Ending, afterwards
+from triggers.pipeline.run import Run
+from triggers.service.binding import Binding, Delivery
+from triggers.service.failures import (
+    BodyTooLargeError,
+    LeaseLostError,
+    Sleep,
+    UnawaitedError,
+    is_failure,
+    is_transient,
+    own_error,
+    rerun,
+)
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+#: The arguments of one run: those by place, and those by name.
+_Arguments = tuple[list[Any], dict[str, Any]]
+
+
+class Work(Protocol):
+    """The open transaction that an atomic trigger's service is a part of."""
+
+    async def mark(self) -> None:
+        """Note the point to which :meth:`undo` goes back."""
+        ...
+
+    async def keep(self) -> None:
+        """Keep what the service did since then, to be committed later.
+
+        Raises:
+            Exception: it cannot be kept, and is a failure of the service.
+        """
+        ...
+
+    async def undo(self) -> None:
+        """Go back to the mark.
+
+        Raises:
+            HistoryUnavailableError: there is no way back, and nothing of the transaction will be committed.
+        """
+        ...
+
+    def is_worth_another_try(self, error: BaseException) -> bool:
+        """Whether an error says that the transaction, not what was done in it, was the trouble."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """Runs a trigger's service, once for each message or, with ``batch=``, once for many."""
+
+    settings: Settings
+    binding: Binding
+    sleep: Sleep
+    blocking: bool
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the service takes many messages at once."""
+        return self.binding.batch
+
+    async def run(self, run: Run, work: Work | None = None) -> None:
+        """Run the service for one message; the run knows afterwards how it ended.
+
+        Raises:
+            HistoryUnavailableError: the transaction of ``work`` cannot go on.
+        """
+        run.begun, run.error = True, None
+        started = perf_counter()
+        result, error = await self._attempts([run], partial(self._call, run, work), work)
+        self._end(run, result, error, work)
+        run.seconds = perf_counter() - started
+
+    async def _call(self, run: Run, work: Work | None, attempt: int) -> Any:
+        binding = run.binding or self.binding
+        positional, named = self._arguments(binding, run, attempt, work)
+        run.executed, run.attempts = True, attempt
+        result = binding.service(*positional, **named)
+        return await self._await(binding, result) if hasattr(result, "__await__") else result
+
+    async def run_together(self, runs: Sequence[Run], work: Work | None = None) -> None:
+        """Run a batch service for all messages, at most ``batch`` at once; raises as :meth:`run`."""
+        size = self.settings.batch
+        for start in range(0, len(runs), size):
+            await self._run_batch(runs[start : start + size], work)
+
+    async def _run_batch(self, runs: Sequence[Run], work: Work | None) -> None:
+        """Run a batch service; a message that it cannot be given fails alone, the others share one end."""
+        started = perf_counter()
+        good = {run: rows for run in runs if (rows := self._begin(run, work)) is not None}
+        if not good:
+            return
+        call = partial(self._call_with_all, good, work)
+        result, error = await self._attempts(list(good), call, work)
+        for run in good:
+            self._end(run, result, error, work)
+            run.seconds = (perf_counter() - started) / len(good)
+
+    async def _call_with_all(self, first: Mapping[Run, _Arguments], work: Work | None, attempt: int) -> Any:
+        rows = (
+            list(first.values())
+            if attempt == 1
+            else [self._arguments(self.binding, run, attempt, work) for run in first]
+        )
+        positional, named = self.binding.together(rows)
+        for run in first:
+            run.executed, run.attempts = True, attempt
+        result = self.binding.service(*positional, **named)
+        return await self._await(self.binding, result) if hasattr(result, "__await__") else result
+
+    def _begin(self, run: Run, work: Work | None) -> _Arguments | None:
+        """Return the arguments of a message's first run; None where there are none, and it has ended."""
+        run.begun, run.error = True, None
+        try:
+            return self._arguments(self.binding, run, 1, work)
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
+            self._end(run, None, error, work)
+            return None
+
+    def _arguments(self, binding: Binding, run: Run, attempt: int, work: Work | None) -> _Arguments:
+        message = run.message
+        size = message.body_size()
+        if size > self.settings.max_body_size:
+            raise BodyTooLargeError(size, self.settings.max_body_size)
+        delivery = Delivery(
+            uuid=message.uuid,
+            fence=run.fence,
+            attempt=attempt,
+            trigger_name=self.settings.name,
+            delivery_count=message.delivery_count,
+            held=run,
+        )
+        return binding.arguments(message, delivery, work)
+
+    async def _await(self, binding: Binding, result: Awaitable[Any]) -> Any:
+        if self.blocking:
+            raise UnawaitedError(binding.name, result)
+        return await result
+
+    async def _attempts(
+        self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], work: Work | None
+    ) -> tuple[Any, BaseException | None]:
+        """Call, again where the failure is transient and the settings say so; return result and error."""
+        settings = self.settings
+        if work is not None:
+            return await self._inside(work, call)
+        result, error = await self._try(call(1))
+        if error is None or not settings.retry.max_attempts or not is_transient(error, settings.transient):
+            return result, error
+        failed = told_of(error)
+
+        def pause(seconds: float) -> Awaitable[None] | None:
+            for run in runs:
+                extra = {"trigger": settings.name, "uuid": run.message.uuid, "fence": run.fence}
+                _log.info(
+                    "attempt %d failed (%s): again in %.1f s", run.attempts, failed, seconds, extra=extra
+                )
+            return self.sleep(seconds)
+
+        async def again(attempt: int) -> Any:
+            nonlocal failed
+            try:
+                return await call(attempt)
+            except Exception as error:
+                failed = told_of(error)
+                raise
+
+        return await self._try(rerun(again, retry=settings.retry, transient=settings.transient, sleep=pause))
+
+    async def _try(self, call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+        """Return what user code returned, or how it failed.
+
+        Raises:
+            BaseException: what is no failure: KeyboardInterrupt, a cancellation of this task, and their kind.
+        """
+        try:
+            return await call, None
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
+            return None, own_error(error)
+
+    async def _inside(
+        self, work: Work, call: Callable[[int], Awaitable[Any]]
+    ) -> tuple[Any, BaseException | None]:
+        """Call inside a transaction: what fails is undone, and what cannot be kept has failed."""
+
+        async def kept() -> Any:
+            result = await call(1)
+            await work.keep()
+            return result
+
+        await work.mark()
+        result, error = await self._try(kept())
+        if error is not None:
+            await work.undo()
+        return result, error
+
+    def _end(self, run: Run, result: Any, error: BaseException | None, work: Work | None) -> None:
+        """Note how a run ended and what the table says of that."""
+        run.result, run.error = result, error
+        ending = Ending.SUCCESS
+        if error is None:
+            pass
+        elif issubclass(type(error), LeaseLostError) or run.taken_by is not None:
+            ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+        else:
+            run.failed_transiently = is_transient(error, self.settings.transient) or (
+                work is not None and work.is_worth_another_try(error)
+            )
+            ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
+        run.suspends = ending is Ending.FATAL and self.settings.policy.suspend_on_error
+        run.aftermath = afterwards(ending, self.settings.policy, history=run.claimed)

@@ -1,0 +1,123 @@
+"""The message that a complete join makes of its parts, and how a service is given these."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, cast
+
+from history.errors import ConfigurationError
+from history.message import Message, Uuid
+from history.store.joining import Period
+from triggers.service.binding import Binding, Delivery, Slot
+from triggers.service.failures import BodyInvalidError
+from triggers.service.join_terms import ACTIVATION
+
+#: The property that tells a joined message, and holds the number of its period.
+JOINED = "doubtless-join"
+
+
+class Joined(Mapping[str, Message]):
+    """The messages of a complete join by destination, in the order in which the trigger names these."""
+
+    def __init__(self, activation: str, messages: Mapping[str, Message]) -> None:
+        self.activation = activation
+        self._messages = dict(messages)
+
+    def __getitem__(self, destination: str) -> Message:
+        return self._messages[destination]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __repr__(self) -> str:
+        return f"<Joined {self.activation!r}: {', '.join(self._messages)}>"
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """Take a joined message apart."""
+        held = cast("dict[str, Any]", message.body)
+        parts = {name: Message.from_json(json.dumps(part)) for name, part in held["parts"].items()}
+        return cls(held["activation"], parts)
+
+
+def compose(trigger: str, destinations: Sequence[str], period: Period) -> Message:
+    """Make one message of a period's parts, whole; its delivery count is how often the period was taken."""
+    order = [name for name in destinations if name in period.parts]
+    parts = {name: json.loads(period.parts[name].message.to_json()) for name in order}
+    return Message(
+        body={ACTIVATION: period.activation, "parts": parts},
+        uuid=Uuid(f"join:{trigger}:{period.activation}:{period.number}"),
+        delivery_count=max(period.taken, 1),
+        redelivered=period.taken > 1,
+        timestamp=period.started_at,
+        destination=" + ".join(order),
+        properties={ACTIVATION: period.activation, JOINED: period.number},
+    )
+
+
+def is_joined(message: Message) -> bool:
+    """Whether a message was made by :func:`compose`; ask it only of what did not come from a provider."""
+    return message.properties.get(JOINED) is not None
+
+
+class JoinedBinding(Binding):
+    """Fills a service's parameters from a joined message.
+
+    A parameter annotated ``Joined`` (or named ``joined``, without annotation) gets all messages; the others,
+    but for ``Delivery``, get the body of one destination each, in the order in which the trigger names these,
+    or the message itself where they are annotated ``Message``.
+
+    Raises:
+        ConfigurationError: the service takes some of the parts, or more than there are.
+    """
+
+    def __init__(
+        self,
+        service: Callable[..., Any],
+        destinations: Sequence[str],
+        local_names: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._destinations = destinations
+        self._placed = 0
+        super().__init__(service, local_names)
+        if self._placed not in {0, len(destinations)}:
+            raise ConfigurationError(
+                f"service {self.name}",
+                f"it takes {self._placed} of the {len(destinations)} messages of its join",
+                "give it a parameter for each destination, or one annotated Joined",
+            )
+
+    def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
+        unknown = hint is parameter.empty
+        if hint is Joined or (unknown and parameter.name == "joined"):
+            return Slot(lambda message, _delivery, _work: Joined.of(message))
+        if hint is Delivery or (unknown and parameter.name == "delivery"):
+            return super()._slot(parameter, hint)
+        if self._placed == len(self._destinations):
+            if parameter.default is not parameter.empty:
+                return Slot(lambda _message, _delivery, _work: parameter.default, shared=True)
+            raise ConfigurationError(
+                f"service {self.name}",
+                f"parameter {parameter.name!r} is one more than the join has destinations",
+                "annotate it as Delivery or Joined, or give it a default",
+            )
+        place = self._destinations[self._placed]
+        self._placed += 1
+        return _of_part(
+            place, parameter.name, None if hint is Message else self._body_slot(parameter.name, hint)
+        )
+
+
+def _of_part(place: str, name: str, body: Slot | None) -> Slot:
+    """Return a slot for the message of one destination, or for its body."""
+
+    def fill(message: Message, delivery: Delivery, work: Any) -> Any:
+        joined = Joined.of(message)
+        if place not in joined:
+            raise BodyInvalidError(name, f"the join holds no message of {place!r}")
+        return joined[place] if body is None else body.fill(joined[place], delivery, work)
+
+    return Slot(fill)

@@ -1,0 +1,71 @@
+"""A join of only one: the first message of an activation runs the service, the others are discarded."""
+
+import logging
+from dataclasses import dataclass
+
+from history.errors import HistoryUnavailableError
+from history.store.joining import Joining
+from triggers.detection.aftermath import Ending, afterwards
+from triggers.pipeline.execution import Execution, Work
+from triggers.pipeline.joining.parts import activation_of, give_back, reject
+from triggers.pipeline.run import Run
+from triggers.service.failures import FatalError, persist
+
+_log = logging.getLogger(__name__)
+
+#: What :attr:`~triggers.service.outcome.Outcome.join` says of a message that came after the first one.
+DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstExecution(Execution):
+    """Runs the service for the first message of each activation.
+
+    The first one is known by its uuid, so that it stays the first when it is delivered again.
+    """
+
+    joining: Joining
+
+    async def run(self, run: Run, work: Work | None = None) -> None:
+        """Run the service, or discard the message; see :class:`~triggers.pipeline.execution.Execution`."""
+        try:
+            first = await self._is_first(run)
+        except HistoryUnavailableError as error:
+            give_back(run, self.settings, error)
+            return
+        except FatalError as error:
+            run.begun = True
+            self._end(run, None, error, work)
+            reject(run)
+            return
+        if first:
+            await Execution.run(self, run, work)
+        else:
+            self._discard(run)
+
+    async def _is_first(self, run: Run) -> bool:
+        settings, message = self.settings, run.message
+        activation = activation_of(message)
+        return await persist(
+            lambda: self.joining.first(
+                settings.name, activation, message.uuid or "", time_out=settings.join_timeout
+            ),
+            self.sleep,
+        )
+
+    def _discard(self, run: Run) -> None:
+        run.begun, run.error, run.join = True, None, DISCARDED
+        run.aftermath = afterwards(Ending.SUCCESS, self.settings.policy, history=run.claimed)
+        run.notes.append("discarded: another message of its activation was first")
+        _log.info(
+            "discarded: another message of its activation was first",
+            extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence},
+        )
+
+    async def purge(self) -> None:
+        """Forget the first of activations whose time-out is over; while the store is away, later."""
+        name = self.settings.name
+        try:
+            await self.joining.purge(name)
+        except HistoryUnavailableError as error:
+            _log.warning("%s: old activations stay for now", error, extra={"trigger": name})

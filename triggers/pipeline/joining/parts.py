@@ -1,0 +1,160 @@
+"""What happens to one message of a join of all: it is detected like any other, and then kept, not run.
+
+Keeping it and completing its entry are one step of the store. A worker that dies before that step leaves a
+STARTED entry, and the next delivery keeps the message after all, for keeping it twice is harmless; one that
+dies after it leaves a COMPLETED entry, and the next delivery is a duplicate.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from history.entry import State
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from history.store.joining import Added, Addition, Hold, Joining, Part, Terms
+from history.store.parking import Evidence
+from resolvers.resolution import Resolution, Resolved
+from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.table import Count, Facts, HistoryUse, decide
+from triggers.pipeline.completion import Completion
+from triggers.pipeline.execution import Execution, Work
+from triggers.pipeline.run import Run
+from triggers.service.failures import BodyTooLargeError, FatalError, persist
+from triggers.service.join_terms import ACTIVATION
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+#: What :attr:`~triggers.service.outcome.Outcome.join` says of a message that waits for others.
+WAITING = "waiting"
+
+
+class NoActivationError(FatalError):
+    """A message does not say to which others it belongs."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the message has no property {ACTIVATION!r}, by which a join knows what belongs together; "
+            "have the sender set it"
+        )
+
+
+class PlaceTakenError(FatalError):
+    """Another message of the same destination and activation waits already."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(
+            f"another message of {part.destination!r} with the activation {part.activation!r} waits already; "
+            "the first one is kept. Run this one when that join is done, or discard it"
+        )
+
+
+def activation_of(message: Message) -> str:
+    """Return the activation, a number as text.
+
+    Raises:
+        NoActivationError: there is none.
+    """
+    told = message.properties.get(ACTIVATION)
+    if told is None or told == "":
+        raise NoActivationError
+    return str(told)
+
+
+def settings_of_parts(settings: Settings) -> Settings:
+    """Return the settings under which parts are detected: the lease is the service's."""
+    return replace(settings, lease=None)
+
+
+def may_be_kept(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolved:  # noqa: ARG001
+    """Answer as the resolver of parts: whoever started to keep one and did not complete it kept nothing."""
+    if evidence.started_at is None:
+        return Resolved(Resolution.IN_DOUBT, "nobody knows whether it was kept")
+    return Resolved(Resolution.NEW, "it was not kept, or its entry would be completed")
+
+
+def give_back(run: Run, settings: Settings, error: HistoryUnavailableError) -> None:
+    """Have a message recovered whose join cannot be reached, as if the history had not answered its claim."""
+    facts = Facts(count=Count.FIRST, history=HistoryUse.UNREACHABLE)
+    run.begun, run.error, run.decision = False, error, decide(facts, settings.policy)
+
+
+def reject(run: Run) -> None:
+    """Note that a message is new and yet nothing that its join could take."""
+    assert run.decision is not None  # noqa: S101  (every run is judged before it is executed)
+    run.decision = replace(run.decision, status=None, rejected=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartExecution(Execution):
+    """Keeps a message where others would run the service."""
+
+    joining: Joining
+    hold: Hold
+
+    async def run(self, run: Run, work: Work | None = None) -> None:
+        """Keep one message; ``run.result`` says afterwards what became of it."""
+        run.begun, run.error = True, None
+        try:
+            added = await self._add(run)
+        except HistoryUnavailableError as error:
+            give_back(run, self.settings, error)
+        except FatalError as error:
+            self._end(run, None, error, work)
+            reject(run)
+        else:
+            run.result, run.join = added, WAITING
+            run.notes.append("kept for its join")
+            run.aftermath = afterwards(Ending.SUCCESS, self.settings.policy, history=True)
+
+    async def _add(self, run: Run) -> Added:
+        """Keep it.
+
+        Raises:
+            FatalError: it cannot be a part of a join.
+            HistoryUnavailableError: the store did not answer.
+        """
+        message, settings = run.message, self.settings
+        if (size := message.body_size()) > settings.max_body_size:
+            raise BodyTooLargeError(size, settings.max_body_size)
+        assert run.fence is not None  # noqa: S101  (what runs here was claimed: the settings see to that)
+        part = Part(
+            activation=activation_of(message),
+            destination=message.destination or "",
+            fence=run.fence,
+            message=message,
+        )
+        terms = Terms(destinations=settings.destinations, time_out=settings.join_timeout)
+        added = await persist(lambda: self.joining.add(settings.name, part, terms, self.hold), self.sleep)
+        if added.addition is Addition.TAKEN:
+            raise PlaceTakenError(part)
+        return added
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartCompletion(Completion):
+    """Completes only what was not kept: the store has completed the entries of the others already."""
+
+    async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Write down how runs ended; see :class:`~triggers.pipeline.completion.Completion`."""
+        rest: list[Run] = []
+        for run in runs:
+            if not isinstance(run.result, Added):
+                rest.append(run)
+            elif run.result.addition is Addition.STALE:
+                await self._leave(run)
+        return await Completion.settle(self, rest)
+
+    async def _leave(self, run: Run) -> None:
+        """Leave a message to the worker that has taken it over; it is done when its entry is completed."""
+        assert self.store is not None  # noqa: S101  (a join has a history)
+        assert run.message.uuid is not None  # noqa: S101  (and only what has an identity is claimed)
+        run.join, run.acknowledge = None, False
+        run.notes.append("another worker has taken it over")
+        try:
+            (entry,) = await self.store.lookup(self.settings.name, [run.message.uuid])
+        except HistoryUnavailableError as error:
+            _log.warning("%s: the message is given back", error, extra={"trigger": self.settings.name})
+            return
+        run.acknowledge = entry is not None and entry.state is State.COMPLETED

@@ -1,0 +1,248 @@
+"""From message to decision: claim the uuid, read the table, ask the resolver, take an entry over."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+from history.entry import Claim, Entry, EntryOutcome
+from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
+from history.message import Message
+from history.rendering import text_of
+from history.store import BatchOwner, HistoryStore
+from history.store.owners import owner_token
+from resolvers.resolution import Asked
+from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.table import (
+    RESOLUTION_WORDS,
+    Answer,
+    Count,
+    Decision,
+    Found,
+    HistoryUse,
+    Word,
+    classify_count,
+    decide,
+)
+from triggers.pipeline.leases import LeaseKeeper
+from triggers.pipeline.run import Run, patience_with
+from triggers.service.failures import is_failure, is_transient, own_error
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+#: How often a claim is made again when the entry in its way keeps changing hands.
+CLAIM_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """Finds out what a message is, and leaves a run that is to execute with a claim of its own.
+
+    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed;
+    ``blocking``, that no event loop runs what is asked here, so that nobody can cancel it.
+    ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
+    ``leases`` renews those of what is claimed; whoever concludes the run lets it go.
+    """
+
+    settings: Settings
+    store: HistoryStore | None
+    resolver: Asked | None
+    inside: bool = False
+    blocking: bool = False
+    batch: BatchOwner | None = None
+    leases: LeaseKeeper | None = None
+
+    async def claim(self, runs: Sequence[Run]) -> None:
+        """Claim every uuid that the table may look at, in one call."""
+        policy = self.settings.policy
+        if self.store is None or not policy.detect_duplicates:
+            return
+        limit = policy.max_delivery_count
+        asked: list[Run] = []
+        uuids: list[str] = []
+        for run in runs:
+            message = run.message
+            if message.uuid is not None and message.delivery_count <= limit:
+                asked.append(run)
+                uuids.append(message.uuid)
+        if asked:
+            await self._claim(self.store, asked, uuids)
+
+    async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
+        owner, policy = self.token(), self.settings.policy
+        leases, asked_at = self.leases, monotonic()
+        try:
+            claims = await store.claim(
+                self.settings.name,
+                uuids,
+                owner if self.batch is None else self.batch,
+                self.settings.lease,
+                time_to_live=self.settings.history_time_to_live,
+            )
+        except ConfigurationError:
+            raise
+        except Exception as error:  # whatever a store raises: without a history nothing runs
+            if self.inside:
+                raise
+            self._note_absence(error, asked)
+            return
+        for run, claim in zip(asked, claims, strict=True):
+            run.found, run.fence, run.owner = claim.found, claim.fence, owner
+            if claim.found is None and leases is not None:
+                leases.hold(run, asked_at)
+        if policy.forgotten == "in_doubt":
+            oldest = datetime.now(UTC) - self.settings.history_time_to_live
+            for run in asked:
+                run.forgotten = run.found is None and _is_older(run.message, oldest)
+
+    async def judge(self, run: Run) -> Decision:
+        """Decide, ask the resolver where the table says so, and take over what is to run again."""
+        if run.alive_until and (run.taken_by is not None or monotonic() > run.alive_until):
+            await self._come_late(run)
+        unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
+        for _ in range(CLAIM_ROUNDS):
+            decision = self._read_table(run, unasked)
+            if decision.ask:
+                decision = self._read_table(run, await self._ask(run))
+            run.decision = decision
+            if decision.answer is Answer.RECOVER_LATER:
+                run.patience = self._patience(run)
+            if not decision.runs or run.found is None or await self._take_over(run):
+                return decision
+            if run.history is HistoryUse.ON:
+                await self.claim([run])
+        run.notes.append("its entry kept changing hands")
+        facts = run.facts(self._count(run), Word.BROKEN)
+        if facts.found is Found.STARTED:  # by somebody who is alive: not ours, and not to be given up
+            facts = replace(facts, found=Found.IN_PROGRESS)
+        run.decision = decide(facts, self.settings.policy)
+        run.patience = self._patience(run)
+        return run.decision
+
+    async def _come_late(self, run: Run) -> None:
+        """Renew a lease that was over before its run began, or look at the message afresh.
+
+        So it is when a process was stopped for a while, or a claim's reply took that long: somebody else may
+        have presumed the run dead, and have run the message.
+        """
+        leases, lease, uuid = self.leases, self.settings.lease, run.message.uuid
+        if self.store is None or leases is None or lease is None or uuid is None or run.fence is None:
+            return
+        asked_at = monotonic()
+        try:
+            kept = await self.store.renew(self.settings.name, uuid, run.fence, lease)
+        except Exception as error:  # noqa: BLE001  (as in claiming)
+            self._note_absence(error, [run])
+            return
+        if kept:
+            leases.hold(run, asked_at)
+            return
+        leases.let_go(run)
+        run.alive_until, run.taken_by = 0.0, None
+        await self.claim([run])
+
+    def _patience(self, run: Run) -> timedelta:
+        return patience_with(
+            run.found,
+            run.message.delivery_count,
+            limit=self.settings.policy.max_delivery_count,
+            lease=self.settings.lease,
+        )
+
+    def undo(self, run: Run, error: Exception) -> None:
+        """Decide anew about a run whose transaction did not commit: it is given back."""
+        conflict = isinstance(error, TransactionConflictError)
+        if not conflict:
+            self._note_absence(error, [run])
+            run.decision = self._read_table(run, Word.NONE)
+        if conflict or (run.decision is not None and run.decision.runs):  # row 0 asks no history
+            run.error, run.failed_transiently, run.result = error, True, None
+            run.aftermath = afterwards(Ending.TRANSIENT, self.settings.policy, history=True)
+            run.suspends = not conflict
+        run.notes.append(f"its transaction did not commit: {text_of(error)}")
+
+    def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:
+        if not isinstance(error, HistoryUnavailableError):
+            _log.error("the document history failed", exc_info=error, extra={"trigger": self.settings.name})
+        for run in runs:
+            run.became_unreachable(error)
+
+    def _read_table(self, run: Run, word: Word) -> Decision:
+        return decide(run.facts(self._count(run), word), self.settings.policy)
+
+    def _count(self, run: Run) -> Count:
+        return classify_count(run.message.delivery_count, self.settings.policy.max_delivery_count)
+
+    async def _ask(self, run: Run) -> Word:
+        """Ask the resolver for the last word; what it raises is a word too."""
+        assert self.resolver is not None  # noqa: S101  (the table asks only where there is one)
+        message = run.message
+        try:
+            answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
+            if answer.reason:
+                run.notes.append(f"resolver: {answer.reason}")
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
+            run.error = own_error(error)
+            return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN
+        run.error = None
+        return RESOLUTION_WORDS[answer.resolution]
+
+    async def _take_over(self, run: Run) -> bool:
+        """Become the owner of the entry that stands in the way; False to look at the message afresh."""
+        if self.store is None or run.found is None or run.message.uuid is None:
+            return True
+        owner = self.token()
+        asked_at = monotonic()
+        try:
+            taken = await self._become_owner(self.store, run.message.uuid, owner, run.found)
+        except Exception as error:  # as above
+            if self.inside:
+                raise
+            self._note_absence(error, [run])
+            return False
+        if taken is not None:
+            failed = run.found.outcome is EntryOutcome.FAILED
+            _log.log(
+                logging.INFO if failed else logging.WARNING,
+                "%s takes the entry over from %s, fence %d from %d",
+                owner,
+                "a run that failed" if failed else run.found.owner,
+                taken.fence,
+                run.found.fence,
+                extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
+            )
+            run.fence, run.owner = taken.fence, owner
+            if self.leases is not None:
+                self.leases.hold(run, asked_at)
+        return taken is not None
+
+    def token(self) -> str:
+        """Return the token under which the next claim or take-over is made."""
+        return owner_token() if self.batch is None else self.batch.token
+
+    async def _become_owner(self, store: HistoryStore, uuid: str, owner: str, found: Entry) -> Claim | None:
+        name, time_to_live = self.settings.name, self.settings.history_time_to_live
+        if self.batch is None:
+            lease, failed = self.settings.lease, found.outcome is EntryOutcome.FAILED
+            return await store.take_over(
+                name,
+                uuid,
+                owner,
+                lease,
+                found.fence,
+                time_to_live=time_to_live,
+                expected_owner=found.owner,
+                failed=failed,
+            )
+        adopted = await store.adopt(name, [(uuid, found.fence)], self.batch, time_to_live=time_to_live)
+        return Claim(None, found.fence) if adopted[0] else None
+
+
+def _is_older(message: Message, oldest: datetime) -> bool:
+    """Whether a message came before, at a time of which the history may have forgotten everything."""
+    again = message.redelivered or message.delivery_count > 1
+    return again and message.timestamp is not None and message.timestamp < oldest

@@ -1,0 +1,350 @@
+"""The order of things: claim, decide, run, complete or park, answer. The only file that knows it.
+
+Each step is numbered (:class:`Step`), because a process may die right after any of them:
+
+=============  ==============================================  ===================================
+died after     what stands                                     the next delivery
+=============  ==============================================  ===================================
+1              nothing                                         is NEW
+2, 3, 4, 5, 6  STARTED; after 5 an event, after 6 a parked     is IN_DOUBT: resolver, or parked
+               copy too, where the message is given up
+7              COMPLETED, not acknowledged                     is a DUPLICATE, acknowledged
+8              everything                                      does not come
+=============  ==============================================  ===================================
+
+The event of a message that is given up is published before the message is parked, and it is parked before its
+entry is completed: dying in between repeats what came before at the next delivery, the other way round would
+lose what comes after. Of an atomic trigger nothing stands before step 7, where its transaction commits: until
+then the next delivery is NEW. There is no policy here: what becomes of a message is decided in
+:mod:`triggers.detection.table`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import IntEnum
+from typing import Self, cast
+
+from history.errors import ConfigurationError
+from history.message import Message
+from history.rendering import exception_info, told_of
+from triggers.detection.table import Answer, HistoryUse, Status
+from triggers.events import Cause, RetrievalFailureEvent, publish
+from triggers.pipeline.atomic import Removal, Transactions
+from triggers.pipeline.completion import Completion
+from triggers.pipeline.execution import Execution, Work
+from triggers.pipeline.judge import Judge
+from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.routing import Routing, drop_expired
+from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
+from triggers.pipeline.unreadable import park_raw
+from triggers.providers.provider import Answers, Arrival, Received, Receiver, TakingFailures, Unreadable
+from triggers.service.outcome import Outcome
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class Step(IntEnum):
+    """The points between which a process may die; reached in this order.
+
+    Only what is given up is PUBLISHED and PARKED; of a batch, the successes are COMPLETED before that.
+    """
+
+    RECEIVED = 1
+    CLAIMED = 2
+    DECIDED = 3
+    RUN = 4
+    PUBLISHED = 5
+    PARKED = 6
+    COMPLETED = 7
+    ANSWERED = 8
+
+
+#: Told of every step that is reached, such as by the crash tests.
+Observer = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What a trigger does with a message, over a blocking or an asyncio store."""
+
+    settings: Settings
+    execution: Execution
+    judge: Judge
+    completion: Completion
+    lot: ParkingLot
+    blocking: bool
+    transactions: Transactions | None = None
+    routing: Routing | None = None
+    observe: Observer | None = None
+    place: int | None = None
+
+    def at(self, place: int) -> Self:
+        """Return the same pipeline for the messages of one of the trigger's destinations."""
+        return replace(self, place=place)
+
+    async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
+        """Handle what a receiver handed over, and answer all of it."""
+        self._reach(Step.RECEIVED)
+        arrivals = [one for one in received if isinstance(one, Arrival)]
+        if at_once := self.settings.acknowledge_mode == "auto":
+            await receiver.acknowledge(arrivals)
+        runs = {self._begin(one.message): one for one in arrivals}
+        removal = None
+        if self.transactions is not None and not at_once:
+            removal = await self.transactions.removal(receiver, runs)
+        outcomes = await self._handle_runs(list(runs), removal)
+        answers: Answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
+        if removal is not None:
+            answers = [pair for run, pair in zip(runs, answers, strict=True) if run not in removal.gone]
+        if hasattr(receiver, "take_failed"):  # quicker than to ask for the protocol
+            answers = await cast("TakingFailures", receiver).take_failed(answers)
+        done: list[Received] = [one for one, outcome in answers if outcome.acknowledge]
+        back: dict[float, list[Received]] = {}
+        for arrival, outcome in answers:
+            if not outcome.acknowledge:
+                back.setdefault(outcome.recover_after, []).append(arrival)
+        for unreadable in (one for one in received if isinstance(one, Unreadable)):
+            parked = await self.park_unreadable(unreadable)
+            (done if parked else back.setdefault(UNPARKED_DELAY.total_seconds(), [])).append(unreadable)
+        if done:
+            await receiver.acknowledge(done)
+        for seconds, some in back.items():
+            await receiver.recover(some, timedelta(seconds=seconds))
+        self._reach(Step.ANSWERED)
+        return outcomes
+
+    async def handle(self, message: Message) -> Outcome:
+        """Handle one message: a batch of one."""
+        run = self._begin(message)
+        await self._handle_wave([run])
+        return run.outcome()
+
+    async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
+        """Detect all with one claim, run the NEW ones in order, and complete them with one write.
+
+        A uuid that stands twice is decided in order: its second message waits for the first to be completed.
+        """
+        return await self._handle_runs([self._begin(message) for message in messages])
+
+    async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
+        for wave in _waves(runs):
+            await self._handle_wave(wave, removal)
+        return [run.outcome() for run in runs]
+
+    def _begin(self, message: Message) -> Run:
+        use = HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
+        return Run(message, use, silenced=self.settings.silenced)
+
+    async def _handle_wave(self, runs: Sequence[Run], removal: Removal | None = None) -> None:
+        """Route, claim, judge, execute and conclude; no uuid stands twice."""
+        for run in runs:
+            if run.message.expiration is not None:
+                runs = drop_expired(runs, self.settings.name)
+                break
+        if self.routing is not None and self.routing.asks:
+            runs = await self._route(runs, self.routing)
+        if not runs:
+            return
+        if self.transactions is None:
+            try:
+                await self._detect_and_run(runs, self.judge)
+                await self._conclude(runs)
+            finally:
+                if (leases := self.judge.leases) is not None:
+                    for run in runs:
+                        if run.alive_until:
+                            leases.let_go(run)
+        else:
+            await self._handle_atomically(runs, self.transactions, removal)
+
+    async def _route(self, runs: Sequence[Run], routing: Routing) -> Sequence[Run]:
+        """Return the runs that have a service; keep aside what a filter failed for."""
+        routed = routing.sort(runs)
+        if failed := [run for run in runs if run.verdict is not None and run.parks]:
+            await self._give_up(failed)
+        return routed
+
+    async def _handle_atomically(
+        self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None
+    ) -> None:
+        """Claim, judge, execute and complete in one transaction; publish, park and answer after it.
+
+        Where the messages are in the same database, the transaction acknowledges them, too.
+        """
+        try:
+            async with await transactions.begin() as work:
+                await self._detect_and_run(runs, replace(self.judge, store=work.history, inside=True), work)
+                completion = replace(self.completion, store=work.history)
+                await completion.settle_inside([run for run in runs if run.claimed or run.holds])
+                if removal is not None:
+                    await removal.take_out(work, [run for run in runs if _is_done_with(run)])
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
+            for run in runs:
+                self.judge.undo(run, error)
+        else:
+            self._reach(Step.COMPLETED)
+            if removal is not None:
+                removal.committed()
+        for run in runs:
+            self._answer(run)
+        if others := [run for run in runs if run.parks or run.raises_event]:
+            await self._give_up(others)
+
+    async def _detect_and_run(self, runs: Sequence[Run], judge: Judge, work: Work | None = None) -> None:
+        """Claim all with one call, then decide and execute them, in order."""
+        await judge.claim(runs)
+        self._reach(Step.CLAIMED)
+        together: list[Run] = []
+        for run in runs:
+            decision = await judge.judge(run)
+            self._reach(Step.DECIDED)
+            if not decision.runs:
+                continue
+            if self.execution.takes_batches:
+                together.append(run)
+                continue
+            await self.execution.run(run, work)
+            self._reach(Step.RUN)
+        if together:
+            await self.execution.run_together(together, work)
+            self._reach(Step.RUN)
+
+    async def _conclude(self, runs: Sequence[Run]) -> None:
+        """Complete the successes first, so that nothing a failure needs can keep them in doubt."""
+        done: list[Run] = []
+        others: list[Run] = []
+        for run in runs:
+            if run.claimed and run.error is None:
+                done.append(run)
+            else:
+                self._answer(run)
+                if run.begun or run.parks or run.raises_event or run.holds:
+                    others.append(run)
+        if done:
+            await self._settle(done)
+        if others:
+            await self._give_up(others)
+            if ended := [run for run in others if (run.claimed or run.holds) and run.is_kept]:
+                await self._settle(ended)
+
+    async def _give_up(self, runs: Sequence[Run]) -> None:
+        """Tell of what is given up and keep it aside, as the table says."""
+        for run in runs:
+            if run.raises_event:
+                await self._publish(run)
+        if kept := [run for run in runs if run.parks]:
+            await self._park(kept)
+
+    async def _settle(self, runs: Sequence[Run]) -> None:
+        unsettled = await self.completion.settle(runs)
+        if not unsettled:
+            self._reach(Step.COMPLETED)
+        elif kept := [run for run in unsettled if run.error is None and run.begun]:
+            await self._park(kept)
+
+    def _answer(self, run: Run) -> None:
+        """Note what the table tells the provider."""
+        assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
+        run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
+        if run.begun and run.error is not None and not run.acknowledge:
+            self._tell("given back", run)
+        dropped = run.decision.status is Status.IN_DOUBT and not run.parks and not run.begun
+        if dropped and run.acknowledge:
+            _log.error(
+                "an In Doubt message is dropped, as in_doubt='acknowledge' says", extra=self._extra(run)
+            )
+
+    async def _park(self, runs: Sequence[Run]) -> None:
+        parked = await self.lot.park([run.copy(self.settings.name) for run in runs])
+        for run in runs:
+            run.parked = parked
+            run.acknowledge = run.acknowledge and parked
+            self._tell("parked" if parked else "kept", run)
+        self._reach(Step.PARKED)
+
+    def _tell(self, what: str, run: Run) -> None:
+        failure = "" if run.error is None else f" ({told_of(run.error)})"
+        trace = None if run.error is None or _is_told_already(run) else run.trace
+        info = (
+            None
+            if trace is None or run.error is None
+            else exception_info(run.error, trace, without=MACHINERY)
+        )
+        told = f"\n{trace}" if trace is not None and info is None else ""
+        _log.warning("%s: %s%s%s", what, run.reason, failure, told, exc_info=info, extra=self._extra(run))
+
+    async def _publish(self, run: Run) -> None:
+        run.event = run.make_event(self.settings.name, *self._origin(run.message))
+        await publish(run.event, blocking=self.blocking)
+        self._reach(Step.PUBLISHED)
+
+    async def park_unreadable(self, unreadable: Unreadable) -> bool:
+        """Keep a delivery that is no message, whole, and say so."""
+        name = self.settings.name
+        destination, index = self._origin()
+        parked = await park_raw(self.lot, unreadable, trigger=name, destination=destination)
+        event = RetrievalFailureEvent(
+            trigger_name=name,
+            destination=destination,
+            destination_index=index,
+            delivery_count=-1,
+            exception_message=unreadable.problem,
+            cause=Cause.UNREADABLE,
+        )
+        await publish(event, blocking=self.blocking)
+        return parked
+
+    def _origin(self, message: Message | None = None) -> tuple[str, int]:
+        """Return the destination that a delivery came from, and its place among the trigger's."""
+        place = self.settings.place_of(message) if self.place is None else self.place
+        return self.settings.destinations[place], place
+
+    def _reach(self, step: Step) -> None:
+        if self.observe is not None:
+            self.observe(step)
+
+    def _extra(self, run: Run) -> dict[str, object]:
+        status = None if run.decision is None else run.decision.status
+        return {
+            "trigger": self.settings.name,
+            "uuid": run.message.uuid,
+            "fence": run.fence,
+            "status": status,
+        }
+
+
+def _answer_of(run: Run) -> Answer | None:
+    decision = run.decision if run.aftermath is None else run.aftermath
+    return None if decision is None else decision.answer
+
+
+def _is_done_with(run: Run) -> bool:
+    """Whether all that is left to do about a message is to acknowledge it."""
+    return _answer_of(run) is Answer.ACKNOWLEDGE and not run.parks and not run.raises_event
+
+
+def _is_told_already(run: Run) -> bool:
+    """Whether an earlier delivery's log line had the traceback of what is tried again and again."""
+    return run.failed_transiently and not run.acknowledge and run.message.delivery_count > 1
+
+
+def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:
+    """Split runs so that no uuid stands twice in one wave, and each waits for the one before it."""
+    if len(runs) <= 1:
+        return [runs] if runs else []
+    waves: list[list[Run]] = []
+    seen: dict[str, int] = {}
+    for run in runs:
+        uuid = run.message.uuid
+        number = 0 if uuid is None else seen.get(uuid, -1) + 1
+        if uuid is not None:
+            seen[uuid] = number
+        if number == len(waves):
+            waves.append([])
+        waves[number].append(run)
+    return waves

@@ -1,0 +1,267 @@
+"""One message on its way through the pipeline, and what is told of it: parked copy, event, outcome."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from history.entry import Entry, Fence, State
+from history.message import UNDEFINED_COUNT, Message
+from history.rendering import class_of, text_of, trace_of
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id
+from triggers.detection.aftermath import Aftermath
+from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
+from triggers.detection.wording import explain, explain_aftermath
+from triggers.events import Cause, RetrievalFailureEvent
+from triggers.service.outcome import Outcome
+
+if TYPE_CHECKING:
+    from triggers.service.binding import Binding
+
+#: The shortest and the longest pause before a copy whose first run is still alive is looked at again. Brokers
+#: do not let a consumer keep a delivery for ever: RabbitMQ half an hour, unless told otherwise.
+SHORTEST_RECOVER_DELAY, LONGEST_RECOVER_DELAY = timedelta(milliseconds=100), timedelta(minutes=10)
+
+#: So much of the time that a long run has taken already is the pause, so that deliveries grow rare; the fewer
+#: are left before ``max_delivery_count``, the more.
+SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
+
+#: Modules whose frames, at the beginning of a traceback, tell nothing of a service: what calls it.
+MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "asyncio.")
+
+#: The pause before a delivery that could not be parked is delivered again.
+UNPARKED_DELAY = timedelta(seconds=5)
+
+_CAUSE_OF_ROW = {
+    0: Cause.FILTER_FAILED,
+    1: Cause.MAX_DELIVERY_COUNT,
+    9: Cause.FAILED_BEFORE,
+    14: Cause.HISTORY_UNAVAILABLE,
+    17: Cause.RESOLVER_UNAVAILABLE,
+    18: Cause.RESOLVER_FAILED,
+    19: Cause.NO_IDENTITY,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """The state of one message between claim and answer. Written by the pipeline and its lease's keeper."""
+
+    message: Message
+    history: HistoryUse
+    found: Entry | None = None
+    fence: Fence | None = None
+    owner: str | None = None
+    forgotten: bool = False
+    decision: Decision | None = None
+    aftermath: Aftermath | None = None
+    result: Any = None
+    error: BaseException | None = None
+    notes: list[str] = field(default_factory=list[str])
+    binding: "Binding | None" = None
+    #: Why the message never came to the table.
+    verdict: str | None = None
+    begun: bool = False
+    executed: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+    acknowledge: bool = True
+    parked: bool = False
+    failed_transiently: bool = False
+    suspends: bool = False
+    event: RetrievalFailureEvent | None = None
+    join: str | None = None
+    silenced: frozenset[Cause] = frozenset()
+    #: Until when its lease is known to last, by the monotonic clock; 0 without one.
+    alive_until: float = 0.0
+    #: Who has the entry, once it is known that this run has it no longer.
+    taken_by: str | None = None
+    #: For how long the provider should keep a copy whose first run is still alive.
+    patience: timedelta = timedelta(0)
+    _traced: tuple[BaseException, str | None] | None = None
+
+    @property
+    def claimed(self) -> bool:
+        """Whether this run was to execute, and owns a STARTED entry."""
+        return self.begun and self.history is HistoryUse.ON and self.fence is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether this run owns a STARTED entry and was not meant to execute: the entry is to be released."""
+        return (
+            self.found is None and not self.begun and self.fence is not None and self.history is HistoryUse.ON
+        )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing is left to do before its entry may be settled."""
+        return self.parked or not self.parks
+
+    @property
+    def parks(self) -> bool:
+        """Whether the table wants the message kept aside."""
+        after = self.aftermath
+        return (self.decision is not None and self.decision.park) if after is None else after.park
+
+    @property
+    def raises_event(self) -> bool:
+        """Whether the table wants the event, and the settings let it.
+
+        A row's event stands whatever the service did afterwards.
+        """
+        after = self.aftermath
+        wanted = (self.decision is not None and self.decision.event) or (after is not None and after.event)
+        return wanted and self._cause() is not None
+
+    def facts(self, count: Count, word: Word) -> Facts:
+        """Return what is known, in the table's terms."""
+        found = Found.FORGOTTEN if self.forgotten else found_in(self.found)
+        return _facts(count, self.message.uuid is not None, self.history, found, word)
+
+    def evidence(self) -> Evidence:
+        """Return what is known of an earlier run; the fence is that of the entry as it stands."""
+        found = self.found
+        return Evidence(
+            delivery_count=self.message.delivery_count,
+            owner=None if found is None else found.owner,
+            started_at=None if found is None else found.started_at,
+            fence=found.fence if self.fence is None and found is not None else self.fence,
+        )
+
+    @property
+    def trace(self) -> str | None:
+        """The traceback of the error, bounded; None where it did not come out of user code."""
+        if self.error is None:
+            return None
+        if self._traced is None or self._traced[0] is not self.error:
+            self._traced = (self.error, trace_of(self.error, without=MACHINERY))
+        return self._traced[1]
+
+    @property
+    def reason(self) -> str:
+        """The row of the table, what the resolver said, and what the service's end meant, in words."""
+        told = self.verdict or _told(self.decision, self.aftermath, self.claimed)
+        return "; ".join([told, *self.notes]) if self.notes else told
+
+    def copy(self, trigger: str) -> Parked:
+        """Return the copy to park."""
+        rejected = (
+            self.error is not None if self.begun else self.decision is not None and self.decision.rejected
+        )
+        return Parked(
+            id=self._parked_id(trigger),
+            trigger_name=trigger,
+            kind=ParkedKind.REJECTED if rejected else ParkedKind.IN_DOUBT,
+            reason=self.reason,
+            uuid=self.message.uuid,
+            destination=self.message.destination,
+            message=self.message,
+            evidence=self.evidence(),
+            error_class=None if self.error is None else class_of(self.error),
+            error_message=None if self.error is None else text_of(self.error),
+            error_trace=self.trace,
+        )
+
+    def _parked_id(self, trigger: str) -> str:
+        # Two messages without an identity may be equal and two all the same: each has a place of its own.
+        return parked_id(trigger, self.message, delivery="" if self.message.uuid else uuid4().hex)
+
+    def make_event(self, trigger: str, destination: str, index: int = 0) -> RetrievalFailureEvent:
+        """Return the event that tells of giving this message up."""
+        return RetrievalFailureEvent(
+            trigger_name=trigger,
+            destination=destination,
+            destination_index=index,
+            delivery_count=self.message.delivery_count,
+            exception_class=None if self.error is None else class_of(self.error),
+            exception_message=None if self.error is None else text_of(self.error),
+            cause=self._cause() or Cause.SERVICE_FAILED,
+            message=self.message.copied(),
+        )
+
+    def _cause(self) -> Cause | None:
+        """Return why the message is given up: the service's end before the row, where neither is silenced."""
+        causes: list[Cause] = []
+        if self.aftermath is not None and self.aftermath.event:
+            causes.append(Cause.RETRIES_USED_UP if self.failed_transiently else Cause.SERVICE_FAILED)
+        if self.decision is not None and self.decision.event:
+            causes.append(_CAUSE_OF_ROW[self.decision.row])
+        return next((cause for cause in causes if cause not in self.silenced), None)
+
+    def outcome(self) -> Outcome:
+        """Return what became of the message."""
+        decision, after = self.decision, self.aftermath
+        assert decision is not None  # noqa: S101  (every run is judged before it is told of)
+        return Outcome(
+            status=decision.status,
+            executed=self.executed,
+            acknowledge=self.acknowledge,
+            reason=self.reason,
+            row=decision.row,
+            rejected=decision.rejected,
+            suspend=decision.suspend or (after is not None and after.suspend) or self.suspends,
+            parked=self.parked,
+            recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
+            result=self.result,
+            error=self.error,
+            event=self.event,
+            uuid=self.message.uuid,
+            attempts=self.attempts,
+            seconds=self.seconds,
+            join=self.join,
+        )
+
+    def _delay(self) -> timedelta:
+        """Return how long the provider should keep a recovered message."""
+        if self.parks and not self.parked:
+            return UNPARKED_DELAY
+        if self.decision is None or self.decision.answer is not Answer.RECOVER_LATER:
+            return timedelta(0)
+        return self.patience
+
+    def became_unreachable(self, error: Exception) -> None:
+        """Note that the history did not answer."""
+        self.history, self.error, self.found, self.fence = HistoryUse.UNREACHABLE, error, None, None
+        self.aftermath, self.result, self.forgotten = None, None, False
+
+
+def patience_with(
+    found: Entry | None, delivery_count: int, *, limit: int, lease: timedelta | None
+) -> timedelta:
+    """Return for how long to wait for a run that is alive elsewhere, such as the first of this very message.
+
+    That is until its lease is over: then it has died, or the lease was renewed. Each look is a delivery, and
+    a copy that waits must not be given up as one that was delivered too often. So once the lease was renewed
+    more than once, the pauses grow: with 100 deliveries and the usual lease, copies wait for half a day, with
+    5 for a quarter of an hour.
+    """
+    if found is None:
+        return SHORTEST_RECOVER_DELAY
+    lease_left = timedelta(0) if found.lease_until is None else found.lease_until - found.read_at
+    share = SHARE_OF_RUN
+    if delivery_count != UNDEFINED_COUNT:
+        share = max(share, DELIVERIES_TO_SPARE / max(limit - delivery_count, 1))
+    long_since = found.read_at - found.started_at - 2 * (lease or timedelta(0))
+    return min(max(lease_left, long_since * share, SHORTEST_RECOVER_DELAY), LONGEST_RECOVER_DELAY)
+
+
+@cache
+def _told(decision: Decision | None, after: Aftermath | None, recorded: bool) -> str:  # noqa: FBT001
+    parts = [] if decision is None else [explain(decision)]
+    parts += [] if after is None else [explain_aftermath(after, recorded=recorded)]
+    return "; ".join(parts)
+
+
+@cache
+def _facts(count: Count, identified: bool, history: HistoryUse, found: Found, word: Word) -> Facts:  # noqa: FBT001
+    return Facts(count=count, identified=identified, history=history, found=found, word=word)
+
+
+def found_in(entry: Entry | None) -> Found:
+    """Return what a history holds of a uuid, in the table's terms."""
+    if entry is None:
+        return Found.NOTHING
+    if entry.state is State.STARTED:
+        return Found.IN_PROGRESS if entry.lease_alive else Found.STARTED
+    return Found.COMPLETED_FAILED if entry.outcome == "failed" else Found.COMPLETED_OK

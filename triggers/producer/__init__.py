@@ -1,0 +1,1 @@
+"""Sending: ``producer.py`` with its client queue in ``queue/``."""

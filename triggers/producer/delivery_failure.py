@@ -1,0 +1,147 @@
+"""The delivery failure event: a message of a client-side queue was given up; and who hears of it.
+
+Source: the webMethods event jmsDeliveryFailureError. It is not raised for direct sends: those raise to their
+caller. A subscription is process-wide and names aliases by a pattern in which ``*`` stands for anything.
+"""
+
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import UTC
+from hashlib import blake2b
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from history.errors import ConfigurationError
+from history.rendering import exception_info
+from history.store.parking import EncodableText, MessageText
+from triggers.events.hearing import finish, wildcard
+from triggers.service.failures import is_failure
+
+_log = logging.getLogger(__name__)
+
+#: The CloudEvents type of a delivery failure event.
+EVENT_TYPE = "doubtless.delivery_failure.v1"
+
+
+class DeliveryFailureEvent(BaseModel):
+    """A message could not be delivered from a client-side queue, and is kept there among the failed.
+
+    ``number`` is its place there, by which it can be queued again or discarded; ``attempts`` counts the sends
+    that failed although the provider was there.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    alias: str
+    destination: str
+    number: int
+    time: AwareDatetime
+    attempts: int
+    exception_class: EncodableText
+    exception_message: EncodableText
+    message: MessageText
+
+    @property
+    def id(self) -> str:
+        """The same for the same event each time, so that who receives it twice can tell."""
+        return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
+
+    def to_cloudevent(self) -> dict[str, Any]:
+        """Return the event as a CloudEvents 1.0 object, ready for JSON."""
+        return {
+            "specversion": "1.0",
+            "id": self.id,
+            "source": f"/doubtless/producers/{quote(self.alias, safe='')}",
+            "type": EVENT_TYPE,
+            "time": self.time.astimezone(UTC).isoformat(),
+            "datacontenttype": "application/json",
+            "data": self.model_dump(mode="json"),
+        }
+
+
+#: What hears of events. It may be a coroutine function.
+DeliveryFailureHandler = Callable[[DeliveryFailureEvent], Awaitable[None] | None]
+
+
+class DeliverySubscription:
+    """A handler and the aliases it is for. It works until :meth:`cancel`."""
+
+    def __init__(self, handler: DeliveryFailureHandler, pattern: str) -> None:
+        self.handler = handler
+        self.pattern = pattern
+        self._alias = wildcard(pattern)
+
+    def hears(self, alias: str) -> bool:
+        """Whether events of this alias are for it; case matters, and ``*`` is the only wildcard."""
+        return self._alias.fullmatch(alias) is not None
+
+    def __call__(self, event: DeliveryFailureEvent) -> Awaitable[None] | None:
+        """Call the handler itself."""
+        return self.handler(event)
+
+    def cancel(self) -> None:
+        """Stop hearing of events; a second time is harmless."""
+        with _lock:
+            if self in _subscriptions:
+                _subscriptions.remove(self)
+
+
+_lock = threading.Lock()
+_subscriptions: list[DeliverySubscription] = []
+
+
+def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], DeliverySubscription]:
+    """Subscribe a handler to the delivery failure events of the producers whose alias matches.
+
+    It is called by whoever drains the queue, after the message was moved to the failed ones, and again by the
+    next one if the process dies before it came back. A handler that fails is logged and changes nothing else.
+    A coroutine function is awaited under asyncio; in blocking code it runs to its end on an event loop of its
+    own.
+
+    Raises:
+        ConfigurationError: it was used without its parentheses.
+    """
+    if not isinstance(alias, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError(
+            "on_delivery_failure", "it was given a function", "write @on_delivery_failure()"
+        )
+
+    def subscribe(handler: DeliveryFailureHandler) -> DeliverySubscription:
+        subscription = DeliverySubscription(handler, alias)
+        with _lock:
+            _subscriptions.append(subscription)
+        return subscription
+
+    return subscribe
+
+
+async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
+    """Log the event, and tell every subscriber whose pattern matches; never raise what they raise."""
+    extra = {"alias": event.alias, "uuid": event.message.uuid, "status": "given up"}
+    _log.error(
+        "%s gave up message %s for %s after %d attempts (%s: %s); it is kept as number %d",
+        event.alias,
+        event.message.uuid,
+        event.destination,
+        event.attempts,
+        event.exception_class,
+        event.exception_message,
+        event.number,
+        extra=extra,
+    )
+    with _lock:
+        hearing = [one for one in _subscriptions if one.hears(event.alias)]
+    for subscription in hearing:
+        try:
+            # An event of its own: what it does to the message stays with it.
+            told = subscription.handler(event.model_copy(update={"message": event.message.copied()}))
+            if inspect.isawaitable(told):
+                await finish(told, blocking=blocking)
+        except BaseException as error:
+            if not is_failure(error, blocking=blocking):
+                raise
+            _log.error("a delivery failure handler failed", exc_info=exception_info(error), extra=extra)

@@ -1,0 +1,293 @@
+"""``Producer`` and ``send``: how services and programs send messages.
+
+``outgoing.py`` is what is sent, ``sender.py`` the way it takes, ``client_queue.py`` the queue on disk,
+``queue_drain.py`` how that is emptied, ``request_reply.py`` who waits for replies, and
+``delivery_failure.py`` the event when a queued message is given up.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+from weakref import WeakKeyDictionary
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message
+from history.shell import TaskShell, ThreadShell
+from triggers.producer.queue.drain import Drained, Drainer
+from triggers.producer.queue.queue import ClientQueue
+from triggers.producer.sender import Sender
+from triggers.producer.settings import (
+    DEFAULT_MAX_REDELIVERY_COUNT,
+    DEFAULT_QUEUE_LIMIT,
+    DEFAULT_SEND_RETRY,
+    ProducerSettings,
+)
+from triggers.providers.opening import open_provider
+from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose, compose_reply
+from triggers.providers.provider import Provider
+from triggers.service.checking import check_able, check_text, pointing
+from triggers.service.failures import Retry
+
+
+class Producer:
+    """Sends messages; safe to share between threads. Nothing is connected before the first use.
+
+    ``asend``, ``arequest`` and the others that begin with ``a`` are the same for asyncio. Messages to one
+    destination leave in the order of their calls, also while one of them is tried again.
+
+    Args:
+        provider: a URL or a provider.
+        alias: the producer's name, in logs and events, and the owner of its queue.
+        queue: the file that takes messages while the provider is away; without one, sending raises then. The
+            queue is drained in the background, from the first use of the producer on.
+        queue_limit: how many messages may wait in it; -1 for any number, 0 for none.
+        ordered: while messages wait, new ones wait behind them; False lets new ones go directly.
+        retry: further tries of one send, under the same uuid, before it raises or is queued.
+        max_redelivery_count: after so many failures, with the provider there, a queued message is given up:
+            a delivery failure event is raised, and the message is kept among ``producer.queue.failed()``.
+
+    Raises:
+        ConfigurationError: naming what is wrong and the remedy.
+
+    Guarantee: a message that was sent arrives at least once, under one uuid, so that a trigger with a
+    document history runs once for it. With a queue, "sent" includes "on this disk".
+    """
+
+    def __init__(
+        self,
+        provider: str | Provider,
+        *,
+        alias: str = "default",
+        queue: Path | str | None = None,
+        queue_limit: int = DEFAULT_QUEUE_LIMIT,
+        ordered: bool = True,
+        retry: Retry = DEFAULT_SEND_RETRY,
+        max_redelivery_count: int = DEFAULT_MAX_REDELIVERY_COUNT,
+    ) -> None:
+        with pointing():
+            _check_sources(provider, queue)
+            self._settings = ProducerSettings(
+                alias=alias,
+                queue=None if queue is None else Path(queue),
+                queue_limit=queue_limit,
+                ordered=ordered,
+                retry=retry,
+                max_redelivery_count=max_redelivery_count,
+            )
+            self._provider = open_provider(provider) if isinstance(provider, str) else provider
+        self._owned = isinstance(provider, str)
+        file = self._settings.queue
+        self.queue = None if file is None else ClientQueue(file, alias=alias, limit=queue_limit)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._blocking: Sender | None = None
+        self._asyncio: WeakKeyDictionary[asyncio.AbstractEventLoop, Sender] = WeakKeyDictionary()
+
+    @property
+    def alias(self) -> str:
+        """The producer's name."""
+        return self._settings.alias
+
+    def send(self, destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
+        """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for what can be said of it.
+
+        Raises:
+            ProviderUnavailableError: it is unknown whether it arrived, and it could not be queued. Send it
+                again under the same uuid; in a trigger service, just let it pass: it is transient.
+            ClientQueueFullError: likewise, and the queue has no room.
+            ConfigurationError: it can never be sent so.
+        """
+        message = compose(destination, body, **options)
+        return drive(self._sender().send(destination, [message]))[0]
+
+    async def asend(
+        self, destination: str, body: Body | Message, **options: Unpack[SendOptions]
+    ) -> SentMessage:
+        """Send one message under asyncio; see :meth:`send`."""
+        message = compose(destination, body, **options)
+        return (await self._async_sender().send(destination, [message]))[0]
+
+    def send_batch(
+        self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
+    ) -> Sequence[SentMessage]:
+        """Send many messages in order, in as few round trips as the provider can; options hold for each.
+
+        Raises as :meth:`send`, for all of them together: some may have arrived.
+        """
+        return drive(self._sender().send(destination, _batch(destination, bodies, options)))
+
+    async def asend_batch(
+        self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
+    ) -> Sequence[SentMessage]:
+        """Send many messages under asyncio; see :meth:`send_batch`."""
+        return await self._async_sender().send(destination, _batch(destination, bodies, options))
+
+    def request(
+        self, destination: str, body: Body | Message, *, timeout: timedelta, **options: Unpack[SendOptions]
+    ) -> Message | None:
+        """Send a message and wait for the reply to it; None when none has come in time.
+
+        A reply that comes later is dropped. Requests are never queued on disk.
+
+        Raises:
+            ProviderUnavailableError: it is unknown whether the request arrived.
+            ConfigurationError: it can never be sent so, or its uuid is that of a request that waits already.
+        """
+        message = _request(destination, body, timeout, options)
+        return drive(self._sender().request(destination, message, patience=timeout))
+
+    async def arequest(
+        self,
+        destination: str,
+        body: Body | Message,
+        *,
+        timeout: timedelta,  # noqa: ASYNC109  (a time-out is an answer here, not an error)
+        **options: Unpack[SendOptions],
+    ) -> Message | None:
+        """Send a message and wait for the reply under asyncio; see :meth:`request`."""
+        message = _request(destination, body, timeout, options)
+        return await self._async_sender().request(destination, message, patience=timeout)
+
+    def reply(self, request: Message, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
+        """Reply to a request, such as from its trigger service.
+
+        The reply's uuid follows from the request's, so that a service that runs again sends the same reply
+        again, and not a second one. A service that sends several gives each a ``uuid`` of its own.
+
+        Raises as :meth:`send`, and:
+            ConfigurationError: the request has no JMSReplyTo.
+        """
+        message = compose_reply(request, body, **options)
+        return drive(self._sender().send(request.reply_to or "", [message]))[0]
+
+    async def areply(
+        self, request: Message, body: Body | Message, **options: Unpack[SendOptions]
+    ) -> SentMessage:
+        """Reply to a request under asyncio; see :meth:`reply`."""
+        message = compose_reply(request, body, **options)
+        return (await self._async_sender().send(request.reply_to or "", [message]))[0]
+
+    def start(self) -> None:
+        """Begin to drain what waits in the queue; the first send does so, too."""
+        self._sender().look_after_backlog()
+
+    def drain(self) -> Drained:
+        """Send what waits in the queue now; return when nothing does, or the provider is away.
+
+        Waits for its turn while another thread or process drains the same queue.
+
+        Raises:
+            ConfigurationError: there is no queue.
+            ClientQueueUnavailableError: its file cannot be used.
+        """
+        return drive(_drainer(self._sender()).drain())
+
+    async def adrain(self) -> Drained:
+        """Send what waits in the queue under asyncio; see :meth:`drain`."""
+        return await _drainer(self._async_sender()).drain()
+
+    def close(self) -> None:
+        """End the background work and give the connections back; what waits stays on disk."""
+        with self._lock:
+            sender, self._blocking = self._blocking, None
+        if sender is not None:
+            drive(sender.close())
+        if self.queue is not None:
+            self.queue.close()
+
+    async def aclose(self) -> None:
+        """End the background work of the running event loop; see :meth:`close`."""
+        with self._lock:
+            sender = self._asyncio.pop(asyncio.get_running_loop(), None)
+        if sender is not None:
+            await sender.close()
+        if self.queue is not None:
+            self.queue.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self._async_sender().look_after_backlog()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _sender(self) -> Sender:
+        if self._process != os.getpid():
+            self._begin()  # a forked child has none of its parent's threads
+        with self._lock:
+            if self._blocking is None:
+                self._blocking = Sender(
+                    self._settings, self._provider, ThreadShell(), queue=self.queue, owned=self._owned
+                )
+            return self._blocking
+
+    def _async_sender(self) -> Sender:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            sender = self._asyncio.get(loop)
+            if sender is None:
+                provider = self._provider.for_asyncio()
+                owned = provider is not self._provider or self._owned
+                sender = Sender(self._settings, provider, TaskShell(), queue=self.queue, owned=owned)
+                self._asyncio[loop] = sender
+            return sender
+
+
+def send(
+    destination: str, body: Body | Message, *, provider: str | Provider, **options: Unpack[SendOptions]
+) -> SentMessage:
+    """Send one message, over a connection of its own; keep a :class:`Producer` to send many.
+
+    Raises as :meth:`Producer.send`.
+    """
+    with Producer(provider) as producer:
+        return producer.send(destination, body, **options)
+
+
+def _batch(destination: str, bodies: Sequence[Body | Message], options: SendOptions) -> Sequence[Message]:
+    if options.get("uuid") is not None:
+        raise ConfigurationError("uuid", "is one for many messages", "give each Message its own")
+    return [compose(destination, body, **options) for body in bodies]
+
+
+def _request(destination: str, body: Body | Message, timeout: Any, options: SendOptions) -> Message:
+    if options.get("reply_to") is not None:
+        raise ConfigurationError("reply_to", "is made by request itself", "leave it out, or use send")
+    if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
+        raise ConfigurationError("timeout", f"{timeout!r} is no duration", "use a timedelta")
+    return compose(destination, body, **options)
+
+
+def _drainer(sender: Sender) -> Drainer:
+    if sender.drainer is None:
+        raise ConfigurationError("queue", "there is none to drain", "give the producer a queue= file")
+    return sender.drainer
+
+
+def _check_sources(provider: Any, queue: Any) -> None:
+    if isinstance(provider, str):
+        check_text("provider", provider, "give a URL, such as 'redis://...'")
+    else:
+        check_able("provider", provider, ("send", "open_receiver"), "give a URL or a provider")
+    if queue is not None and not isinstance(queue, Path):
+        check_text("queue", queue, "give a Path, or leave it out")

@@ -1,0 +1,195 @@
+"""How a client-side queue is emptied: in order for each destination, by one drainer at a time.
+
+Messages are sent first and deleted afterwards. A process that dies in between sends them again, in the same
+order and under the same uuids: the receiving trigger's document history drops the second copies.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.shell import Shell
+from triggers.producer.delivery_failure import DeliveryFailureEvent, publish
+from triggers.producer.queue.queue import ClientQueue, Queued
+from triggers.providers.provider import Answering, Provider, ProviderUnavailableError
+from triggers.service.failures import Retry
+
+_log = logging.getLogger(__name__)
+
+#: How many messages, and about how many bytes of them, go out in one call.
+RUN_LENGTH, RUN_BYTES = 200, 4 * 1024 * 1024
+
+#: The pauses after passes that got nothing through, in seconds: 0.1, 0.2, 0.4 ... 30.
+BACK_OFF = Retry(interval=timedelta(milliseconds=100), backoff=2, max_interval=timedelta(seconds=30))
+
+#: How often an idle drainer looks for what other processes have left, in seconds.
+LOOK_AROUND = 5.0
+
+#: How often a drainer looks whether the one before it has finished, in seconds.
+TURN_PAUSE = 0.05
+
+
+class MessageExpiredError(DoubtlessError):
+    """A message's time to live was over before the provider came back."""
+
+    def __init__(self, expired: datetime) -> None:
+        super().__init__(f"its time to live ended at {expired.isoformat()}, while it waited for the provider")
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one call has done: messages sent and given up, and how many still wait.
+
+    Why they do: ``away``, the provider did not answer; ``blocked``, the first message of these destinations
+    failed, and is tried again later.
+    """
+
+    sent: int
+    failed: int
+    left: int
+    away: ProviderUnavailableError | None = None
+    blocked: Sequence[str] = ()
+
+
+class _AwayError(Exception):
+    """The provider is away: the pass is over."""
+
+    def __init__(self, error: ProviderUnavailableError) -> None:
+        self.error = error
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass knows: who must wait for the next one, and who must be sent one by one."""
+
+    sent: int = 0
+    failed: int = 0
+    blocked: set[str] = field(default_factory=set[str])
+    singly: set[str] = field(default_factory=set[str])
+    given_up: set[str | None] = field(default_factory=set[str | None])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drainer:
+    """Empties one queue into one provider."""
+
+    queue: ClientQueue
+    provider: Provider
+    shell: Shell
+    max_redelivery_count: int
+
+    async def run(self) -> None:
+        """Drain whenever something waits, until the shell is over; the drainer of the background."""
+        fruitless = 0
+        while not self.shell.over:
+            try:
+                drained = await self._drain_now()
+            except UnavailableError as error:
+                _log.warning("%s", error, extra={"alias": self.queue.alias})
+                fruitless += 1
+            else:
+                held_up = drained is not None and drained.left > 0
+                fruitless = fruitless + 1 if held_up else 0
+            await self.shell.idle(BACK_OFF.pause(fruitless) if fruitless else LOOK_AROUND)
+
+    async def drain(self) -> Drained:
+        """Send what waits until nothing does, or the provider is away, or some messages must wait.
+
+        Waits for its turn while another thread or process drains.
+
+        Raises:
+            ClientQueueUnavailableError: the file cannot be used.
+        """
+        while (drained := await self._drain_now()) is None:
+            if not self.queue.size():
+                return Drained(0, 0, 0)
+            await self.shell.sleep(TURN_PAUSE)
+        return drained
+
+    async def _drain_now(self) -> Drained | None:
+        """Make one pass; None when somebody else is at it."""
+        with self.queue.draining() as mine:
+            return await self._pass() if mine else None
+
+    async def _pass(self) -> Drained:
+        for event in self.queue.untold():
+            await self._tell(event)
+        state = _Pass()
+        away: ProviderUnavailableError | None = None
+        try:
+            while not self.shell.over and (run := self._next_run(state)):
+                await self._send(run, state)
+        except _AwayError as found:
+            away = found.error
+        return Drained(state.sent, state.failed, self.queue.size(), away, sorted(state.blocked))
+
+    def _next_run(self, state: _Pass) -> Sequence[Queued]:
+        run = self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)
+        while run and run[0].message.uuid in state.given_up:
+            # A handler has queued it again: once more in this pass, and the two would never end.
+            state.blocked.add(run[0].destination)
+            run = self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)
+        return run[:1] if run and run[0].destination in state.singly else run
+
+    async def _send(self, run: Sequence[Queued], state: _Pass) -> None:
+        """Send messages of one destination, and find out what their failure means."""
+        fresh = await self._give_up_expired(run, state)
+        if not fresh:
+            return
+        try:
+            await self.provider.send(fresh[0].destination, [one.message for one in fresh])
+        except ConfigurationError as error:
+            await self._failed(fresh, error, state, hopeless=True)
+        except ProviderUnavailableError as error:
+            await self._find_out(error)
+            await self._failed(fresh, error, state, hopeless=False)
+        except Exception as error:  # noqa: BLE001  (a provider may be user code, and one message must not stop all)
+            await self._failed(fresh, error, state, hopeless=False)
+        else:
+            self.queue.remove([one.number for one in fresh])
+            state.sent += len(fresh)
+
+    async def _give_up_expired(self, run: Sequence[Queued], state: _Pass) -> Sequence[Queued]:
+        now = datetime.now(UTC)
+        fresh: list[Queued] = []
+        for one in run:
+            expires = one.message.expiration
+            if expires is not None and expires <= now:
+                await self._give_up(one, MessageExpiredError(expires), one.attempts, state)
+            else:
+                fresh.append(one)
+        return fresh
+
+    async def _find_out(self, error: ProviderUnavailableError) -> None:
+        """End the pass unless the provider is there, so that its absence counts against no message."""
+        if not isinstance(self.provider, Answering):
+            raise _AwayError(error) from error
+        try:
+            await self.provider.ping()
+        except ProviderUnavailableError as silent:
+            raise _AwayError(silent) from silent
+
+    async def _failed(self, run: Sequence[Queued], error: Exception, state: _Pass, *, hopeless: bool) -> None:
+        """Send one by one to find the message that fails; count, block or give up that one."""
+        first = run[0]
+        if len(run) > 1:
+            state.singly.add(first.destination)
+            return
+        attempts = self.queue.count_attempt(first.number)
+        if hopeless or attempts >= self.max_redelivery_count:
+            await self._give_up(first, error, attempts, state)
+        else:
+            state.blocked.add(first.destination)
+
+    async def _give_up(self, queued: Queued, error: Exception, attempts: int, state: _Pass) -> None:
+        event = self.queue.give_up(queued, error, attempts=attempts)
+        state.failed += 1
+        state.singly.discard(queued.destination)
+        state.given_up.add(queued.message.uuid)
+        await self._tell(event)
+
+    async def _tell(self, event: DeliveryFailureEvent) -> None:
+        await publish(event, blocking=self.shell.blocking)
+        self.queue.mark_told(event.number)

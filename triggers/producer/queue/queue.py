@@ -1,0 +1,294 @@
+"""The client-side queue: messages on disk while the provider is away, in one SQLite file.
+
+A file belongs to one alias; any number of threads and processes may share it. Its writes are on disk before
+they return (WAL, ``synchronous = FULL``), so that a queue survives ``kill -9`` and a power cut. One drainer
+works at a time: it holds a lock on the file ``<queue>-drain``, which the operating system takes back when a
+process dies.
+
+Calls block for as long as the disk takes, also under asyncio, where they hold the event loop for so long.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from history.errors import UnavailableError
+from history.forks import at_fork, keep
+from history.message import Message
+from history.private_files import make_private
+from history.rendering import name_of, text_of
+from triggers.producer.delivery_failure import DeliveryFailureEvent
+from triggers.producer.queue.file import BUSY_TIMEOUT_SECONDS, prepare
+from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
+from triggers.providers.provider import ProviderUnavailableError
+
+
+class ClientQueueFullError(ProviderUnavailableError):
+    """The provider is away and the client-side queue has no room; nothing was stored."""
+
+    def __init__(self, file: Path, *, held: int, limit: int, wanted: int) -> None:
+        super().__init__("the provider", "sending")
+        room = f"holds {held} of at most {limit} messages: no room for {wanted} more"
+        self.args = (f"the client-side queue {file} {room}; send again later, or raise queue_limit",)
+
+
+class ClientQueueUnavailableError(UnavailableError):
+    """The file of the client-side queue could not be read or written."""
+
+    def __init__(self, file: Path, doing: str, error: Exception) -> None:
+        super().__init__(f"the client-side queue {file}", f"{doing} ({error})")
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A message on disk; ``number`` is its place, ``attempts`` how often sending it failed."""
+
+    number: int
+    destination: str
+    message: Message
+    attempts: int
+
+
+class ClientQueue:
+    """Messages that wait for their provider, in order, and those that were given up.
+
+    Args:
+        file: made at first use, beside others that begin with its name; only this user may read them.
+        alias: whose queue it is.
+        limit: how many messages may wait; -1 for any number, 0 stores none.
+
+    Raises:
+        ConfigurationError: at first use, when the file is something else, or of another alias.
+        ClientQueueUnavailableError: the disk is full, or the file cannot be read or written.
+    """
+
+    def __init__(self, file: Path, *, alias: str, limit: int = DEFAULT_QUEUE_LIMIT) -> None:
+        self.file = file.absolute()
+        self.alias = alias
+        self.limit = limit
+        self._begin()
+        at_fork(
+            self, ClientQueue._in_child, before=ClientQueue._before_fork, in_parent=ClientQueue._after_fork
+        )
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._forking = False
+        self._connection: sqlite3.Connection | None = None
+
+    def _before_fork(self) -> None:
+        """Close the file: a child with a connection of its parent believes to hold locks that it has not."""
+        self._forking = self._lock.acquire(timeout=BUSY_TIMEOUT_SECONDS)
+        if self._forking and self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _after_fork(self) -> None:
+        if self._forking:
+            self._lock.release()
+
+    def _in_child(self) -> None:
+        keep(self._connection)  # closing it would let go of the parent's locks
+        self._begin()
+
+    def put(self, destination: str, messages: Iterable[Message]) -> None:
+        """Store messages behind those that wait already, all of them or none.
+
+        Raises:
+            ClientQueueFullError: there is no room for all of them.
+        """
+        rows = [(destination, message.to_json().decode()) for message in messages]
+        with self._using("storing messages", writing=True) as connection:
+            held = _count(connection)
+            if self.limit != UNLIMITED and held + len(rows) > self.limit:
+                raise ClientQueueFullError(self.file, held=held, limit=self.limit, wanted=len(rows))
+            connection.executemany("INSERT INTO queued (destination, message) VALUES (?, ?)", rows)
+
+    def size(self) -> int:
+        """Count the messages that wait."""
+        with self._using("counting") as connection:
+            return _count(connection)
+
+    def next_run(self, *, skip: Collection[str] = (), limit: int, size: int) -> list[Queued]:
+        """Return the oldest waiting messages of one destination: the oldest one's that is not in ``skip``.
+
+        At most ``limit`` of them, and no more once their texts are longer than ``size``; maybe none.
+        """
+        marks = ", ".join("?" * len(skip))
+        with self._using("reading") as connection:
+            first = connection.execute(
+                f"SELECT destination FROM queued WHERE destination NOT IN ({marks}) ORDER BY number LIMIT 1",  # noqa: S608
+                tuple(skip),
+            ).fetchone()
+            if first is None:
+                return []
+            rows = connection.execute(
+                "SELECT number, destination, message, attempts FROM queued WHERE destination = ? "
+                "ORDER BY number LIMIT ?",
+                (first[0], limit),
+            )
+            run: list[Queued] = []
+            for number, destination, text, attempts in rows:
+                run.append(Queued(number, destination, Message.from_json(text), attempts))
+                size -= len(text)
+                if size < 0:
+                    break
+            return run
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """Delete waiting messages that have arrived."""
+        with self._using("deleting what was sent", writing=True) as connection:
+            connection.executemany("DELETE FROM queued WHERE number = ?", [(one,) for one in numbers])
+
+    def count_attempt(self, number: int) -> int:
+        """Note that sending a waiting message failed, and return how often it has."""
+        with self._using("counting an attempt", writing=True) as connection:
+            return int(
+                connection.execute(
+                    "UPDATE queued SET attempts = attempts + 1 WHERE number = ? RETURNING attempts", (number,)
+                ).fetchone()[0]
+            )
+
+    def give_up(self, queued: Queued, error: Exception, *, attempts: int) -> DeliveryFailureEvent:
+        """Move a waiting message to the failed ones, and return the event to tell of it."""
+        event = DeliveryFailureEvent(
+            alias=self.alias,
+            destination=queued.destination,
+            number=queued.number,
+            time=datetime.now(UTC),
+            attempts=attempts,
+            exception_class=name_of(error),
+            exception_message=text_of(error),
+            message=queued.message,
+        )
+        with self._using("giving up a message", writing=True) as connection:
+            connection.execute(
+                "INSERT INTO failed (number, event, told) VALUES (?, ?, 0)",
+                (queued.number, event.model_dump_json()),
+            )
+            connection.execute("DELETE FROM queued WHERE number = ?", (queued.number,))
+        return event
+
+    def untold(self) -> Sequence[DeliveryFailureEvent]:
+        """Return the events of failed messages that may not have been told of, in order."""
+        return self._events("WHERE told = 0")
+
+    def mark_told(self, number: int) -> None:
+        """Note that everybody has been told of a failed message."""
+        with self._using("noting an event", writing=True) as connection:
+            connection.execute("UPDATE failed SET told = 1 WHERE number = ?", (number,))
+
+    def failed(self) -> Sequence[DeliveryFailureEvent]:
+        """Return the messages that were given up, in order."""
+        return self._events("")
+
+    def _events(self, which: str) -> Sequence[DeliveryFailureEvent]:
+        with self._using("reading the failed messages") as connection:
+            rows = connection.execute(f"SELECT event FROM failed {which} ORDER BY number").fetchall()  # noqa: S608
+        return [DeliveryFailureEvent.model_validate_json(text) for (text,) in rows]
+
+    def requeue(
+        self, numbers: Collection[int] | None = None, *, time_to_live: timedelta | None = None
+    ) -> int:
+        """Let failed messages wait again, under the same uuids and behind all others; return how many.
+
+        All of them by default. One that has expired loses its expiration; ``time_to_live`` gives each a new
+        one. The limit is not asked: nothing may be lost.
+        """
+        chosen = [one for one in self.failed() if numbers is None or one.number in numbers]
+        now = datetime.now(UTC)
+        requeued = 0
+        with self._using("queueing failed messages again", writing=True) as connection:
+            for event in chosen:
+                gone = connection.execute("DELETE FROM failed WHERE number = ?", (event.number,)).rowcount
+                if gone:  # else somebody else has decided by now
+                    text = _renewed(event.message, now, time_to_live).to_json().decode()
+                    connection.execute(
+                        "INSERT INTO queued (destination, message) VALUES (?, ?)", (event.destination, text)
+                    )
+                    requeued += 1
+        return requeued
+
+    def discard(self, numbers: Collection[int]) -> int:
+        """Delete failed messages for good; return how many."""
+        with self._using("discarding failed messages", writing=True) as connection:
+            return sum(
+                connection.execute("DELETE FROM failed WHERE number = ?", (one,)).rowcount for one in numbers
+            )
+
+    @contextmanager
+    def draining(self) -> Generator[bool]:
+        """Take the drainers' lock while entered; False when somebody else has it."""
+        file = self.file.with_name(f"{self.file.name}-drain")
+        try:
+            make_private(file)
+            lock = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise ClientQueueUnavailableError(self.file, "locking it", error) from error
+        with closing(lock):
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+                mine = True
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise ClientQueueUnavailableError(self.file, "locking it", error) from error
+                mine = False
+            yield mine
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def _using(self, doing: str, *, writing: bool = False) -> Generator[sqlite3.Connection]:
+        """Use the connection, one thread at a time; what is written stands or falls together."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._open()
+                connection = self._connection
+                if not writing:
+                    yield connection
+                    return
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    connection.rollback()
+                    raise
+            except sqlite3.Error as error:
+                raise ClientQueueUnavailableError(self.file, doing, error) from error
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            make_private(self.file)
+        except OSError as error:
+            raise ClientQueueUnavailableError(self.file, "making it", error) from error
+        connection = sqlite3.connect(
+            self.file, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            prepare(connection, self.file, self.alias)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT value FROM about WHERE name = 'queued'").fetchone()[0])
+
+
+def _renewed(message: Message, now: datetime, time_to_live: timedelta | None) -> Message:
+    if time_to_live is not None:
+        return message.model_copy(update={"expiration": now + time_to_live})
+    expired = message.expiration is not None and message.expiration <= now
+    return message.model_copy(update={"expiration": None}) if expired else message

@@ -1,0 +1,155 @@
+"""Requests that wait for a reply: one destination for the replies of a producer, and one listener on it.
+
+Source: webMethods ``pub.jms:sendAndWait`` with a dedicated listener. A reply belongs to the request whose
+uuid is its JMSCorrelationID.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from uuid import uuid4
+
+from history.errors import ConfigurationError, UnavailableError
+from history.message import Message
+from history.shell import Flag, Shell
+from triggers.providers.outgoing import correlation_of
+from triggers.providers.provider import (
+    Arrival,
+    DestinationGoneError,
+    Provider,
+    Received,
+    Receiver,
+    TemporaryDestinations,
+)
+
+_log = logging.getLogger(__name__)
+
+#: How long the listener waits for replies before it looks whether it must end.
+_LISTEN = timedelta(milliseconds=500)
+
+#: How long it pauses when the provider is away, in seconds.
+_AWAY_PAUSE = 0.5
+
+#: How many replies it fetches at once.
+_FETCH = 100
+
+
+class Waiting:
+    """One request that waits for its reply."""
+
+    def __init__(self, flag: Flag) -> None:
+        self._flag = flag
+        self._reply: Message | None = None
+
+    def give(self, reply: Message) -> None:
+        """Hand the reply over."""
+        self._reply = reply
+        self._flag.set()
+
+    async def wait(self, patience: timedelta) -> Message | None:
+        """Return the reply; None when it has not come in time."""
+        await self._flag.wait(patience.total_seconds())
+        return self._reply
+
+
+class Replies:
+    """Where the replies to one producer arrive, and who waits for them; opened by the first request.
+
+    The provider's temporary destination where it has such; else a destination of a unique name, which stays.
+    """
+
+    def __init__(self, provider: Provider, shell: Shell, alias: str) -> None:
+        self._provider = provider
+        self._shell = shell
+        self._alias = alias
+        self._waiting: dict[str, Waiting] = {}
+        self._lock = threading.Lock()
+        self._destination: str | None = None
+
+    async def open(self) -> str:
+        """Return the destination for replies; it exists and is listened to.
+
+        Raises:
+            ProviderUnavailableError: it cannot be made now.
+        """
+        if self._destination is None:
+            async with self._shell.turn(""):  # no destination has this name
+                if self._destination is None:
+                    destination, receiver = await self._make()
+                    self._shell.spawn(f"doubtless-replies-{self._alias}", lambda: self._listen(receiver))
+                    self._destination = destination
+        return self._destination
+
+    async def _make(self) -> tuple[str, Receiver]:
+        if isinstance(self._provider, TemporaryDestinations):
+            return await self._provider.open_temporary(f"replies:{self._alias}")
+        destination = f"doubtless.replies.{self._alias}.{uuid4().hex}"
+        return destination, await self._provider.open_receiver(
+            destination, subscription="replies", name="owner"
+        )
+
+    @contextmanager
+    def expecting(self, request: Message) -> Generator[Waiting]:
+        """Expect the reply to a request while entered; one that comes later is dropped.
+
+        Raises:
+            ConfigurationError: another request with the same identity waits already.
+        """
+        correlation = correlation_of(request)
+        waiting = Waiting(self._shell.flag())
+        with self._lock:
+            if correlation in self._waiting:
+                raise ConfigurationError(
+                    "uuid", f"a request {correlation!r} waits for its reply already", "give another uuid"
+                )
+            self._waiting[correlation] = waiting
+        try:
+            yield waiting
+        finally:
+            with self._lock:
+                del self._waiting[correlation]
+
+    async def _listen(self, receiver: Receiver) -> None:
+        """Hand out what arrives until the shell is over; then give the destination back."""
+        away, alive_due = False, 0.0
+        while not self._shell.over:
+            try:
+                received = await receiver.receive(_FETCH, _LISTEN)
+                self._hand_out(received)
+                await receiver.acknowledge(received)
+                if time.monotonic() >= alive_due:
+                    await receiver.keep_alive()
+                    alive_due = time.monotonic() + receiver.keep_alive_interval.total_seconds()
+                away = False
+            except DestinationGoneError as error:
+                # The next request opens another one; those that wait have no reply any more.
+                _log.warning("replies on their way are lost: %s", error, extra={"alias": self._alias})
+                self._destination = None
+                break
+            except UnavailableError as error:
+                if not away:
+                    _log.warning("replies cannot be received: %s", error, extra={"alias": self._alias})
+                away = True
+                await self._shell.sleep(_AWAY_PAUSE)
+        with suppress(UnavailableError):
+            await receiver.close()
+
+    def _hand_out(self, received: Sequence[Received]) -> None:
+        for one in received:
+            if not isinstance(one, Arrival):
+                _log.warning("a reply cannot be read: %s", one.problem, extra={"alias": self._alias})
+                continue
+            with self._lock:
+                waiting = self._waiting.get(one.message.correlation_id or "")
+            if waiting is None:
+                _log.info(
+                    "nobody waits any more for the reply %s to %s",
+                    one.message.uuid,
+                    one.message.correlation_id,
+                    extra={"alias": self._alias, "uuid": one.message.uuid},
+                )
+            else:
+                waiting.give(one.message)

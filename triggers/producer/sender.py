@@ -1,0 +1,126 @@
+"""The way of a message from a producer: to the provider, or onto the disk; one for each kind of caller."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from history.message import Message
+from history.shell import Shell
+from triggers.producer.queue.drain import Drainer
+from triggers.producer.queue.queue import ClientQueue
+from triggers.producer.request_reply import Replies
+from triggers.producer.settings import ProducerSettings
+from triggers.providers.outgoing import SentMessage
+from triggers.providers.provider import Provider, ProviderUnavailableError
+from triggers.service.failures import Retry, rerun
+
+_ONE_TRY = Retry()
+
+
+class Sender:
+    """Sends over one provider; its callers all block, or all run on one event loop."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        provider: Provider,
+        shell: Shell,
+        *,
+        queue: ClientQueue | None,
+        owned: bool,
+    ) -> None:
+        self._settings = settings
+        self._provider = provider
+        self._shell = shell
+        self._queue = queue
+        self._owned = owned
+        self._draining = False
+        self.replies = Replies(provider, shell, settings.alias)
+        self.drainer = (
+            None
+            if queue is None
+            else Drainer(
+                queue=queue,
+                provider=provider,
+                shell=shell,
+                max_redelivery_count=settings.max_redelivery_count,
+            )
+        )
+
+    async def send(
+        self, destination: str, messages: Sequence[Message], *, may_wait: bool = True
+    ) -> Sequence[SentMessage]:
+        """Send messages in order, under one turn of their destination.
+
+        Raises:
+            ProviderUnavailableError: it is unknown which of them arrived, and they could not be queued.
+        """
+        if not messages:
+            return []
+        async with self._shell.turn(destination):
+            queue = self._queue
+            waiting = self.look_after_backlog()
+            # A request whose sender waits for the reply must not stand in line.
+            if queue is None or not queue.limit or not may_wait:
+                return await self._send(destination, messages, self._settings.retry)
+            if waiting and self._settings.ordered:
+                return self._keep(queue, destination, messages)
+            try:
+                return await self._send(destination, messages, _ONE_TRY if waiting else self._settings.retry)
+            except ProviderUnavailableError:
+                return self._keep(queue, destination, messages)
+
+    async def _send(
+        self, destination: str, messages: Sequence[Message], retry: Retry
+    ) -> Sequence[SentMessage]:
+        async def attempt(_number: int) -> Sequence[str]:
+            return await self._provider.send(destination, messages)
+
+        try:
+            names = await attempt(1)
+        except ProviderUnavailableError:
+            if not retry.max_attempts:
+                raise
+            names = await rerun(attempt, retry=retry, transient=(), sleep=self._shell.sleep)
+        return [
+            SentMessage(_told(message, destination=destination, message_id=name))
+            for message, name in zip(messages, names, strict=True)
+        ]
+
+    def _keep(
+        self, queue: ClientQueue, destination: str, messages: Sequence[Message]
+    ) -> Sequence[SentMessage]:
+        first = not queue.size()
+        queue.put(destination, messages)
+        self.look_after_backlog()
+        if first:  # else the drainer knows already, and pauses for its reasons
+            self._shell.wake()
+        return [SentMessage(_told(message, destination=destination), queued=True) for message in messages]
+
+    def look_after_backlog(self) -> bool:
+        """Tell whether anything waits; if so, there is somebody to drain it."""
+        if self._queue is None or self.drainer is None or not self._queue.size():
+            return False
+        if not self._draining:
+            self._draining = True
+            self._shell.spawn(f"doubtless-drain-{self._settings.alias}", self.drainer.run)
+        return True
+
+    async def request(self, destination: str, message: Message, *, patience: timedelta) -> Message | None:
+        """Send a request and return its reply; None when none has come in time."""
+        told = {"reply_to": await self.replies.open()}
+        if message.correlation_id is None:
+            # Who replies as plain JMS does repeats the one or the other.
+            told["correlation_id"] = message.uuid or ""
+        with self.replies.expecting(message) as waiting:
+            await self.send(destination, [message.model_copy(update=told)], may_wait=False)
+            return await waiting.wait(patience)
+
+    async def close(self) -> None:
+        """End what runs beside the callers, and give the provider back if it is our own."""
+        await self._shell.end()
+        if self._owned:
+            await self._provider.close()
+
+
+def _told(message: Message, **told: str) -> Message:
+    return message.model_copy(update=told)

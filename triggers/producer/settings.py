@@ -1,0 +1,51 @@
+"""The settings of a producer, checked once, with errors that name the setting and the remedy."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.service.checking import check_kind, check_switch, check_text
+from triggers.service.failures import Retry
+
+#: How many messages a client-side queue holds when nobody says otherwise.
+DEFAULT_QUEUE_LIMIT = 100_000
+
+#: How many failures give a queued message up, counted while the provider is there. By the pauses between
+#: them, it has been tried for some minutes then.
+DEFAULT_MAX_REDELIVERY_COUNT = 20
+
+#: The further tries of one send, before it raises or is queued.
+DEFAULT_SEND_RETRY = Retry(max_attempts=2, interval=timedelta(milliseconds=100), backoff=3)
+
+#: The limit that is none.
+UNLIMITED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """Everything that a producer was told, but for the provider."""
+
+    alias: str
+    queue: Path | None
+    queue_limit: int
+    ordered: bool
+    retry: Retry
+    max_redelivery_count: int
+
+    def __post_init__(self) -> None:
+        check_text("alias", self.alias, "name the producer, or leave it out")
+        check_switch("ordered", self.ordered)
+        check_kind("retry", self.retry, Retry, "use Retry(max_attempts=2), or leave it out")
+        _check_whole("queue_limit", self.queue_limit, UNLIMITED, "-1 for no limit, 0 for no queue")
+        _check_whole("max_redelivery_count", self.max_redelivery_count, 1, "1 or more")
+        if self.queue is not None and not self.queue.absolute().parent.is_dir():
+            raise ConfigurationError(
+                "queue", f"there is no folder {self.queue.absolute().parent}", "make it first"
+            )
+
+
+def _check_whole(setting: str, value: Any, least: int, remedy: str) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigurationError(setting, f"{value!r} is no number from {least}", f"use {remedy}")

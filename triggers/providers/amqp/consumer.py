@@ -1,0 +1,146 @@
+"""One receiver link, as a wire of :class:`~triggers.providers.brokers.push_receiver.PushReceiver`."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+
+from history.message import Message
+from triggers.providers.amqp.codec import Origin, decode, raw_fields
+from triggers.providers.amqp.driver import driver
+from triggers.providers.amqp.line import Line, ReceiverLink
+from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.brokers.reading import Limits
+from triggers.providers.provider import AT_ONCE, ProviderUnavailableError, Received
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a consumer attaches, and what its count is worth."""
+
+    address: str
+    origin: Origin
+
+
+#: Declares what a consumer needs.
+Declare = Callable[[Line], Awaitable[Found]]
+
+#: Writes copies to the dead-letter destination, with a reason.
+Bury = Callable[[Sequence[Received], str], Awaitable[None]]
+
+
+class AmqpConsumer:
+    """A link whose credit is exactly what was asked for."""
+
+    def __init__(self, line: Callable[[], Awaitable[Line]], declare: Declare, bury: Bury) -> None:
+        self._line = line
+        self._declare = declare
+        self._bury = bury
+        self._link: ReceiverLink | None = None
+        self._origin: Origin | None = None
+        self._inbox = Inbox()
+        self._wanted = 0
+        self._delayed: dict[Token, None] = {}
+
+    async def open(self, inbox: Inbox) -> None:
+        """Attach, after declaring what is needed."""
+        self._inbox, self._wanted, self._delayed = inbox, 0, {}
+        line = await self._line()
+        found = await self._declare(line)
+        link = ReceiverLink(line, found.address, partial(_lose, inbox), partial(_push, inbox))
+        await line.link(link)
+        self._link, self._origin = link, found.origin
+
+    async def want(self, count: int) -> None:
+        """Grant the credit that is missing; take it all back first where there is too much."""
+        link = self._attached()
+        if count < self._wanted:
+            await self.stop()
+        self._wanted = count
+        # Reckoned from what was taken by now: what is on its way, or in the inbox, has had its credit. By
+        # the time that the line grants it, some of it may have arrived and been taken.
+        link.tell(partial(link.grant, self._inbox.taken + count))
+
+    async def stop(self) -> None:
+        """Take the credit back; what was sent before arrives before this returns."""
+        await self._attached().ask("draining", self._attached().drain)
+        self._wanted = 0
+
+    def stop_soon(self) -> None:
+        """Take the credit back, and do not wait."""
+        link = self._attached()
+        link.tell(link.drain_soon)
+        self._wanted = 0
+
+    def accept(self, tokens: Sequence[Token]) -> None:
+        """Settle as accepted."""
+        self._settle(tokens, driver.Delivery.ACCEPTED)
+
+    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+        """Settle as modified, failed; now or when the delay has passed."""
+        if delay <= AT_ONCE:
+            self._settle(tokens, driver.Delivery.MODIFIED)
+            return
+        link = self._attached()
+        self._delayed.update((token, None) for token in tokens)
+
+        def later() -> None:
+            _settle(link, tokens, driver.Delivery.MODIFIED)
+            for token in tokens:
+                self._delayed.pop(token, None)
+
+        link.line.call_later(delay.total_seconds(), later)
+
+    def release(self, tokens: Sequence[Token]) -> None:
+        """Settle as released, which does not count."""
+        self._settle(tokens, driver.Delivery.RELEASED)
+
+    def _settle(self, tokens: Sequence[Token], state: Any) -> None:
+        link = self._attached()
+        link.tell(partial(_settle, link, tokens, state))
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Send copies, accepted by the broker."""
+        await self._bury(received, reason)
+
+    def decode(self, raw: Any, limits: Limits) -> Message:
+        """Read a delivery."""
+        return decode(cast("bytes", raw), cast("Origin", self._origin), limits)
+
+    def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
+        """Return a delivery as it came."""
+        return raw_fields(cast("bytes", raw))
+
+    async def close(self, held: Sequence[Token]) -> None:
+        """Settle what is held as failed, and detach: the broker then has back all the rest."""
+        link, self._link = self._link, None
+        if link is not None and not link.line.over:
+            link.tell(partial(_settle, link, [*held, *self._delayed], driver.Delivery.MODIFIED))
+            await link.close()
+
+    def _attached(self) -> ReceiverLink:
+        if self._link is None or self._link.closed:
+            raise ProviderUnavailableError("the AMQP broker", "using a link that is detached")
+        return self._link
+
+
+def _settle(link: ReceiverLink, tokens: Sequence[Token], state: Any) -> None:
+    """Settle on the line's thread."""
+    if link.closed:
+        return
+    for token in tokens:
+        # By itself "modified" says nothing of a failure, and the delivery would not be counted.
+        token.tag.local.failed = state == driver.Delivery.MODIFIED
+        token.tag.update(state)
+        token.tag.settle()
+
+
+def _push(inbox: Inbox, delivery: Any, encoded: bytes) -> None:
+    inbox.push(Token(delivery), encoded)
+
+
+def _lose(inbox: Inbox, error: Exception) -> None:
+    lost = ProviderUnavailableError("the AMQP broker", "receiving")
+    lost.__cause__ = error
+    inbox.lose(lost)

@@ -1,0 +1,473 @@
+"""The edge to Qpid Proton: a connection with a thread of its own, and links on which coroutines can ask.
+
+Each link has a session of its own, because RabbitMQ ends a whole session when one link cannot be attached.
+"""
+
+import logging
+import os
+import ssl
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
+from uuid import uuid4
+
+from history.errors import ConfigurationError
+from triggers.providers.amqp.driver import driver
+from triggers.providers.brokers.line import BrokerLine, quietly
+from triggers.providers.brokers.url import BrokerUrl, TlsFiles
+from triggers.providers.brokers.waiting import Wait, fail, fulfil
+from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
+
+
+class AmqpError(Exception):
+    """What the peer said when it ended a connection, session or link, or refused a message."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(f"{name}: {description}")
+        self.name = name
+
+
+#: Conditions after which trying again is no use, and what to do instead.
+_NEVER = {
+    "amqp:not-found": "declare it, or start its consumer first",
+    "amqp:unauthorized-access": "give the account the permission",
+    "amqp:not-allowed": "give the account the permission",
+    "amqp:resource-locked": "choose another name, or end the other consumer",
+    "amqp:precondition-failed": "make both sides agree",
+    "amqp:invalid-field": "name a destination that this broker knows",
+    "amqp:link:message-size-exceeded": "send less, or raise the broker's limit",
+    "amqp:not-implemented": "use what this broker has",
+}
+
+
+class Line(BrokerLine):
+    """One connection to a broker of AMQP 1.0."""
+
+    what = "the AMQP broker"
+
+    def __init__(self, url: BrokerUrl, wait: Wait) -> None:
+        super().__init__(url, wait)
+        self.server: dict[str, Any] = {}
+        self.links: set[Link] = set()
+        self.connection: Any = None
+        self._domain = _ssl_domain(url)
+        self._container: Any = None
+        self._injector: Any = None
+        self._closing: Future[Any] | None = None
+
+    @property
+    def is_rabbitmq(self) -> bool:
+        """Whether the broker is RabbitMQ, which can be told to declare things."""
+        return str(self.server.get("product", "")) == "RabbitMQ"
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> None:
+        """Have something done after a while; nothing of it when the connection is gone by then."""
+        self.tell(lambda: self._container.schedule(seconds, _Timer(work)))
+
+    async def link(self, link: "Link") -> None:
+        """Attach a link.
+
+        Raises:
+            ConfigurationError: the broker has no such address, or forbids it.
+        """
+        await self.ask(f"attaching to {link.address}", link.attach)
+
+    async def close(self) -> None:
+        """End the connection."""
+
+        def close(future: "Future[Any]") -> None:
+            self.forget(future)
+            self._closing = future
+            self.connection.close()
+
+        if not self.over:
+            try:
+                await self.ask("closing the connection", close)
+            except ProviderUnavailableError as error:
+                _log.debug("%s", error)
+
+    def _serve(self, host: str, port: int) -> None:
+        url = self._url
+        injector = self._injector = driver.reactor.EventInjector()
+        self._container = driver.reactor.Container(_Events(self, url.tls, host, port, injector))
+        self._container.container_id = f"doubtless-{uuid4().hex[:12]}"
+        self.connection = self._container.connect(
+            f"{'amqp' if url.tls is None else 'amqps'}://{_bracketed(host)}:{port}",
+            user=url.user,
+            password=url.password,
+            allowed_mechs="EXTERNAL" if url.external else "ANONYMOUS" if url.user is None else "PLAIN",
+            reconnect=False,
+            heartbeat=url.heartbeat,
+            ssl_domain=self._domain,
+            sni=host,
+            # RabbitMQ's word for it; without one, the broker's default.
+            virtual_host=f"vhost:{url.path}" if url.path else None,
+        )
+        try:
+            self._container.run()
+        finally:
+            with self._lock:  # nobody may ask any more
+                self._over = self._over or self.ready.done()
+            for end in injector.pipe:
+                os.close(end)
+            for link in list(self.links):
+                link.end(self._error or ProviderUnavailableError(self.what, "receiving"))
+            if self._closing is not None:
+                fulfil(self._closing, None)
+
+    def _call(self, work: Callable[[], object]) -> None:
+        self._injector.trigger(driver.reactor.ApplicationEvent("doubtless_work", subject=work))
+
+    def _translated(self, error: Exception, doing: str) -> Exception:
+        if isinstance(error, AmqpError) and error.name in _NEVER:
+            return ConfigurationError(
+                "destination", f"{self.what} refuses {doing}: {error}", _NEVER[error.name]
+            )
+        return ProviderUnavailableError(self.what, doing)
+
+
+class Link:
+    """A link of a line, in a session of its own; its methods are called on the line's thread."""
+
+    def __init__(self, line: Line, address: str, lost: Callable[[Exception], None]) -> None:
+        self.line = line
+        self.address = address
+        self.closed = False
+        self._lost = lost
+        self._asked: set[Future[Any]] = set()
+        self._attaching: Future[Any] | None = None
+        self._detaching: Future[Any] | None = None
+        self.session: Any = None
+        self.proton: Any = None
+
+    def attach(self, future: "Future[Any]") -> None:
+        """Attach it."""
+        self._attaching = future
+        self.line.links.add(self)
+        self.session = self.line.connection.session()
+        self.session.open()
+        self.proton = self.make(self.session, f"doubtless-{uuid4().hex}")
+        self.proton.open()
+
+    def make(self, session: Any, name: str) -> Any:
+        """Return proton's link."""
+        raise NotImplementedError
+
+    def owns(self, link: Any) -> bool:
+        """Whether an event of proton's link is for this one."""
+        return bool(self.proton == link)
+
+    def opened(self) -> None:
+        """Note that the peer has attached; one that refuses does so, too, and then detaches."""
+        terminus = self.proton.remote_source if self.proton.is_receiver else self.proton.remote_target
+        if self._attaching is not None and terminus.address is not None:
+            fulfil(self._attaching, None)
+
+    def detached(self, error: Exception) -> None:
+        """Note that the peer has detached; the session ends, too."""
+        self.session.close()
+        if self._detaching is None:
+            self.proton.close()
+            self.end(error)
+
+    def end(self, error: Exception) -> None:
+        """Note that the session, or the connection, is over."""
+        if self.closed:
+            return
+        self.closed = True
+        self.line.links.discard(self)
+        if self._detaching is not None:
+            fulfil(self._detaching, None)
+        for future in [*self._asked, *([self._attaching] if self._attaching is not None else [])]:
+            fail(future, error)
+        if self._detaching is None:
+            self._lost(error)
+
+    def delivered(self, delivery: Any) -> None:
+        """Note news of a delivery."""
+
+    def flowed(self) -> None:
+        """Note news of the credit."""
+
+    async def ask(self, doing: str, work: Callable[["Future[Any]"], None]) -> Any:
+        """Have something done on the line's thread whose future fails with the link."""
+
+        def watched(future: "Future[Any]") -> None:
+            if self.closed:
+                raise ProviderUnavailableError(self.line.what, doing)
+            self._asked.add(future)
+            future.add_done_callback(self._asked.discard)
+            work(future)
+
+        return await self.line.ask(doing, watched)
+
+    def tell(self, work: Callable[[], object]) -> None:
+        """Have something done on the line's thread, unless the link is closed by then."""
+        self.line.tell(lambda: None if self.closed else work())
+
+    async def close(self) -> None:
+        """Detach, end the session, and wait until the peer has, too."""
+
+        def close(future: "Future[Any]") -> None:
+            if self.closed:
+                fulfil(future, None)
+                return
+            self._detaching = future
+            self.proton.close()
+
+        if not self.closed and not self.line.over:
+            await self.line.ask("detaching", close)
+
+
+class ReceiverLink(Link):
+    """A link that receives: exactly what it has credit for.
+
+    Credit is reckoned as totals. What one call of :meth:`grant` allows, another that says the same does not
+    allow again, whatever has arrived and been taken in between.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        address: str,
+        lost: Callable[[Exception], None],
+        push: Callable[[Any, bytes], None],
+    ) -> None:
+        super().__init__(line, address, lost)
+        self._push = push
+        self._drained: Future[Any] | None = None
+        # How many the peer was let send since the link was attached, and how many have come.
+        self._granted = 0
+        self._pushed = 0
+        self._draining = False
+        self._grant_afterwards: int | None = None
+
+    def make(self, session: Any, name: str) -> Any:
+        """Return a receiver."""
+        link = session.receiver(name)
+        link.source.address = self.address
+        link.target.address = None
+        return link
+
+    def grant(self, total: int) -> None:
+        """Let the peer send until ``total`` have come since the link was attached."""
+        if self._draining:
+            self._grant_afterwards = total
+        elif total > self._granted:
+            self.proton.flow(total - self._granted)
+            self._granted = total
+
+    def delivered(self, delivery: Any) -> None:
+        """Read a delivery, when all of it is there."""
+        if delivery.aborted:  # the peer gave it up in the middle, and its credit is used
+            delivery.settle()
+            self._granted -= 1
+        elif delivery.readable and not delivery.partial:
+            encoded = bytes(self.proton.recv(delivery.pending) or b"")
+            self.proton.advance()
+            self._pushed += 1
+            self._push(delivery, encoded)
+        self._look_whether_drained()
+
+    def flowed(self) -> None:
+        """Note that the peer has given credit back."""
+        self._look_whether_drained()
+
+    def drain(self, future: "Future[Any]") -> None:
+        """Take the credit back; the future is fulfilled when nothing more is on its way."""
+        self._drained = future
+        self.drain_soon()
+
+    def drain_soon(self) -> None:
+        """Take the credit back, and do not wait."""
+        self._grant_afterwards = None
+        self._draining = True
+        if self.proton.credit > 0:
+            self.proton.drain(0)
+        self._look_whether_drained()
+
+    def _look_whether_drained(self) -> None:
+        # To proton, what has come and was not read in full has not used its credit.
+        if not self._draining or self.proton.credit > 0:
+            return
+        self._granted, self._draining = self._pushed, False
+        if self._drained is not None:
+            fulfil(self._drained, None)
+            self._drained = None
+        if self._grant_afterwards is not None:
+            self.grant(self._grant_afterwards)
+
+
+class SenderLink(Link):
+    """A link that sends; each message is settled by the peer's outcome."""
+
+    def __init__(self, line: Line, address: str, lost: Callable[[Exception], None]) -> None:
+        super().__init__(line, address, lost)
+        self._queue: deque[bytes] = deque()
+        self._unsettled = 0
+        self._refused: Exception | None = None
+        self._done: Future[Any] | None = None
+        self._number = 0
+
+    def make(self, session: Any, name: str) -> Any:
+        """Return a sender."""
+        link = session.sender(name)
+        link.target.address = self.address
+        return link
+
+    def send(self, future: "Future[Any]", messages: Sequence[bytes]) -> None:
+        """Send in order; the future is fulfilled when all are accepted, and fails when one is not."""
+        self._done, self._refused = future, None
+        self._unsettled = len(messages)
+        self._queue.extend(messages)
+        self.flowed()
+
+    def flowed(self) -> None:
+        """Send what there is credit for."""
+        while self._queue and self.proton.credit > 0:
+            self._number += 1
+            self.proton.delivery(str(self._number))
+            self.proton.stream(self._queue.popleft())
+            self.proton.advance()
+
+    def delivered(self, delivery: Any) -> None:
+        """Note what became of a message."""
+        if not delivery.updated:
+            return
+        state = delivery.remote_state
+        if state != driver.Delivery.ACCEPTED and self._refused is None:
+            self._refused = _refusal(state, delivery)
+        delivery.settle()
+        self._unsettled -= 1
+        if self._unsettled == 0 and self._done is not None:
+            if self._refused is None:
+                fulfil(self._done, None)
+            else:
+                fail(self._done, self._refused)
+
+
+def _refusal(state: Any, delivery: Any) -> Exception:
+    if state == driver.Delivery.RELEASED:
+        return AmqpError("amqp:not-found", "nothing receives what is sent there")
+    condition = delivery.remote.condition
+    return _error(condition) if condition is not None else AmqpError("rejected", str(state))
+
+
+def _error(condition: Any) -> AmqpError:
+    if condition is None:
+        return AmqpError("closed", "without a reason")
+    return AmqpError(str(condition.name), str(condition.description or ""))
+
+
+class _Timer:
+    """Does something when its time has come."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+
+    def on_timer_task(self, _: Any) -> None:
+        quietly(self._work)
+
+
+class _Events:
+    """Hands the events of a container to those whom they concern."""
+
+    def __init__(self, line: Line, tls: TlsFiles | None, host: str, port: int, injector: Any) -> None:
+        self._line = line
+        self._tls = tls
+        self._host = host
+        self._port = port
+        self._injector = injector
+
+    def on_reactor_init(self, event: Any) -> None:
+        event.reactor.selectable(self._injector)
+
+    def on_doubtless_work(self, event: Any) -> None:
+        event.subject()
+
+    def on_connection_remote_open(self, event: Any) -> None:
+        told = cast("dict[Any, Any]", event.connection.remote_properties or {})
+        self._line.server = {str(name): value for name, value in told.items()}
+        fulfil(self._line.ready, None)
+
+    def on_link_remote_open(self, event: Any) -> None:
+        self._of(event.link, lambda link: link.opened())
+
+    def on_link_flow(self, event: Any) -> None:
+        self._of(event.link, lambda link: link.flowed())
+
+    def on_delivery(self, event: Any) -> None:
+        delivery = event.delivery
+        self._of(event.link, lambda link: link.delivered(delivery))
+
+    def on_link_remote_close(self, event: Any) -> None:
+        error = _error(event.link.remote_condition)
+        self._of(event.link, lambda link: link.detached(error))
+
+    on_link_remote_detach = on_link_remote_close
+
+    def on_session_remote_close(self, event: Any) -> None:
+        error = _error(event.session.remote_condition)
+        for link in list(self._line.links):
+            if link.session == event.session:
+                link.end(error)
+        event.session.close()
+
+    def on_connection_remote_close(self, event: Any) -> None:
+        condition = event.connection.remote_condition
+        if condition is not None:
+            self._line.note(self._ending(_error(condition)))
+        event.connection.close()
+
+    def on_transport_error(self, event: Any) -> None:
+        self._line.note(self._ending(_error(event.transport.condition)))
+
+    def on_transport_closed(self, event: Any) -> None:
+        # Not by closing the injector: timers that are not due yet would keep it running.
+        event.reactor.stop()
+
+    def _ending(self, error: AmqpError) -> Exception:
+        """Translate what ended a connection."""
+        told, host = str(error).lower(), self._host
+        if "ssl" in told and self._tls is not None:
+            # proton does not say what is wrong with a certificate.
+            problem = self._tls.problem_with(host, self._port) or str(error)
+            remedy = "mend the certificate, or name its cafile"
+            return ConfigurationError("provider", f"TLS with {host} failed: {problem}", remedy)
+        if "vhost" in told:
+            return ConfigurationError(
+                "provider", f"{host} refuses the virtual host", "mend the path of its URL"
+            )
+        if "unauthorized-access" in told:
+            remedy = "mend user and password in its URL"
+            return ConfigurationError("provider", f"{host} refuses the login", remedy)
+        unavailable = ProviderUnavailableError(self._line.what, f"being connected to {host}")
+        unavailable.__cause__ = error
+        return unavailable
+
+    def _of(self, link: Any, tell: Callable[[Link], None]) -> None:
+        for one in list(self._line.links):
+            if one.owns(link):
+                tell(one)
+                return
+
+
+def _ssl_domain(url: BrokerUrl) -> Any:
+    """Return proton's settings for TLS, which verify certificate and name; None without TLS."""
+    if url.tls is None:
+        return None
+    url.tls.context()  # says better than proton which file is wrong
+    domain = driver.SSLDomain(driver.SSLDomain.MODE_CLIENT)
+    if url.tls.certfile is not None:
+        domain.set_credentials(url.tls.certfile, url.tls.keyfile or url.tls.certfile, None)
+    paths = ssl.get_default_verify_paths()
+    domain.set_trusted_ca_db(url.tls.cafile or paths.cafile or paths.capath)
+    domain.set_peer_authentication(driver.SSLDomain.VERIFY_PEER_NAME)
+    return domain
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,233 @@
+"""AMQP 1.0: any broker's addresses, and RabbitMQ 4 with exchanges and queues that are declared for you.
+
+``amqp_consumer.py`` is one consumer, ``amqp_codec.py`` reads and writes messages, ``amqp_management.py``
+declares things in RabbitMQ, ``amqp_line.py`` is the driver.
+"""
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+from uuid import uuid4
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.providers.amqp.codec import Origin, encode, encode_unreadable
+from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
+from triggers.providers.amqp.line import Line, SenderLink
+from triggers.providers.amqp.management import Management, exchange_address, queue_address
+from triggers.providers.brokers.push_receiver import PushReceiver
+from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
+from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.brokers.waiting import Wait, wait_in_loop, wait_in_thread
+from triggers.providers.provider import Arrival, Received
+from triggers.providers.rabbitmq.settings import (
+    QUEUE,
+    TEMPORARY,
+    arguments_of,
+    dead_letters_of,
+    queue_of,
+)
+
+_EXAMPLE = "amqp://user:password@host:5672"
+
+#: How many messages are on their way at once, at most.
+CHUNK = 500
+
+#: The kinds of RabbitMQ's queues, and what their counts are worth.
+_PROFILES = {"quorum": AMQP_QUORUM, "classic": AMQP_CLASSIC}
+
+
+class Amqp:
+    """Destinations behind AMQP 1.0, over Qpid Proton; blocking or asyncio, safe between threads.
+
+    On RabbitMQ 4 a destination ``orders`` is a durable fanout exchange of that name, a subscription
+    ``book-order`` the quorum queue ``orders:book-order`` bound to it; both are declared by the first
+    consumer. ``queue:NAME`` is a queue that exists already. The names are those of the provider over AMQP
+    0-9-1, so that both may be used side by side. On any other broker a destination is an address, as it is,
+    and who gets what is sent there is the broker's affair.
+
+    Everything is sent durable unless the message says otherwise, and accepted by the broker, or it is an
+    error. A message with a delivery time ahead is refused. Dead letters of ``orders`` go to ``DLQ.orders``,
+    with the property ``dead-letter-reason``. A recovery is "modified, delivery failed"; one with a delay
+    keeps the delivery unsettled in the consumer for so long.
+
+    JMSXDeliveryCount is the header's delivery-count + 1: a lower bound on RabbitMQ, where a message that was
+    released is not counted, but marked as redelivered. A classic queue's is -1. See
+    ``docs/delivery-counts.md``; on a broker that nobody measured a count of 1 is -1.
+
+    Args:
+        url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`; a path is RabbitMQ's
+            virtual host.
+        first_count: see :class:`~triggers.providers.brokers.trust.FirstCount`.
+
+    Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each
+    subscription gets every message until it is accepted. Nothing is lost while the broker keeps its data.
+    """
+
+    def __init__(
+        self, url: BrokerUrl, first_count: FirstCount = FirstCount.WEIGHED, *, wait: Wait = wait_in_thread
+    ) -> None:
+        self._url = url
+        self._first_count = first_count
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._line: Line | None = None
+        self._management: Management | None = None
+        self._senders: dict[str, list[SenderLink]] = {}
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Make a provider for ``amqp://user:password@host:5672``; nothing is connected yet.
+
+        Raises:
+            ConfigurationError: the URL cannot be used.
+        """
+        read = BrokerUrl.read(url, example=_EXAMPLE, ports=(5672, 5671), known={"first_count"})
+        return cls(read, FirstCount.read(read.options.get("first_count", FirstCount.WEIGHED)))
+
+    def for_asyncio(self) -> "Amqp":
+        """Return a provider of the same broker for an event loop; it must be closed by itself."""
+        return Amqp(self._url, self._first_count, wait=wait_in_loop)
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages and return their JMSMessageIDs, when the broker has accepted all of them."""
+        refuse_later(messages)
+        messages = [named(message) for message in messages]
+        await self._send(destination, [encode(message) for message in messages])
+        return [message.message_id or "" for message in messages]
+
+    async def _send(self, destination: str, messages: Sequence[bytes]) -> None:
+        if not messages:
+            return
+        line = await self._connected()
+        address = _address(destination, line)
+        sender = await self._sender(line, address)
+        for first in range(0, len(messages), CHUNK):
+            chunk = messages[first : first + CHUNK]
+            await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
+        # One that failed is left to the connection: what comes back on it is nobody's any more.
+        self._senders.setdefault(address, []).append(sender)
+
+    async def _sender(self, line: Line, address: str) -> SenderLink:
+        idle = self._senders.get(address, [])
+        while idle:
+            sender = idle.pop()
+            if not sender.closed and sender.line is line:
+                return sender
+        sender = SenderLink(line, address, lambda _: None)
+        await line.link(sender)
+        return sender
+
+    async def open_receiver(
+        self,
+        destination: str,
+        *,
+        subscription: str,
+        name: str,  # noqa: ARG002  (no consumer has a name here)
+    ) -> PushReceiver:
+        """Open a consumer; on RabbitMQ exchange and queue are declared where they are missing."""
+        return await self._receive(partial(self._declare, destination, subscription), destination)
+
+    async def open_temporary(self, purpose: str) -> tuple[str, PushReceiver]:
+        """Open the one consumer of a new queue of RabbitMQ, which ends with the connection.
+
+        Raises:
+            ConfigurationError: the broker is another one.
+        """
+        queue = f"{TEMPORARY}{purpose}.{uuid4().hex}"
+        return queue, await self._receive(partial(self._declare_temporary, queue), queue)
+
+    async def _receive(self, declare: Declare, destination: str) -> PushReceiver:
+        bury = partial(self._bury, dead_letters_of(destination))
+        receiver = PushReceiver(AmqpConsumer(self._connected, declare, bury), self._wait)
+        await receiver.open()
+        return receiver
+
+    async def _declare(self, destination: str, subscription: str, line: Line) -> Found:
+        if not line.is_rabbitmq:
+            return Found(destination.removeprefix(QUEUE), self._origin(destination, OTHER_AMQP))
+        management = await self._managed(line)
+        if destination.startswith(QUEUE):
+            queue = destination.removeprefix(QUEUE)
+            profile = _PROFILES.get(await management.queue_type(queue), OTHER_AMQP)
+            return Found(queue_address(queue), self._origin(destination, profile))
+        queue = queue_of(destination, subscription)
+        await management.declare_fanout(destination)
+        await management.declare_queue(queue, arguments_of(destination, quorum=True, version=4))
+        await management.bind(destination, queue)
+        return Found(queue_address(queue), self._origin(destination, AMQP_QUORUM))
+
+    async def _declare_temporary(self, queue: str, line: Line) -> Found:
+        if not line.is_rabbitmq:
+            raise ConfigurationError(
+                "reply_to", "this broker makes no temporary queues here", "use RabbitMQ 4"
+            )
+        management = await self._managed(line)
+        await management.declare_queue(queue, {"x-queue-type": "classic"}, exclusive=True)
+        return Found(queue_address(queue), self._origin(queue, AMQP_CLASSIC))
+
+    def _origin(self, destination: str, profile: TrustProfile) -> Origin:
+        return Origin(destination=destination, profile=profile, first_count=self._first_count)
+
+    async def _bury(self, destination: str, received: Sequence[Received], reason: str) -> None:
+        """Send copies to a destination that has a queue of its own, so that nobody need have subscribed."""
+        line = await self._connected()
+        if line.is_rabbitmq:
+            await self._declare(destination, "letters", line)
+        await self._send(destination, [_letter(one, reason) for one in received])
+
+    async def _managed(self, line: Line) -> Management:
+        if self._management is None or self._management.closed or self._management.line is not line:
+            management = Management(line)
+            await line.link(management)
+            self._management = management
+        return self._management
+
+    async def _connected(self) -> Line:
+        with self._lock:
+            if self._line is None or self._line.over:
+                self._line = Line(self._url, self._wait)
+                self._senders = {}
+                self._line.start()
+            line = self._line
+        await line.opened()
+        return line
+
+    async def ping(self) -> None:
+        """Return when the broker answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        line = await self._connected()
+        if line.is_rabbitmq:
+            management = Management(line)
+            await line.link(management)
+            await management.close()
+
+    async def close(self) -> None:
+        """Close the connection. Receivers are to be closed before."""
+        line, self._line = self._line, None
+        self._senders, self._management = {}, None
+        if line is not None:
+            await line.close()
+
+
+def _address(destination: str, line: Line) -> str:
+    if not line.is_rabbitmq:
+        return destination.removeprefix(QUEUE)
+    if destination.startswith((QUEUE, TEMPORARY)):
+        return queue_address(destination.removeprefix(QUEUE))
+    return exchange_address(destination)
+
+
+def _send_chunk(sender: SenderLink, chunk: Sequence[bytes], future: Any) -> None:
+    sender.send(future, chunk)
+
+
+def _letter(one: Received, reason: str) -> bytes:
+    if isinstance(one, Arrival):
+        return encode(dead_copy(one.message, reason))
+    return encode_unreadable(one.fields, reason)

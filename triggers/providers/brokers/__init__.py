@@ -1,0 +1,1 @@
+"""What providers of several brokers share: URLs, connections, decoding, trust in delivery counts."""

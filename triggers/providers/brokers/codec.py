@@ -1,0 +1,114 @@
+"""What the codecs of both AMQP wires have in common: bodies, checks, and the way into a message."""
+
+import json
+import reprlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import JsonValue, ValidationError
+
+from history.errors import ConfigurationError
+from history.message import HEADER_FIELDS, Message
+from triggers.providers.brokers.charsets import codec_of
+from triggers.providers.brokers.reading import UndecodableError
+
+#: How long a name, or the text of a basic property, may be, in bytes.
+SHORT = 255
+
+#: Only the broker knows these.
+COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
+
+_HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
+_LONGS = range(-(2**63), 2**63)
+
+
+def encode_body(body: bytes | str | JsonValue) -> tuple[str, bytes]:
+    """Return content type and bytes.
+
+    Raises:
+        ConfigurationError: a text is no Unicode.
+    """
+    if isinstance(body, bytes):
+        return "application/octet-stream", body
+    if isinstance(body, str):
+        return "text/plain; charset=utf-8", checked("body", body).encode()
+    return "application/json", json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def checked(name: str, value: Any) -> Any:
+    """Return a value that AMQP can carry.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    problem = ""
+    if len(name.encode("utf-8", "surrogatepass")) > SHORT:
+        problem = f"its name is longer than {SHORT} bytes"
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            problem = f"a text that is no Unicode ({error.reason})"
+    elif isinstance(value, int) and value not in _LONGS:
+        problem = "a number of more than 64 bits"
+    if problem:
+        raise ConfigurationError("message", f"{name[:40]}: {problem}", "put it into the body")
+    return value
+
+
+def make(headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Message:
+    """Make a message of JMS headers and properties.
+
+    Raises:
+        UndecodableError: one of them is not what JMS says.
+    """
+    try:
+        return Message.from_headers(headers, body)
+    except ValidationError as error:
+        last = error.errors(include_url=False, include_context=False)[-1]
+        place = [str(step) for step in last["loc"]] or ["uuid"]
+        shown = "" if place[0] == "body" else f"{reprlib.repr(last['input'])}: "
+        raise UndecodableError(
+            _HEADER_OF.get(place[0]) or " ".join(place[:2]), shown + last["msg"]
+        ) from error
+    except (ValueError, OverflowError) as error:
+        raise UndecodableError("a JMS header", str(error)) from error
+
+
+def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> bytes | str | JsonValue:
+    """Return the body as its content type says.
+
+    Raises:
+        UndecodableError: it is compressed, or not what its type says.
+    """
+    if encoding and encoding.lower() not in {"utf-8", "binary", "identity", "8bit", "us-ascii"}:
+        raise UndecodableError("content_encoding", f"{reprlib.repr(encoding)} is unknown")
+    kind, _, options = (content_type or "").partition(";")
+    kind = kind.strip().lower()
+    if kind == "application/x-java-serialized-object":
+        raise UndecodableError("content_type", "a serialised Java object is not read, for safety")
+    if kind.startswith("text/"):
+        return _text(body, options)
+    if kind == "application/json" or kind.endswith("+json"):
+        try:
+            return cast("JsonValue", json.loads(body.decode("utf-8")))
+        except (ValueError, RecursionError) as error:
+            raise UndecodableError("body", f"is no JSON ({error})") from error
+    return body
+
+
+def _text(body: bytes, options: str) -> str:
+    told = dict(_option(option) for option in options.split(";") if "=" in option)
+    charset = told.get("charset") or "utf-8"
+    codec = codec_of(charset)
+    if codec is None:
+        raise UndecodableError("content_type", f"the charset {reprlib.repr(charset)} is not read")
+    try:
+        return body.decode(codec)
+    except UnicodeError as error:
+        raise UndecodableError("body", f"is no text in {charset} ({error})") from error
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip().lower(), value.strip(" \"'")

@@ -1,0 +1,159 @@
+"""A connection with a thread of its own: what both AMQP wires have in common.
+
+The driver's event loop runs on the thread, so that heartbeats go on whatever the callers do. What they ask is
+done there, in order, and the answer comes back as a future.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from history.errors import ConfigurationError, DoubtlessError
+from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.brokers.waiting import Wait, fail
+from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
+
+#: How long connecting to one host may take, and how long the broker may take to answer, in seconds.
+CONNECT_PATIENCE, PATIENCE = 10.0, 30.0
+
+#: What is done on the connection's thread; it gives the future its result, now or later.
+Work = Callable[["Future[Any]"], None]
+
+
+class BrokerLine:
+    """One connection, to the first of the hosts that answers, from its beginning to its end.
+
+    A driver's subclass says how to connect (:meth:`_serve`), how to reach the thread (:meth:`_call`), and
+    what an error of its own means (:meth:`_translated`).
+    """
+
+    #: How the broker is called in errors.
+    what = "the broker"
+
+    def __init__(self, url: BrokerUrl, wait: Wait) -> None:
+        self.process = os.getpid()
+        self.ready: Future[None] = Future()
+        self._url = url
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._asked: set[Future[Any]] = set()
+        self._over = False
+        self._error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to connect."""
+        threading.Thread(target=self._run, name=f"doubtless-{self.what}", daemon=True).start()
+
+    @property
+    def over(self) -> bool:
+        """Whether the connection is gone, or belongs to the parent of this process."""
+        return self._over or self.process != os.getpid()
+
+    async def opened(self) -> None:
+        """Wait until the connection stands.
+
+        Raises:
+            ProviderUnavailableError: none of the hosts answers.
+            ConfigurationError: one refuses the login or the virtual host, or its certificate is not good.
+        """
+        try:
+            await self._wait(self.ready, CONNECT_PATIENCE * (1 + len(self._url.hosts)))
+        except TimeoutError as error:
+            raise ProviderUnavailableError(self.what, f"connecting to {self._url.where}") from error
+
+    async def ask(self, doing: str, work: Work) -> Any:
+        """Have something done on the connection's thread, and wait for its result.
+
+        Raises:
+            ProviderUnavailableError: the connection is gone, or the broker takes too long.
+            ConfigurationError: the broker refuses it.
+        """
+        future: Future[Any] = Future()
+        with self._lock:
+            if self.over:
+                raise ProviderUnavailableError(self.what, doing) from self._error
+            self._asked.add(future)
+            self._call(lambda: _guarded(work, future))
+        future.add_done_callback(self._asked.discard)
+        try:
+            return await self._wait(future, PATIENCE)
+        except TimeoutError as error:
+            raise ProviderUnavailableError(self.what, doing) from error
+        except DoubtlessError:
+            raise
+        except Exception as error:
+            raise self._translated(error, doing) from error
+
+    def tell(self, work: Callable[[], object]) -> None:
+        """Have something done on the connection's thread, and do not wait.
+
+        Raises:
+            ProviderUnavailableError: the connection is gone.
+        """
+        with self._lock:
+            if self.over:
+                raise ProviderUnavailableError(self.what, "answering") from self._error
+            self._call(lambda: quietly(work))
+
+    def forget(self, future: "Future[Any]") -> None:
+        """Let a future be fulfilled by the end of the connection, instead of failing with it."""
+        self._asked.discard(future)
+
+    def note(self, error: Exception) -> None:
+        """Note why the connection is gone; that a setting is wrong is told rather than anything else."""
+        if not isinstance(self._error, ConfigurationError):
+            self._error = error
+
+    def _run(self) -> None:
+        try:
+            for host, port in self._url.hosts:
+                self._serve(host, port)
+                if self.ready.done():
+                    break
+        except Exception as error:  # noqa: BLE001  (whoever waits must not wait for ever)
+            _log.exception("the connection to %s broke", self.what)
+            self.note(error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Tell everybody who waits that nothing comes any more."""
+        with self._lock:
+            self._over = True
+            asked: Sequence[Future[Any]] = list(self._asked)
+        error = self._error or ProviderUnavailableError(self.what, "connecting")
+        fail(self.ready, error)
+        for future in asked:
+            fail(future, error)
+
+    def _serve(self, host: str, port: int) -> None:
+        """Connect to a host and run the driver until that connection has ended; :attr:`ready` if it stood."""
+        raise NotImplementedError
+
+    def _call(self, work: Callable[[], object]) -> None:
+        """Have something done on the thread, which is running; called under the lock."""
+        raise NotImplementedError
+
+    def _translated(self, error: Exception, doing: str) -> Exception:
+        """Return our own error for one of the driver's."""
+        raise NotImplementedError
+
+
+def _guarded(work: Work, future: "Future[Any]") -> None:
+    try:
+        work(future)
+    except Exception as error:  # noqa: BLE001  (it would end the thread, and whoever waits must hear of it)
+        fail(future, error)
+
+
+def quietly(work: Callable[[], object]) -> None:
+    """Do something on the thread whose failure nobody waits for."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001  (as above; what was not answered is delivered again)
+        _log.warning("an answer could not be sent: %r", error)

@@ -1,0 +1,312 @@
+"""A receiver over a wire that pushes: the broker sends what it has credit for, from a thread of its own."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Protocol, cast
+from uuid import uuid4
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.providers.brokers.reading import NO_LIMITS, Limits, read
+from triggers.providers.brokers.waiting import Wait, fulfil
+from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, ProviderUnavailableError, Received
+
+#: How long nobody may ask for messages before what was pushed meanwhile goes back, in seconds.
+IDLE = 2.0
+
+
+def _new_id() -> str:
+    """Return an id for a delivery: such a broker numbers them by channel or link, and gives no message an id.
+
+    So one that comes again is another delivery: better two copies of one message than one copy of two.
+    """
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Token:
+    """The handle of one delivery: what the wire answers it by, while its session lasts."""
+
+    tag: Any
+
+
+class Inbox:
+    """What was pushed and not handed over yet; filled by the wire's thread, emptied by the receiver's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pushed: deque[tuple[Token, Any]] = deque()
+        self._waiting: Future[None] | None = None
+        self._asking = False
+        self._asked_at = time.monotonic()
+        #: How many were ever taken out.
+        self.taken = 0
+        self.lost: Exception | None = None
+
+    @property
+    def size(self) -> int:
+        """How many were pushed and not handed over."""
+        return len(self._pushed)
+
+    def push(self, token: Token, raw: Any) -> None:
+        """Take a delivery."""
+        with self._lock:
+            self._pushed.append((token, raw))
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            fulfil(waiting, None)
+
+    def lose(self, error: Exception) -> None:
+        """Note that the session is over: what was pushed will come again."""
+        with self._lock:
+            self.lost = error
+            self._pushed.clear()
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            fulfil(waiting, None)
+
+    def take(self, limit: int) -> list[tuple[Token, Any]]:
+        """Return what was pushed, up to ``limit``."""
+        with self._lock:
+            count = min(limit, len(self._pushed))
+            self.taken += count
+            return [self._pushed.popleft() for _ in range(count)]
+
+    def next_one(self) -> "Future[None]":
+        """Return what is fulfilled when there is something to take, or everything is lost."""
+        future: Future[None] = Future()
+        with self._lock:
+            if self._pushed or self.lost is not None:
+                future.set_result(None)
+            else:
+                self._waiting = future
+        return future
+
+    def begin(self) -> None:
+        """Note that somebody asks for messages."""
+        with self._lock:
+            self._asking = True
+
+    def end(self) -> None:
+        """Note that nobody asks any more."""
+        with self._lock:
+            self._asking, self._asked_at = False, time.monotonic()
+
+    def take_unasked(self) -> list[Token] | None:
+        """Return what was pushed while nobody asked for a while; None when somebody may ask any moment."""
+        with self._lock:
+            if self._asking or self.lost is not None or time.monotonic() - self._asked_at < IDLE:
+                return None
+            tokens = [token for token, _ in self._pushed]
+            self.taken += len(tokens)
+            self._pushed.clear()
+            return tokens
+
+
+class Wire(Protocol):
+    """One consumer at a broker that pushes; deliveries go to an :class:`Inbox`.
+
+    Coroutines raise ProviderUnavailableError when the session is over, and ConfigurationError for what the
+    broker refuses.
+    """
+
+    async def open(self, inbox: Inbox) -> None:
+        """Begin a session, after the one before is over."""
+        ...
+
+    async def want(self, count: int) -> None:
+        """Let the broker push so many, and no more; what is in the inbox counts."""
+        ...
+
+    async def stop(self) -> None:
+        """Return when the broker pushes nothing more, until the next :meth:`want`."""
+        ...
+
+    def stop_soon(self) -> None:
+        """Tell the broker to push nothing more, and do not wait; safe from any thread."""
+        ...
+
+    def accept(self, tokens: Sequence[Token]) -> None:
+        """Tell the broker that these are done."""
+        ...
+
+    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+        """Give these back as failed, when the delay has passed; at once when the session ends before."""
+        ...
+
+    def release(self, tokens: Sequence[Token]) -> None:
+        """Give these back at once, which nobody has seen."""
+        ...
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Write copies to the dead-letter destination; they stand there safely when this returns."""
+        ...
+
+    def decode(self, raw: Any, limits: Limits) -> Message:
+        """Read a delivery; whatever this raises makes it unreadable."""
+        ...
+
+    def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
+        """Return an unreadable delivery as it came."""
+        ...
+
+    async def close(self, held: Sequence[Token]) -> None:
+        """End the session; the broker has everything back, as failed what is held."""
+        ...
+
+
+class PushReceiver:
+    """One consumer; the broker may push what the last ``receive`` asked for, and never more.
+
+    The wire's own thread keeps the connection alive whatever the service does. What is pushed while nobody
+    receives, such as to a suspended trigger, goes back after two seconds. A delayed recovery is a delivery
+    that is kept unanswered until its delay has passed: it survives as any other, and comes back sooner when
+    the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
+    connects again; what it was asked to answer then is delivered again.
+    """
+
+    #: How often it is looked whether what was pushed must go back.
+    keep_alive_interval = timedelta(seconds=IDLE / 2)
+
+    def __init__(self, wire: Wire, wait: Wait, *, left: Callable[[], None] = lambda: None) -> None:
+        self._wire = wire
+        self._wait = wait
+        self._left = left
+        self.limits: Limits = NO_LIMITS
+        self._inbox: Inbox | None = None
+        # In the order in which they came, which is how they go back.
+        self._held: dict[Token, None] = {}
+        self._closed = False
+
+    async def open(self) -> None:
+        """Begin a session.
+
+        Raises:
+            ConfigurationError: the broker refuses it.
+        """
+        self._held.clear()
+        inbox = Inbox()
+        await self._wire.open(inbox)
+        self._inbox = inbox
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries, in the order in which the broker pushed them."""
+        if limit < 1:
+            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+        deadline = time.monotonic() + wait.total_seconds()
+        if self._inbox is None:
+            await self.open()
+        inbox = cast("Inbox", self._inbox)
+        inbox.begin()
+        try:
+            taken = inbox.take(limit) or await self._pushed(inbox, limit, deadline)
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+        finally:
+            inbox.end()
+        self._held.update((token, None) for token, _ in taken)
+        wire, limits = self._wire, self.limits
+        return [
+            read(
+                partial(wire.decode, raw, limits),
+                handle=token,
+                delivery_id=_new_id,
+                raw=partial(wire.raw_fields, raw),
+            )
+            for token, raw in taken
+        ]
+
+    async def _pushed(self, inbox: Inbox, limit: int, deadline: float) -> list[tuple[Token, Any]]:
+        await self._wire.want(limit)
+        try:
+            await self._wait(inbox.next_one(), deadline - time.monotonic())
+        except TimeoutError:
+            return inbox.take(limit)
+        if inbox.lost is not None:
+            raise inbox.lost
+        return inbox.take(limit)
+
+    def _forget(self) -> None:
+        self._inbox = None
+        self._held.clear()
+
+    def _mine(self, received: Sequence[Received]) -> list[Token]:
+        """Return what is held of these: what was answered, or was lost with its session, needs no answer.
+
+        Raises:
+            ProviderUnavailableError: the session is over; that is said once, by what meets it first.
+        """
+        inbox = self._inbox
+        if inbox is not None and inbox.lost is not None:
+            self._forget()
+            raise ProviderUnavailableError("the broker", "answering what it delivered before") from inbox.lost
+        tokens = [cast("Token", one.handle) for one in received]
+        return [token for token in tokens if token in self._held]
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Tell the broker that these are done."""
+        if received:
+            self._answer(self._mine(received), self._wire.accept)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back, counted as failed; first see to it that they do not come straight back to us."""
+        if not received:
+            return
+        tokens = self._mine(received)
+        if delay <= AT_ONCE:
+            await self._guarded(self._wire.stop)
+        self._answer(tokens, lambda some: self._wire.give_back(some, delay))
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Copy these, with the reason, then acknowledge them: a crash in between leaves both."""
+        if not received:
+            return
+        tokens = self._mine(received)
+        copied = [one for one in received if one.handle in tokens]
+        await self._guarded(lambda: self._wire.dead_letter(copied, reason))
+        self._answer(tokens, self._wire.accept)
+
+    def _answer(self, tokens: Sequence[Token], answer: Callable[[Sequence[Token]], None]) -> None:
+        try:
+            answer(tokens)
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+        for token in tokens:
+            self._held.pop(token, None)
+
+    async def _guarded(self, ask: Callable[[], Any]) -> None:
+        try:
+            await ask()
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+
+    async def keep_alive(self) -> None:
+        """Give back what was pushed while nobody asked; the connection keeps itself alive."""
+        inbox = self._inbox
+        if self._closed or inbox is None or self._held:
+            return
+        unasked = inbox.take_unasked()
+        if unasked is None:
+            return
+        self._wire.stop_soon()
+        if unasked:
+            self._wire.release(unasked)
+
+    async def close(self) -> None:
+        """Give back what is not answered, and leave."""
+        if self._closed:
+            return
+        self._closed = True
+        self._left()
+        held = list(self._held)
+        self._forget()
+        await self._wire.close(held)

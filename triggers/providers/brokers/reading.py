@@ -1,0 +1,102 @@
+"""From what came over the wire to what a receiver hands over: a message, or an unreadable delivery.
+
+Everything that a receiver decodes goes through :func:`read`. So whatever a decoder raises ends no consumer:
+the delivery is handed over as :class:`~triggers.providers.provider.Unreadable`, to be parked whole.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from history.message import Message
+from history.store.parking import encodable
+from triggers.providers.provider import Arrival, ProviderUnavailableError, Received, Unreadable
+
+#: How long the text about a problem may be, in characters.
+MOST_WORDS = 1000
+
+_REMEDY = "mend the sender (the delivery is kept whole)"
+
+
+class UndecodableError(ValueError):
+    """A delivery is no message; the text names the field, the problem and the remedy."""
+
+    def __init__(self, field: str, problem: str, remedy: str = _REMEDY) -> None:
+        super().__init__(f"{field}: {problem}; {remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a trigger refuses whatever stands in it, so that a receiver need not decode it.
+
+    ``max_body_size`` is in bytes, as they came.
+    """
+
+    max_body_size: int = sys.maxsize
+    max_delivery_count: int = sys.maxsize
+
+    def leaves_encoded(self, size: int, delivery_count: int) -> bool:
+        """Whether a body is handed over as the bytes that it came as.
+
+        That is what is larger than a body may be, and what was refused for its count before and came again:
+        decoding it may be what the process died of.
+        """
+        return size > self.max_body_size or delivery_count > self.max_delivery_count + 1
+
+
+#: Nothing is refused.
+NO_LIMITS = Limits()
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A receiver that can be told what its trigger refuses."""
+
+    limits: Limits
+
+
+def read(
+    decode: Callable[[], Message],
+    *,
+    handle: object,
+    delivery_id: Callable[[], str],
+    raw: Callable[[], Mapping[bytes, bytes]],
+) -> Received:
+    """Return a delivery: as a message, or as it came when ``decode`` raises anything at all.
+
+    ``raw`` and ``delivery_id`` are asked about an unreadable delivery only, and may fail as well. The id is
+    the delivery's own: the same when it is delivered again, another for any other delivery, even of the same
+    bytes.
+
+    Raises:
+        ProviderUnavailableError: ``decode`` had to ask the provider.
+    """
+    try:
+        return Arrival(decode(), handle)
+    except ProviderUnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001  (whatever foreign bytes make a decoder raise)
+        return Unreadable(_kept(raw), problem_of(error), handle, delivery_id())
+
+
+def problem_of(error: Exception) -> str:
+    """Return what is wrong with a delivery, in words of a bounded length."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (foreign classes)
+        text = "its text cannot be shown"
+    if not isinstance(error, UndecodableError):
+        text = f"{type(error).__name__}: {text[:MOST_WORDS]}; {_REMEDY}"
+    if len(text) > MOST_WORDS:
+        text = f"{text[: MOST_WORDS // 2]} ... {text[-MOST_WORDS // 2 :]}"
+    return encodable(text)
+
+
+def _kept(raw: Callable[[], Mapping[bytes, bytes]]) -> dict[bytes, bytes]:
+    try:
+        return dict(raw())
+    except ProviderUnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001  (as above: a delivery without its fields is a delivery, too)
+        return {b"problem": f"its fields cannot be shown: {problem_of(error)}".encode("utf-8", "replace")}

@@ -1,0 +1,189 @@
+"""The JMS provider for asyncio: each receiver has a thread of its own, in which its blocking form works.
+
+JMS sessions belong to one thread, and JMS 1.1 knows no other way to wait than to block. A thread is a daemon:
+a provider that never answers keeps no process from ending.
+"""
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from history.bridge import drive
+from history.message import Message
+from triggers.providers.brokers.reading import Limits
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.provider import JmsProvider
+from triggers.providers.jms.receiver import JmsReceiver
+from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Received
+
+T = TypeVar("T")
+
+#: A call, and who is told what came of it.
+_Job = tuple[Coroutine[Any, Any, Any], Callable[[Any, BaseException | None], None]]
+
+
+class Hand:
+    """A thread that does one thing after another."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._process = os.getpid()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            coroutine, tell = job
+            try:
+                result = drive(coroutine)
+            except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
+                tell(None, error)
+            else:
+                tell(result, None)
+        jms_jvm.detach()
+
+    async def do(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        *,
+        unwanted: Callable[[T], Coroutine[Any, Any, None]] | None = None,
+    ) -> T:
+        """Have a coroutine of the blocking form driven in the thread; return what it returns.
+
+        Where the wait for it is cancelled, it still ends; ``unwanted`` is then driven with its result.
+
+        Raises:
+            ConfigurationError: this process was forked since, and has neither the thread nor a JVM.
+        """
+        if self._process != os.getpid():
+            coroutine.close()
+            jms_jvm.refuse_forked()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if done.cancelled():
+                if error is None and unwanted is not None:
+                    self._jobs.put((unwanted(result), _forget))
+            elif error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        def tell(result: Any, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # the event loop has ended: its connection will, too
+                loop.call_soon_threadsafe(settle, result, error)
+
+        self._jobs.put((coroutine, tell))
+        return await done
+
+    def end(self) -> None:
+        """End the thread when all is done."""
+        self._jobs.put(None)
+
+
+def _forget(_result: Any, _error: BaseException | None) -> None:
+    """Tell nobody: nobody waits."""
+
+
+class AsyncJmsProvider:
+    """A :class:`~triggers.providers.jms.JmsProvider` whose calls do not block the event loop."""
+
+    def __init__(self, provider: JmsProvider) -> None:
+        self._provider = provider
+        self._hand = Hand("doubtless-jms")
+
+    def for_asyncio(self) -> "AsyncJmsProvider":
+        """Return itself."""
+        return self
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send, as the blocking form."""
+        return await self._hand.do(self._provider.send(destination, messages))
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncJmsReceiver":
+        """Open a consumer, as the blocking form, with a thread of its own."""
+        hand = Hand(f"doubtless-jms-{name}")
+        opening = self._provider.open_receiver(destination, subscription=subscription, name=name)
+        try:
+            receiver = await hand.do(opening, unwanted=JmsReceiver.close)
+        except BaseException:
+            hand.end()
+            raise
+        return AsyncJmsReceiver(receiver, hand)
+
+    async def open_temporary(self, purpose: str) -> "tuple[str, AsyncJmsReceiver]":
+        """Open the one consumer of a temporary queue."""
+        hand = Hand(f"doubtless-jms-{purpose}")
+        try:
+            name, receiver = await hand.do(self._provider.open_temporary(purpose))
+        except BaseException:
+            hand.end()
+            raise
+        return name, AsyncJmsReceiver(receiver, hand)
+
+    async def ping(self) -> None:
+        """Return when the provider answers."""
+        await self._hand.do(self._provider.ping())
+
+    async def close(self) -> None:
+        """Close what sends, and end its thread."""
+        await self._hand.do(self._provider.close())
+        self._hand.end()
+
+
+class AsyncJmsReceiver:
+    """A :class:`~triggers.providers.jms.receiver.JmsReceiver` in its thread."""
+
+    def __init__(self, receiver: JmsReceiver, hand: Hand) -> None:
+        self._receiver = receiver
+        self._hand = hand
+        self._closed = False
+
+    @property
+    def limits(self) -> Limits:
+        """As of the blocking form."""
+        return self._receiver.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._receiver.limits = limits
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """As of the blocking form."""
+        return self._receiver.keep_alive_interval
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Receive; what arrives after the wait was cancelled is given back."""
+        return await self._hand.do(self._receiver.receive(limit, wait), unwanted=self._receiver.recover)
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Acknowledge."""
+        await self._hand.do(self._receiver.acknowledge(received))
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give back."""
+        await self._hand.do(self._receiver.recover(received, delay))
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move to the dead letters."""
+        await self._hand.do(self._receiver.dead_letter(received, reason))
+
+    async def keep_alive(self) -> None:
+        """Give back what is due, when the thread has time for it."""
+        if not self._closed:
+            await self._hand.do(self._receiver.keep_alive())
+
+    async def close(self) -> None:
+        """Close, and end the thread."""
+        if not self._closed:
+            self._closed = True
+            try:
+                await self._hand.do(self._receiver.close())
+            finally:
+                self._hand.end()

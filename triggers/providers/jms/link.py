@@ -1,0 +1,201 @@
+"""The edge to a JMS provider: its connection factory, connections, and its errors translated once."""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.providers.brokers.trust import ACTIVEMQ, OTHER_JMS, TrustProfile, weighed
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.places import Place, told_of
+from triggers.providers.jms.settings import JmsSettings
+from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
+
+#: Set on ActiveMQ's factory, unless the settings or the broker's URL speak of the same: a consumer is sent
+#: what it asks for and no more, the client hides no message in the broker's own dead-letter queue, and it is
+#: the broker who says that a temporary queue is gone: a new connection's client says so before it knows any.
+ACTIVEMQ_PROPERTIES: dict[str, str] = {
+    "prefetchPolicy.all": "0",
+    "redeliveryPolicy.maximumRedeliveries": "-1",
+    "redeliveryPolicy.initialRedeliveryDelay": "0",
+    "watchTopicAdvisories": "false",
+}
+
+#: How many temporary destinations that somebody wants answers at are remembered.
+MOST_TEMPORARY = 1000
+
+_WHAT = "the JMS provider"
+
+#: JMS's constants.
+CLIENT_ACKNOWLEDGE, TRANSACTED = 2, 0
+
+#: Classes of Java exceptions that no waiting mends -> the setting to mend, and how.
+_NEVER: dict[str, tuple[str, str]] = {
+    "JMSSecurityException": ("provider", "give a user and a password that may do this"),
+    "SecurityException": ("provider", "give a user and a password that may do this"),
+    "InvalidDestinationException": ("destination", "create it, or mend its name"),
+    "DestinationDoesNotExistException": ("destination", "create it, or mend its name"),  # ActiveMQ
+    "InvalidSelectorException": ("selector", "mend it"),
+    "MessageFormatException": ("message", "send what JMS can hold"),
+    "CertificateException": ("provider", "look at the certificates and at the factory's trust store"),
+    "NoClassDefFoundError": ("classpath", "add the jar that has it"),
+    "ClassNotFoundException": ("classpath", "add the jar that has it"),
+    "NamingException": ("jndi", "look at the name and at the jndi. settings"),
+}
+
+
+class JmsLink:
+    """Opens connections to one JMS provider; safe between threads. It connects when it is asked to."""
+
+    def __init__(self, settings: JmsSettings) -> None:
+        self.settings = settings
+        self._making = threading.Lock()
+        self._factory: Any = None
+        self.api = "javax.jms"
+        self.pulls = False
+        self.profile: TrustProfile = OTHER_JMS
+        self._temporary: OrderedDict[str, Any] = OrderedDict()
+
+    def connect(self, doing: str, *, client_id: str | None = None) -> Any:
+        """Return a started connection.
+
+        Raises:
+            ProviderUnavailableError: nobody answers, or (``client_id``) somebody else has this id.
+            ConfigurationError: the class path, the factory, the account or the JVM is wrong.
+        """
+        factory = self.factory()
+        with self.asking(doing):
+            account = [self.settings.user, self.settings.password] if self.settings.user is not None else []
+            connection = factory.createConnection(*account)
+            try:
+                if client_id is not None:
+                    connection.setClientID(client_id)
+                connection.start()
+            except BaseException:
+                jms_jvm.close_quietly(connection)
+                raise
+            jms_jvm.keep(connection)
+        return connection
+
+    def factory(self) -> Any:
+        """Return the connection factory, made once."""
+        with self._making:
+            if self._factory is None:
+                self._factory = self._make_factory()
+            return self._factory
+
+    def _make_factory(self) -> Any:
+        told = self.settings
+        jms_jvm.ensure_started(told.classpath, told.jvm)
+        if told.jndi is not None:
+            with self.asking(f"looking up {told.jndi!r}"):
+                factory = jms_jvm.look_up(told.jndi, dict(told.environment))
+        else:
+            factory = self._new_factory(told.factory or "")
+        for api in ("javax.jms", "jakarta.jms"):
+            if jms_jvm.is_a(factory, f"{api}.ConnectionFactory"):
+                self.api = api
+                break
+        else:
+            raise ConfigurationError(
+                "factory", f"{told.factory or told.jndi} is no JMS ConnectionFactory", "name one that is"
+            )
+        for name, value in {**self._own_properties(factory), **told.properties}.items():
+            jms_jvm.set_property(factory, name, value)
+        self.pulls = self.profile is ACTIVEMQ and factory.getPrefetchPolicy().getQueuePrefetch() == 0
+        return factory
+
+    def _new_factory(self, name: str) -> Any:
+        kind = jms_jvm.load(name, setting="factory")
+        try:
+            with self.asking(f"making a {name}"):
+                return kind() if self.settings.broker is None else kind(self.settings.broker)
+        except TypeError as error:
+            raise ConfigurationError(
+                "factory",
+                f"{name} cannot be made from {'nothing' if self.settings.broker is None else 'a URL'}",
+                "leave broker out, or give it, and set bean properties with factory.NAME=",
+            ) from error
+
+    def _own_properties(self, factory: Any) -> dict[str, str]:
+        """Return what the provider at hand needs to keep the promises of this one."""
+        if not jms_jvm.is_a(factory, "org.apache.activemq.ActiveMQConnectionFactory"):
+            return {}
+        self.profile = ACTIVEMQ
+        said = " ".join((self.settings.broker or "", *self.settings.properties))
+        return {name: value for name, value in ACTIVEMQ_PROPERTIES.items() if name.split(".")[0] not in said}
+
+    def count_of(self, told: int, *, redelivered: bool) -> int:
+        """Return what a delivery count is worth that the provider told."""
+        rule = self.settings.first_count
+        return weighed(told, redelivered=redelivered, profile=self.profile, first_count=rule)
+
+    def session(self, connection: Any, *, transacted: bool) -> Any:
+        """Open a session that answers by commits, or by acknowledging messages."""
+        return connection.createSession(transacted, TRANSACTED if transacted else CLIENT_ACKNOWLEDGE)
+
+    def destination(self, session: Any, place: Place) -> Any:
+        """Return the provider's object for a destination."""
+        match place.kind:
+            case "topic":
+                return session.createTopic(place.address)
+            case "temporary" if place.name in self._temporary:
+                return self._temporary[place.name]
+            case _:
+                return session.createQueue(place.address)
+
+    def name_of(self, destination: Any) -> str | None:
+        """Return how we call a destination of the provider's; those that are temporary are remembered."""
+        if destination is None:
+            return None
+        for kind, read in (("Queue", "getQueueName"), ("Topic", "getTopicName")):
+            if jms_jvm.is_a(destination, f"{self.api}.{kind}"):
+                name = str(getattr(destination, read)())
+                if jms_jvm.is_a(destination, f"{self.api}.Temporary{kind}"):
+                    self.remember(name, destination)
+                    return told_of("temporary", name)
+                return told_of("topic" if kind == "Topic" else "queue", name)
+        return str(destination.toString())
+
+    def remember(self, name: str, destination: Any) -> None:
+        """Keep a temporary destination, by whose name only some providers would find it again."""
+        self._temporary[name] = destination
+        if len(self._temporary) > MOST_TEMPORARY:
+            with suppress(KeyError):  # another thread was quicker
+                self._temporary.popitem(last=False)
+
+    @contextmanager
+    def asking(self, doing: str) -> Generator[None, None, None]:
+        """Translate what Java throws while doing something.
+
+        Raises:
+            ProviderUnavailableError: it may pass.
+            ConfigurationError: it will not.
+        """
+        try:
+            with jms_jvm.inside():
+                yield
+        except jms_jvm.ThrownError as failure:
+            raise self._translated(failure, doing) from failure
+        except jms_jvm.EndingError as error:
+            jms_jvm.refuse_forked()
+            raise ProviderUnavailableError(_WHAT, doing) from error
+
+    def _translated(self, failure: jms_jvm.ThrownError, doing: str) -> Exception:
+        names, text = failure.kinds, self.without_password(str(failure))
+        if "InvalidClientIDException" in names:
+            return ProviderUnavailableError(_WHAT, f"{doing}: its client id is another connection's ({text})")
+        for name, (setting, remedy) in _NEVER.items():
+            if name in names and "CommunicationException" not in names:  # JNDI's server is away
+                return ConfigurationError(setting, f"the JMS provider refuses {doing} ({text})", remedy)
+        return ProviderUnavailableError(_WHAT, f"{doing} ({text})")
+
+    def without_password(self, text: str) -> str:
+        """Return what a provider says, for a log."""
+        password = self.settings.password
+        return text.replace(password, "***") if password else text

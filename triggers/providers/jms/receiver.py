@@ -1,0 +1,286 @@
+"""One consumer of a JMS destination: receives, answers one message at a time, gives back, reconnects."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+from uuid import uuid4
+
+from history.errors import ConfigurationError
+from triggers.providers.brokers.reading import NO_LIMITS, Limits, read
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.codec import RAW_BODY, decode, message_id_of, raw, with_reason
+from triggers.providers.jms.link import JmsLink
+from triggers.providers.jms.places import Place
+from triggers.providers.jms.window import Held, Window
+from triggers.providers.provider import (
+    AT_ONCE,
+    RECEIVE_WAIT,
+    ProviderUnavailableError,
+    Received,
+    Unreadable,
+)
+
+_log = logging.getLogger(__name__)
+
+#: Properties of a dead letter.
+REASON, SUBSCRIPTION = "dead_letter_reason", "dead_letter_subscription"
+
+
+class JmsReceiver:
+    """A consumer of a queue or a topic; see :class:`~triggers.providers.jms.JmsProvider`.
+
+    When ``receive`` or an answer raises ProviderUnavailableError, or the provider's exception listener was
+    told that the connection is gone, nothing is held any more: the provider delivers again what was not
+    answered, and the next ``receive`` connects again.
+    """
+
+    #: What is recovered for later is given back at most so late while nobody receives.
+    keep_alive_interval = timedelta(seconds=1)
+
+    def __init__(
+        self,
+        link: JmsLink,
+        place: Place,
+        *,
+        subscription: str,
+        left: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._place = place
+        self._subscription = subscription
+        self._left = left
+        self.limits: Limits = NO_LIMITS
+        self._connection: Any = None
+        self._lost: threading.Event = threading.Event()
+        self._idle: deque[Window] = deque()
+        self._held: dict[Held, None] = {}
+        self._later: list[Held] = []
+        self._giving_back = threading.Lock()
+        self._closed = False
+
+    async def open(self) -> None:
+        """Connect and subscribe.
+
+        Raises:
+            ConfigurationError: the provider refuses it.
+        """
+        with self._failing_whole("subscribing"):
+            self._connect()
+            self._idle.append(self._open_window())
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries; often one, when the one before is answered."""
+        if limit < 1:
+            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+        deadline = time.monotonic() + wait.total_seconds()
+        with self._failing_whole("receiving"):
+            if self._connection is None:
+                self._connect()
+            while True:
+                self._check()
+                until = min(deadline, self._give_back_due())
+                taken = self._take(limit, until)
+                if taken or time.monotonic() >= deadline:
+                    return [self._received(held) for held in taken]
+
+    def _take(self, limit: int, until: float) -> list[Held]:
+        """Take what there is at once; else wait for one message."""
+        if taken := self._take_at_once(limit):
+            return taken
+        # Another session may own the group (JMSXGroupID) of what comes next: the one that waits shall.
+        while len(self._idle) > 1:
+            self._idle.pop().close()
+        patience = max(0.0, until - time.monotonic())
+        if not self._idle and not self._may_open():
+            time.sleep(patience)
+            return []
+        held = self._ask(self._idle.popleft() if self._idle else self._open_window(), patience)
+        return [] if held is None else [held]
+
+    def _take_at_once(self, limit: int) -> list[Held]:
+        """Ask each session that holds nothing, then new ones, as long as there is more."""
+        idle = [self._idle.popleft() for _ in range(min(limit, len(self._idle)))]
+        taken = [held for held in [self._ask(window, 0.0) for window in idle] if held is not None]
+        while taken and len(taken) < limit and not self._idle and self._may_open():
+            if held := self._ask(self._open_window(), 0.0):
+                taken.append(held)
+        return taken
+
+    def _ask(self, window: Window, seconds: float) -> Held | None:
+        """Wait for a message; a session without one is idle."""
+        message = window.receive(seconds)
+        if message is None:
+            self._idle.append(window)
+            return None
+        held = Held(window, message, message_id_of(message))
+        self._held[held] = None
+        return held
+
+    def _may_open(self) -> bool:
+        """Whether there may be another session, beside those that hold a message.
+
+        A session that holds a message might be sent others, which would wait behind it. So there is more
+        than one session only where each is sent nothing that it has not asked for, and several may ask.
+        """
+        return (self._place.is_shared and self._link.pulls) or not (self._held or self._later)
+
+    def _received(self, held: Held) -> Received:
+        received = read(
+            partial(decode, self._link, held.message, self.limits),
+            handle=held,
+            delivery_id=partial(_id_of, held),
+            raw=partial(raw, self._link, held.message),
+        )
+        if isinstance(received, Unreadable) and RAW_BODY.encode() not in received.fields:
+            held.opaque = True
+            moves = f"{received.problem}; it moves to {self._place.dead_letters} as it is"
+            return replace(received, problem=moves)
+        return received
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Acknowledge each by itself; one whose body could not be copied moves to the dead letters."""
+        with self._failing_whole("acknowledging"):
+            for one in received:
+                held = cast("Held", one.handle)
+                if held.answered:
+                    continue
+                self._check(held)
+                if held.opaque and isinstance(one, Unreadable):
+                    self._move(held, one.problem)
+                else:
+                    held.window.acknowledge(held.message)
+                self._free(held)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back, in order, each by closing its session; those for later when their time has come.
+
+        Until then they are held here, unanswered, so that a crash gives them back at once.
+        """
+        due = time.monotonic() + delay.total_seconds()
+        for one in received:
+            held = cast("Held", one.handle)
+            if held.answered or held not in self._held:
+                continue
+            held.answered, held.due = True, due
+            del self._held[held]
+            if delay > AT_ONCE:
+                with self._giving_back:
+                    self._later.append(held)
+            else:
+                held.window.close()
+
+    def _give_back_due(self) -> float:
+        """Give back what was recovered for now; return when the next is due, monotonic."""
+        if not self._later:
+            return float("inf")
+        now = time.monotonic()
+        with self._giving_back:
+            for held in [held for held in self._later if held.due <= now]:
+                held.window.close()
+                self._later.remove(held)
+            return min((held.due for held in self._later), default=float("inf"))
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to the queue ``DLQ.<name>``, as they are but for the reason, and acknowledge them."""
+        with self._failing_whole("dead-lettering"):
+            for one in received:
+                held = cast("Held", one.handle)
+                if not held.answered:
+                    self._check(held)
+                    self._move(held, reason)
+                    self._free(held)
+
+    def _move(self, held: Held, reason: str) -> None:
+        added = {REASON: reason, SUBSCRIPTION: self._subscription}
+        with_reason(
+            held.message, held.message_id, {name: jms_jvm.java_value(text) for name, text in added.items()}
+        )
+        held.window.move(held.message, self._place.dead_letters)
+
+    def _free(self, held: Held) -> None:
+        held.answered = True
+        del self._held[held]
+        self._idle.append(held.window)
+
+    async def keep_alive(self) -> None:
+        """Give back what was recovered for now; else the provider knows by the connection who lives."""
+        self._give_back_due()
+
+    async def close(self) -> None:
+        """Give back what is not answered, in order, and disconnect."""
+        if self._closed:
+            return
+        self._closed = True
+        self._left()
+        self._disconnect()
+        jms_jvm.detach()
+
+    def _connect(self) -> None:
+        if self._closed:
+            raise ConfigurationError("receiver", "is closed", "open another one")
+        lost = threading.Event()
+        client_id, _ = self._durable()
+        self._connection = self._link.connect("connecting", client_id=client_id)
+        self._lost = lost
+
+        def note(error: Any) -> None:
+            _log.warning(
+                "the JMS provider has ended the connection (%s)",
+                self._link.without_password(str(error)),
+                extra={"trigger": self._subscription},
+            )
+            lost.set()
+
+        listener = jms_jvm.listen(f"{self._link.api}.ExceptionListener", "onException", note)
+        with self._link.asking("listening for exceptions"):
+            self._connection.setExceptionListener(listener)
+
+    def _durable(self) -> tuple[str | None, str | None]:
+        """Return the client id and the name of a durable subscription: both name subscription and topic."""
+        place = self._place
+        if place.kind != "topic" or not place.durable:
+            return None, None
+        own = f"{self._subscription}:{place.name}"
+        return place.client_id or f"{self._link.settings.client_id}:{own}", place.subscriber or own
+
+    def _open_window(self) -> Window:
+        return Window.open(self._link, self._connection, self._place, self._durable()[1])
+
+    def _check(self, held: Held | None = None) -> None:
+        if self._lost.is_set() or (held is not None and held not in self._held):
+            raise ProviderUnavailableError("the JMS provider", "it had ended the connection")
+
+    @contextmanager
+    def _failing_whole(self, doing: str) -> Generator[None, None, None]:
+        """Hold nothing any more when anything fails: nobody knows what the provider did."""
+        try:
+            with self._link.asking(doing):
+                yield
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        """Close the sessions in the order in which they received, then the connection."""
+        connection, self._connection = self._connection, None
+        with self._giving_back:
+            later, self._later = self._later, []
+        for held in [*self._held, *later]:
+            if not self._lost.is_set():
+                held.window.close()
+        self._held.clear()
+        self._idle.clear()
+        if connection is not None:
+            jms_jvm.close_quietly(connection)
+
+
+def _id_of(held: Held) -> str:
+    """Return the JMSMessageID, which the provider gave; without one, what no other delivery has."""
+    return held.message_id or uuid4().hex

@@ -1,0 +1,89 @@
+"""One session with one consumer, through which one message is held at a time."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.link import JmsLink
+from triggers.providers.jms.places import Place
+
+#: That a durable subscriber wants what its own connection sends.
+_OWN_TOO = False
+
+#: What JMS takes for "do not wait" is a method of its own; this is the shortest wait, in milliseconds.
+SHORTEST_WAIT = 1
+
+
+@dataclass(slots=True)
+class Window:
+    """A session of its own for each message in flight.
+
+    CLIENT_ACKNOWLEDGE acknowledges everything that its session has consumed, and a rollback gives all of it
+    back: so a session that is to answer for one message must have consumed no other.
+    """
+
+    link: JmsLink
+    session: Any
+    consumer: Any
+
+    @property
+    def transacted(self) -> bool:
+        """Whether answering is a commit."""
+        return self.link.settings.session == "transacted"
+
+    @classmethod
+    def open(cls, link: JmsLink, connection: Any, place: Place, subscriber: str | None) -> "Window":
+        """Open a session and its consumer; ``subscriber`` is the name of a durable subscription."""
+        session = link.session(connection, transacted=link.settings.session == "transacted")
+        try:
+            destination, selector = link.destination(session, place), place.selector or ""
+            if subscriber is not None:
+                consumer = session.createDurableSubscriber(destination, subscriber, selector, _OWN_TOO)
+            else:
+                consumer = session.createConsumer(destination, selector)
+        except BaseException:
+            jms_jvm.close_quietly(session)
+            raise
+        return cls(link, session, consumer)
+
+    def receive(self, seconds: float) -> Any:
+        """Return a JMS message, or None."""
+        milliseconds = round(seconds * 1000)
+        if milliseconds < SHORTEST_WAIT:
+            return self.consumer.receiveNoWait()
+        return self.consumer.receive(milliseconds)
+
+    def acknowledge(self, message: Any) -> None:
+        """Answer for the one message that is held."""
+        if self.transacted:
+            self.session.commit()
+        else:
+            message.acknowledge()
+
+    def move(self, message: Any, queue: str) -> None:
+        """Send the held message to a queue and acknowledge it; in one step if the session is transacted."""
+        producer = self.session.createProducer(self.session.createQueue(queue))
+        left = int(message.getJMSExpiration()) and max(
+            1, int(message.getJMSExpiration()) - time.time_ns() // 1_000_000
+        )
+        mode, priority = message.getJMSDeliveryMode(), message.getJMSPriority()
+        producer.send(message, mode, priority, left)
+        producer.close()
+        self.acknowledge(message)
+
+    def close(self) -> None:
+        """Give back what is not answered: the provider delivers it again, to anybody."""
+        jms_jvm.close_quietly(self.session)
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """One delivery: the handle of what a receiver hands over. ``opaque``: we have no copy of its body."""
+
+    window: Window
+    message: Any
+    message_id: str | None
+    opaque: bool = False
+    answered: bool = False
+    due: float = 0.0

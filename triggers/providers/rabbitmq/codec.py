@@ -1,0 +1,207 @@
+"""A message as AMQP 0-9-1 properties, headers and body, and back.
+
+=====================  ===========================================================================
+``content_type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+basic properties       message_id, correlation_id, reply_to, type, priority, delivery_mode
+``timestamp``          JMSTimestamp in whole seconds; the header of that name has milliseconds
+``expiration``         milliseconds to live; read with the timestamp, written as JMSExpiration
+a JMS header's name    that header, where no basic property holds it
+any other header       a property; the broker's own (``x-...``) that are no properties are left out
+=====================  ===========================================================================
+
+A header whose value JMS does not know (a table, an array, bytes, a decimal) makes a delivery unreadable.
+"""
+
+import reprlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from history.message import UNDEFINED_COUNT, Message, PropertyValue
+from triggers.providers.brokers.codec import (
+    COUNTED,
+    SHORT,
+    checked,
+    decode_body,
+    encode_body,
+    make,
+)
+from triggers.providers.brokers.reading import NO_LIMITS, Limits, UndecodableError
+from triggers.providers.brokers.trust import (
+    RABBITMQ_CLASSIC,
+    RABBITMQ_QUORUM,
+    FirstCount,
+    TrustProfile,
+    weighed,
+)
+from triggers.providers.rabbitmq.frames import FIELDS, Odd, read_properties
+
+#: JMS header -> basic property, where both are short texts.
+_TEXTS = {
+    "JMSMessageID": "message_id",
+    "JMSCorrelationID": "correlation_id",
+    "JMSReplyTo": "reply_to",
+    "JMSType": "type",
+}
+
+#: A number of 64 bits has no more digits.
+_MOST_DIGITS = 20
+
+#: How much of one field, and of all, is told in a dead letter, in characters: they share one frame.
+_MOST_OF_ONE, _MOST_TOLD = 1024, 16 * 1024
+
+#: Where quorum queues count the deliveries before this one.
+COUNT_HEADER = "x-delivery-count"
+
+
+@dataclass(slots=True)
+class Basic:
+    """What goes beside the body: the arguments of pika's BasicProperties."""
+
+    properties: dict[str, Any] = field(default_factory=dict[str, Any])
+    headers: dict[str, PropertyValue] = field(default_factory=dict[str, PropertyValue])
+
+
+def encode(message: Message) -> tuple[Basic, bytes]:
+    """Return properties, headers and body.
+
+    Raises:
+        ConfigurationError: a property cannot be sent so.
+    """
+    content_type, body = encode_body(message.body)
+    basic = Basic({"content_type": content_type, "delivery_mode": 1 + message.persistent})
+    basic.properties["priority"] = message.priority
+    for name, value in message.headers().items():
+        if name in _TEXTS and len(str(value).encode("utf-8", "surrogatepass")) <= SHORT:
+            basic.properties[_TEXTS[name]] = checked(name, value)
+        elif name == "JMSTimestamp":
+            basic.headers[name] = value
+            basic.properties["timestamp"] = max(0, cast("int", value) // 1000)
+        elif name not in COUNTED and name not in {"JMSDeliveryMode", "JMSPriority"}:
+            basic.headers[name] = checked(name, value)
+    return basic, body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where deliveries come from: the destination, and what its queue's count is worth.
+
+    ``quorum`` is None for a queue that somebody else declared: then a missing count is no 1.
+    """
+
+    destination: str
+    quorum: bool | None
+    first_count: FirstCount = FirstCount.WEIGHED
+
+    def count(self, told: Any, *, redelivered: bool) -> int:
+        """Return JMSXDeliveryCount from the header's value: None where there is none.
+
+        Raises:
+            UndecodableError: it is no count.
+        """
+        if told is None:
+            if not self.quorum or redelivered:
+                return UNDEFINED_COUNT
+            told = 0
+        if type(told) is bool or not isinstance(told, int) or told < 0:
+            raise UndecodableError(COUNT_HEADER, f"{reprlib.repr(told)} is no number of deliveries")
+        return weighed(
+            int(told) + 1, redelivered=redelivered, profile=self.profile, first_count=self.first_count
+        )
+
+    @property
+    def profile(self) -> TrustProfile:
+        """What the count is worth."""
+        return RABBITMQ_CLASSIC if self.quorum is False else RABBITMQ_QUORUM
+
+
+def decode(
+    encoded: bytes, body: bytes, *, redelivered: bool, origin: Origin, limits: Limits = NO_LIMITS
+) -> Message:
+    """Return the message of a delivery; ``encoded`` are its properties.
+
+    Raises:
+        UndecodableError: it is none.
+    """
+    properties = read_properties(encoded)
+    told = properties.headers
+    count = origin.count(told.pop(COUNT_HEADER, None), redelivered=redelivered)
+    headers: dict[str, Any] = {"JMSDestination": origin.destination}
+    for header, name in _TEXTS.items():
+        if (value := getattr(properties, name)) is not None:
+            headers[header] = value
+    if properties.timestamp is not None:
+        headers["JMSTimestamp"] = properties.timestamp * 1000
+    if properties.priority is not None:
+        headers["JMSPriority"] = min(properties.priority, 9)
+    if properties.delivery_mode is not None:
+        headers["JMSDeliveryMode"] = properties.delivery_mode
+    if properties.expiration is not None:
+        headers["JMSExpiration"] = _expiration(properties.expiration, headers.get("JMSTimestamp"))
+    for name, value in told.items():
+        if (plain := _property(name, value)) is not _LEFT_OUT:
+            headers[name] = plain
+    headers |= {"JMSXDeliveryCount": count, "JMSRedelivered": redelivered or count > 1}
+    if limits.leaves_encoded(len(body), count):
+        return make(headers, body)
+    return make(headers, decode_body(properties.content_type, properties.content_encoding, body))
+
+
+_LEFT_OUT = object()
+
+
+#: What AMQP's letters stand for.
+_ODD = {
+    "S": "text that is no UTF-8",
+    "x": "bytes",
+    "A": "array",
+    "F": "table",
+    "D": "decimal",
+    "T": "timestamp",
+}
+
+
+def _property(name: str, value: Any) -> Any:
+    if not isinstance(value, Odd):
+        return value
+    if name.startswith("x-") or name in {"CC", "BCC"}:
+        return _LEFT_OUT
+    raise UndecodableError(name, f"a value of type {_ODD[value.kind]}, which is no property of JMS")
+
+
+def _expiration(to_live: str, sent: int | None) -> int | None:
+    if not (to_live.isascii() and to_live.isdigit() and len(to_live) <= _MOST_DIGITS):
+        raise UndecodableError("expiration", f"{reprlib.repr(to_live)} is no number of milliseconds")
+    return None if sent is None else sent + int(to_live)
+
+
+def raw_fields(encoded: bytes, body: bytes) -> dict[bytes, bytes]:
+    """Return a delivery as it came: the body, the encoded properties, and for people what they say."""
+    shown: dict[bytes, bytes] = {}
+    with suppress(Exception):  # that they cannot be read may be why anybody asks
+        read = read_properties(encoded)
+        told: dict[str, Any] = {name: getattr(read, name) for name in _NAMES} | read.headers
+        shown = {name.encode(): _shown(value) for name, value in told.items() if value is not None}
+    return {**shown, b"properties": encoded, b"body": body}
+
+
+#: The basic properties that have a name of their own.
+_NAMES = tuple(name for name, _ in FIELDS if name != "headers")
+
+
+def _shown(value: Any) -> bytes:
+    return value.encoded if isinstance(value, Odd) else str(value).encode()
+
+
+def letter_of(fields: Mapping[bytes, bytes], reason: str) -> tuple[Basic, bytes]:
+    """Return a dead letter for what could not be read: its body, and what can be told of the rest."""
+    headers: dict[str, PropertyValue] = {}
+    left = _MOST_TOLD
+    for name, value in fields.items():
+        told = value[:_MOST_OF_ONE].decode("utf-8", "replace")
+        left -= len(name) + len(told)
+        if name != b"body" and left > 0:
+            headers[name.decode("utf-8", "replace")[: SHORT // 4]] = told
+    headers["dead-letter-reason"] = reason
+    return Basic({"delivery_mode": 2}, headers), fields.get(b"body", b"")

@@ -1,0 +1,236 @@
+"""The edge to pika: a connection with a thread of its own, and channels on which coroutines can ask.
+
+The thread keeps the heartbeats going whatever the callers do. What they ask is done on it, in order; the
+answer comes back as a future. pika's errors are translated here, once.
+"""
+
+import logging
+import ssl
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, cast
+
+from history.errors import ConfigurationError
+from triggers.providers.brokers.line import CONNECT_PATIENCE, BrokerLine, Work, quietly
+from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.brokers.waiting import Wait, fail, fulfil
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.rabbitmq.frames import Services, driver
+
+_log = logging.getLogger(__name__)
+
+
+class Line(BrokerLine):
+    """One connection to RabbitMQ."""
+
+    what = "RabbitMQ"
+
+    def __init__(self, url: BrokerUrl, wait: Wait) -> None:
+        super().__init__(url, wait)
+        self.server: dict[str, Any] = {}
+        self._tls = None if url.tls is None else url.tls.context()
+        self._connection: Any = None
+        self._loop: Any = None
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> None:
+        """Have something done after a while; nothing of it when the connection is gone by then."""
+        self.tell(lambda: self._loop.call_later(seconds, lambda: quietly(work)))
+
+    async def channel(self, lost: Callable[[Exception], None]) -> "Channel":
+        """Open a channel; ``lost`` is called on the connection's thread when it ends unasked."""
+        channel = Channel(self, lost)
+        await self.ask("opening a channel", lambda future: channel.open(self._connection, future))
+        return channel
+
+    async def close(self) -> None:
+        """End the connection."""
+
+        def close(future: "Future[Any]") -> None:
+            self.forget(future)
+            self._connection.add_on_close_callback(partial(_closed, future))
+            self._connection.close()
+
+        if not self.over:
+            try:
+                await self.ask("closing the connection", close)
+            except ProviderUnavailableError as error:
+                _log.debug("%s", error)
+
+    def _call(self, work: Callable[[], object]) -> None:
+        self._loop.add_callback_threadsafe(work)
+
+    def _serve(self, host: str, port: int) -> None:
+        loop = self._loop = driver.adapters.select_connection.IOLoop()
+
+        def opened(connection: Any) -> None:
+            self.server = connection.server_properties or {}
+            fulfil(self.ready, None)
+
+        def failed(_: Any, error: Exception) -> None:
+            self.note(connecting(error, host))
+            loop.stop()
+
+        def closed(_: Any, error: Exception) -> None:
+            self.note(error)
+            self._over = True
+            loop.stop()
+
+        parameters = _parameters(self._url, self._tls, host, port)
+        self._connection = driver.SelectConnection(
+            parameters, opened, failed, closed, custom_ioloop=Services(loop)
+        )
+        try:
+            loop.start()
+        finally:
+            with self._lock:  # nobody may ask any more
+                self._over = self._over or self.ready.done()
+                loop.close()
+
+    def _translated(self, error: Exception, doing: str) -> Exception:
+        code = getattr(error, "reply_code", None)
+        if isinstance(error, driver.exceptions.ChannelClosedByBroker) and code in _NEVER:
+            text = cast("str", cast("Any", error).reply_text)
+            return ConfigurationError("destination", f"RabbitMQ refuses {doing}: {text}", _NEVER[code])
+        if isinstance(error, driver.exceptions.ShortStringTooLong):
+            return ConfigurationError("message", f"it cannot be sent: {error!r}", "use a shorter name")
+        return ProviderUnavailableError("RabbitMQ", doing)
+
+
+class Channel:
+    """A channel of a line. Its callbacks come on the line's thread."""
+
+    def __init__(self, line: Line, lost: Callable[[Exception], None]) -> None:
+        self.line = line
+        self.closed = False
+        self._lost = lost
+        self._asked: set[Future[Any]] = set()
+        self._opening: Future[Any] | None = None
+        self.pika: Any = None
+
+    def open(self, connection: Any, future: "Future[Any]") -> None:
+        """Open it, on the line's thread."""
+
+        def opened(channel: Any) -> None:
+            channel.add_on_close_callback(self._closed)
+            fulfil(future, channel)
+
+        self.pika = connection.channel(on_open_callback=opened)
+
+    def _closed(self, _: Any, error: Exception) -> None:
+        self.closed = True
+        for future in list(self._asked):
+            fail(future, error)
+        if not isinstance(error, driver.exceptions.ChannelClosedByClient):
+            self._lost(error)
+
+    async def ask(self, doing: str, method: str, **words: Any) -> Any:
+        """Call a method of pika's channel and return the broker's answer; raises as :meth:`Line.ask`."""
+
+        def work(future: "Future[Any]") -> None:
+            getattr(self.pika, method)(**words, callback=partial(fulfil, future))
+
+        return await self.run(doing, work)
+
+    async def run(self, doing: str, work: Work) -> Any:
+        """Do something on the line's thread whose future fails with the channel; raises as above."""
+
+        def watched(future: "Future[Any]") -> None:
+            self._asked.add(future)
+            future.add_done_callback(self._asked.discard)
+            work(future)
+
+        return await self.line.ask(doing, watched)
+
+    def tell(self, work: Callable[[Any], object]) -> None:
+        """Call methods of pika's channel that the broker does not answer; raises as :meth:`Line.tell`."""
+        self.line.tell(lambda: None if self.closed else work(self.pika))
+
+    async def close(self) -> None:
+        """Close it, if it is open."""
+
+        def close(future: "Future[Any]") -> None:
+            if not self.pika.is_open:
+                fulfil(future, None)
+                return
+            self.pika.add_on_close_callback(partial(_closed, future))
+            self.pika.close()
+
+        if not self.closed and not self.line.over:
+            await self.line.ask("closing a channel", close)
+
+
+def _closed(future: "Future[Any]", _closed: Any, _error: Any) -> None:
+    fulfil(future, None)
+
+
+def is_nack(method: Any) -> bool:
+    """Whether a confirm says that the broker did not take the message."""
+    return isinstance(method, driver.spec.Basic.Nack)
+
+
+def _parameters(url: BrokerUrl, tls: ssl.SSLContext | None, host: str, port: int) -> Any:
+    if url.external:
+        credentials = driver.credentials.ExternalCredentials()
+    else:
+        credentials = driver.PlainCredentials(
+            url.user or "guest", url.password or "guest", erase_on_connect=False
+        )
+    return driver.ConnectionParameters(
+        host=host,
+        port=port,
+        virtual_host=url.path or "/",
+        credentials=credentials,
+        heartbeat=url.heartbeat,
+        ssl_options=None if tls is None else driver.SSLOptions(tls, host),
+        socket_timeout=CONNECT_PATIENCE,
+        stack_timeout=CONNECT_PATIENCE,
+        client_properties={"product": "doubtless"},
+    )
+
+
+#: Words of what pika raises, by their classes and by what the broker says, and what they mean.
+_REFUSALS = (
+    (("ProbableAuthentication", "AuthenticationError", "ACCESS_REFUSED"), "login", "user and password in"),
+    (("ProbableAccessDenied", "NOT_ALLOWED"), "virtual host", "the path of"),
+)
+
+
+def connecting(error: BaseException, host: str) -> Exception:
+    """Translate what went wrong while connecting to a host."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLError):
+            problem = f"TLS with {host} failed: {getattr(cause, 'verify_message', '') or cause.reason}"
+            return ConfigurationError("provider", problem, "mend the certificate, or name its cafile")
+    told = " ".join(repr(cause) for cause in causes)
+    for words, what, remedy in _REFUSALS:
+        if any(word in told for word in words):
+            return ConfigurationError("provider", f"{host} refuses the {what}", f"mend {remedy} its URL")
+    unavailable = ProviderUnavailableError("RabbitMQ", f"connecting to {host}")
+    unavailable.__cause__ = causes[-1]
+    return unavailable
+
+
+def _causes(error: BaseException | None) -> Any:
+    """Yield an error and all that it was made of; pika puts them into ``args`` and ``exceptions``."""
+    seen: set[int] = set()
+    todo: list[Any] = [error]
+    while todo:
+        one = todo.pop(0)
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        inner = getattr(one, "exceptions", ())
+        todo += [*one.args, one.__cause__, getattr(one, "exception", None), *cast("Any", inner)]
+
+
+#: Reply codes of a channel's end after which trying again is no use, and what to do instead.
+_NEVER = {
+    403: "give the account the permission",
+    404: "declare it, or start its consumer first",
+    405: "choose another name, or end the other consumer",
+    406: "make both sides agree",
+    530: "mend the URL",
+}

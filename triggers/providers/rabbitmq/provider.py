@@ -1,0 +1,205 @@
+"""RabbitMQ over AMQP 0-9-1: an exchange is a destination, a queue of its own is a subscription.
+
+``rabbitmq_consumer.py`` is one consumer, ``rabbitmq_publisher.py`` sends, ``rabbitmq_codec.py`` reads and
+writes messages, ``rabbitmq_settings.py`` has settings and names, and ``rabbitmq_line.py`` is the driver.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+from uuid import uuid4
+
+from history.message import Message
+from triggers.providers.brokers.push_receiver import PushReceiver
+from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.brokers.waiting import Wait, wait_in_loop, wait_in_thread
+from triggers.providers.provider import Arrival, Received
+from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
+from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
+from triggers.providers.rabbitmq.line import Channel, Line
+from triggers.providers.rabbitmq.publisher import Encoded, Publisher
+from triggers.providers.rabbitmq.settings import (
+    QUEUE,
+    TEMPORARY,
+    RabbitmqSettings,
+    arguments_of,
+    dead_letters_of,
+    queue_of,
+)
+
+
+class RabbitMQ:
+    """Destinations in RabbitMQ, over pika; blocking or asyncio, safe between threads.
+
+    A destination ``orders`` is a durable fanout exchange of that name, a subscription ``book-order`` the
+    queue ``orders:book-order`` bound to it; both are declared by the first consumer, and what is sent before
+    is refused: there is nobody to keep it. ``queue:NAME`` is a queue that exists already: it is consumed as
+    it is, all subscriptions share it, and what is sent goes straight to it. Dead letters of ``orders`` go to
+    the destination ``DLQ.orders``, with the property ``dead-letter-reason``; RabbitMQ itself sends there,
+    too, what a policy of the broker expels.
+
+    Everything that is sent is persistent unless the message says otherwise, mandatory and confirmed. A
+    message with a delivery time ahead is refused. A recovery with a delay keeps the delivery unanswered in
+    the consumer for so long: the message is never copied, its count stays true, and it comes back sooner if
+    the consumer ends.
+
+    The delivery count of quorum queues is exact: every delivery counts, also of what was prefetched but
+    never started. Classic queues keep none: it is -1, and only ``redelivered`` is told. See
+    ``docs/delivery-counts.md``.
+
+    One connection with a thread of its own, which sends heartbeats however long a service runs, and connects
+    again when it is used after it was lost.
+
+    Args:
+        url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
+        settings: see :class:`~triggers.providers.rabbitmq.settings.RabbitmqSettings`.
+
+    Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each
+    subscription gets every message until it acknowledges it. Nothing is lost while RabbitMQ keeps its data:
+    quorum queues write to disk before they confirm.
+    """
+
+    def __init__(self, url: BrokerUrl, settings: RabbitmqSettings, *, wait: Wait = wait_in_thread) -> None:
+        self._url = url
+        self._settings = settings
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._line: Line | None = None
+        self._publishers: list[Publisher] = []
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Make a provider for ``rabbitmq://user:password@host:5672/vhost``; nothing is connected yet.
+
+        Raises:
+            ConfigurationError: the URL cannot be used.
+        """
+        settings, read = RabbitmqSettings.from_url(url)
+        return cls(read, settings)
+
+    def for_asyncio(self) -> "RabbitMQ":
+        """Return a provider of the same broker for an event loop; it must be closed by itself."""
+        return RabbitMQ(self._url, self._settings, wait=wait_in_loop)
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Publish messages, confirmed, and return their JMSMessageIDs."""
+        refuse_later(messages)
+        messages = [named(message) for message in messages]
+        await self._publish(destination, [encode(message) for message in messages])
+        return [message.message_id or "" for message in messages]
+
+    async def _publish(self, destination: str, messages: Sequence[Encoded]) -> None:
+        if not messages:
+            return
+        exchange, key = destination, ""
+        if destination.startswith((QUEUE, TEMPORARY)):
+            exchange, key = "", destination.removeprefix(QUEUE)
+        publisher = await self._publisher()
+        await publisher.publish(exchange, key, messages)
+        # One that failed is left to the connection: what comes back on it is nobody's any more.
+        self._publishers.append(publisher)
+
+    async def _publisher(self) -> Publisher:
+        line = await self._connected()
+        while self._publishers:
+            publisher = self._publishers.pop()
+            if publisher.usable:
+                return publisher
+        publisher = Publisher()
+        await publisher.open(line)
+        return publisher
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:
+        """Open a consumer; exchange and queue are declared where they are missing."""
+        queue_type = self._settings.queue_type
+        plain = destination.startswith(QUEUE)
+        quorum = None if plain and queue_type is None else queue_type != "classic"
+        declare = (
+            partial(_look_for, destination)
+            if plain
+            else partial(_declare, destination, subscription, quorum=bool(quorum))
+        )
+        origin = Origin(destination=destination, quorum=quorum, first_count=self._settings.first_count)
+        return await self._receive(declare, origin, name)
+
+    async def open_temporary(self, purpose: str) -> tuple[str, PushReceiver]:
+        """Open the one consumer of a new queue, which ends with it: by its end, or the connection's."""
+        queue = f"{TEMPORARY}{purpose}.{uuid4().hex}"
+        origin = Origin(destination=queue, quorum=False, first_count=self._settings.first_count)
+        return queue, await self._receive(partial(_declare_temporary, queue), origin, "owner")
+
+    async def _receive(self, declare: Any, origin: Origin, name: str) -> PushReceiver:
+        bury = partial(self._bury, dead_letters_of(origin.destination))
+        consumer = RabbitmqConsumer(self._connected, declare, bury, origin=origin, name=name)
+        receiver = PushReceiver(consumer, self._wait)
+        await receiver.open()
+        return receiver
+
+    async def _bury(self, destination: str, received: Sequence[Received], reason: str) -> None:
+        """Publish copies to a destination with a queue of its own, so that nobody need have subscribed."""
+        channel = await (await self._connected()).channel(lambda _: None)
+        await _declare(destination, "letters", channel, quorum=self._settings.queue_type != "classic")
+        await channel.close()
+        letters: list[Encoded] = []
+        for one in received:
+            if isinstance(one, Arrival):
+                letters.append(encode(dead_copy(one.message, reason)))
+            else:
+                letters.append(letter_of(one.fields, reason))
+        await self._publish(destination, letters)
+
+    async def _connected(self) -> Line:
+        with self._lock:
+            if self._line is None or self._line.over:
+                if self._line is not None and self._line.process != os.getpid():
+                    self._publishers = []
+                self._line = Line(self._url, self._wait)
+                self._line.start()
+            line = self._line
+        await line.opened()
+        return line
+
+    async def ping(self) -> None:
+        """Return when the broker answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        channel = await (await self._connected()).channel(lambda _: None)
+        await channel.close()
+
+    async def close(self) -> None:
+        """Close the connection. Receivers are to be closed before."""
+        line, self._line, self._publishers = self._line, None, []
+        if line is not None:
+            await line.close()
+
+
+async def _look_for(destination: str, channel: Channel) -> str:
+    queue = destination.removeprefix(QUEUE)
+    await channel.ask(f"consuming from {destination}", "queue_declare", queue=queue, passive=True)
+    return queue
+
+
+async def _declare_temporary(queue: str, channel: Channel) -> str:
+    await channel.ask("making a temporary queue", "queue_declare", queue=queue, exclusive=True)
+    return queue
+
+
+async def _declare(destination: str, subscription: str, channel: Channel, *, quorum: bool) -> str:
+    """Declare exchange, queue and binding; doing it again is harmless."""
+    doing, queue = f"declaring {destination}", queue_of(destination, subscription)
+    arguments = arguments_of(destination, quorum=quorum, version=_major(channel.line))
+    await channel.ask(doing, "exchange_declare", exchange=destination, exchange_type="fanout", durable=True)
+    await channel.ask(doing, "queue_declare", queue=queue, durable=True, arguments=arguments)
+    await channel.ask(doing, "queue_bind", queue=queue, exchange=destination)
+    return queue
+
+
+def _major(line: Line) -> int:
+    version = line.server.get("version", "0")
+    text = version.decode() if isinstance(version, bytes) else str(version)
+    return int(text.partition(".")[0])

@@ -1,0 +1,93 @@
+"""Sending to RabbitMQ: every message is mandatory and confirmed; an error is never a guess."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.providers.brokers.waiting import fulfil
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.rabbitmq.codec import Basic
+from triggers.providers.rabbitmq.frames import properties_of
+from triggers.providers.rabbitmq.line import Channel, Line, is_nack
+
+#: How many messages are on their way at once, at most.
+CHUNK = 500
+
+#: A message, encoded.
+Encoded = tuple[Basic, bytes]
+
+
+class Publisher:
+    """A channel in confirm mode, for one sender at a time."""
+
+    def __init__(self) -> None:
+        self._channel: Channel | None = None
+        self._number = 0
+        self._unconfirmed: set[int] = set()
+        self._returned: list[str] = []
+        self._refused = False
+        self._done: Future[Any] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the channel is open."""
+        return self._channel is not None and not (self._channel.closed or self._channel.line.over)
+
+    async def open(self, line: Line) -> None:
+        """Open the channel."""
+        channel = await line.channel(lambda _: None)
+
+        def confirm(future: "Future[Any]") -> None:
+            channel.pika.add_on_return_callback(self._on_return)
+            channel.pika.confirm_delivery(self._on_confirm, callback=partial(fulfil, future))
+
+        await channel.run("asking for confirms", confirm)
+        self._channel = channel
+
+    async def publish(self, exchange: str, key: str, messages: Sequence[Encoded]) -> None:
+        """Publish in order; return when the broker has all of them safely.
+
+        Raises:
+            ProviderUnavailableError: it is unknown which of them arrived.
+            ConfigurationError: one of them went nowhere, or the broker refuses it.
+        """
+        assert self._channel is not None  # noqa: S101  (usable)
+        for first in range(0, len(messages), CHUNK):
+            send = partial(self._send, exchange=exchange, key=key, messages=messages[first : first + CHUNK])
+            await self._channel.run("sending", send)
+            if self._returned:
+                raise ConfigurationError(
+                    "destination",
+                    f"nothing receives what is sent to {exchange or key!r} ({self._returned[0]})",
+                    "declare its queue, or start its consumer first",
+                )
+            if self._refused:
+                raise ProviderUnavailableError("RabbitMQ, which refused a message,", "sending")
+
+    def _send(self, future: "Future[Any]", *, exchange: str, key: str, messages: Sequence[Encoded]) -> None:
+        assert self._channel is not None  # noqa: S101
+        self._returned, self._refused, self._done = [], False, future
+        for basic, body in messages:
+            self._number += 1
+            self._unconfirmed.add(self._number)
+            properties = properties_of(basic.properties, basic.headers)
+            self._channel.pika.basic_publish(exchange, key, body, properties, mandatory=True)
+
+    def _on_return(self, _: Any, method: Any, _properties: Any, _body: bytes) -> None:
+        self._returned.append(str(method.reply_text))
+
+    def _on_confirm(self, frame: Any) -> None:
+        method = frame.method
+        number = method.delivery_tag
+        answered = {one for one in self._unconfirmed if one <= number} if method.multiple else {number}
+        self._unconfirmed -= answered
+        self._refused = self._refused or is_nack(method)
+        if not self._unconfirmed and self._done is not None:
+            fulfil(self._done, None)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        if self.usable and self._channel is not None:
+            await self._channel.close()

@@ -1,0 +1,239 @@
+"""A message as the fields of a stream entry, and back.
+
+==================  =============================================================================
+``body``            the body's bytes; the one field that an entry must have
+``body-kind``       ``bytes`` (the same as absent), ``text`` or ``json``
+a JMS header name   that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
+``properties``      a JSON object of the properties that are no text
+any other name      a property, as text
+==================  =============================================================================
+
+So a producer that knows nothing of this project writes ``XADD orders * uuid u1 body '{"id": 5}'``, and what
+this project writes can be read with ``XRANGE``. The delivery count stands in the pending list, not here.
+"""
+
+import json
+import reprlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+from pydantic import JsonValue, ValidationError
+
+from history.errors import ConfigurationError
+from history.message import HEADER_FIELDS, Message, PropertyValue
+from triggers.providers.brokers.reading import NO_LIMITS, Limits, UndecodableError
+
+#: Only the pending list knows these; fields of that name are not written and not read.
+_COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
+
+#: Field names that a property cannot have as a field of its own.
+_TAKEN = {"body", "body-kind", "properties"}
+
+_HEADERS = HEADER_FIELDS.keys() - {"uuid"}
+
+#: What an absent header reads as, so it need not be stored.
+_DEFAULTS: dict[str, PropertyValue] = {"JMSDeliveryMode": 2, "JMSPriority": 4}
+
+_HEADER_OF = {field: header for header, field in HEADER_FIELDS.items()}
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+_EMPTY = Message(body=b"")
+
+
+def message_id(stream: str, entry_id: bytes) -> str:
+    """Return the JMSMessageID of an entry whose sender gave none."""
+    return f"ID:{stream}:{entry_id.decode('ascii')}"
+
+
+def encode(message: Message) -> list[bytes]:
+    """Return field, value, field, value ... for XADD."""
+    kind, body = _encode_body(message.body)
+    words = [b"body", body]
+    if kind != b"bytes":
+        words += [b"body-kind", kind]
+    typed: dict[str, PropertyValue] = {}
+    for name, value in message.headers().items():
+        if name in _COUNTED or (name in _DEFAULTS and value == _DEFAULTS[name]):
+            continue
+        if name in _HEADERS or (isinstance(value, str) and name not in _TAKEN):
+            words += [_bytes(name), _bytes(str(value))]
+        else:
+            typed[name] = value
+    return [*words, b"properties", json.dumps(typed).encode("ascii")] if typed else words
+
+
+def _encode_body(body: bytes | str | JsonValue) -> tuple[bytes, bytes]:
+    if isinstance(body, bytes):
+        return b"bytes", body
+    if isinstance(body, str):
+        return b"text", _bytes(body)
+    return b"json", json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            "message", f"a text in it is no Unicode ({error.reason})", "send such a text as bytes"
+        ) from error
+
+
+def decode(
+    stream: str,
+    entry_id: bytes,
+    fields: Mapping[bytes, bytes],
+    delivery_count: int,
+    limits: Limits = NO_LIMITS,
+) -> Message:
+    """Return the message of an entry that is delivered for the ``delivery_count``-th time.
+
+    Raises:
+        UndecodableError: the fields are no message.
+    """
+    encoded = fields.get(b"body")
+    if encoded is not None and limits.leaves_encoded(len(encoded), delivery_count):
+        body: bytes | str | JsonValue = encoded
+    else:
+        body = _decode_body(encoded, fields)
+    headers: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
+    field = b""
+    try:
+        for field, value in fields.items():
+            name = str(field, "utf-8")
+            if name in _HEADERS:
+                headers[name] = str(value, "utf-8")
+            elif name not in _TAKEN:
+                properties[name] = str(value, "utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(field) from error
+    origin = _Origin(stream, entry_id, delivery_count)
+    if (
+        not headers
+        and b"properties" not in fields
+        and isinstance(body, bytes | str)
+        and properties.get("uuid") != ""
+    ):
+        return origin.plain(body, properties)
+    if b"properties" in fields:
+        properties.update(_decode_properties(fields[b"properties"]))
+    try:
+        return Message.from_headers({**properties, **origin.headers(headers)}, body)
+    except ValidationError as error:
+        raise _invalid(error) from error
+    except (ValueError, OverflowError) as error:
+        # A number of thousands of digits, or an instant beyond the year 9999.
+        raise UndecodableError(_overflowing(headers), str(error)) from error
+
+
+class _Origin(NamedTuple):
+    """What the server knows of an entry beside its fields."""
+
+    stream: str
+    entry_id: bytes
+    delivery_count: int
+
+    def plain(self, body: bytes | str, properties: dict[str, str]) -> Message:
+        """Make the message of an entry with nothing but a body and text properties.
+
+        That is the common case, and nothing in it can be invalid: validating it would take most of the time
+        that a message needs on its way from the server.
+        """
+        name = message_id(self.stream, self.entry_id)
+        told = {
+            "body": body,
+            "uuid": properties.get("uuid", name),
+            "message_id": name,
+            "delivery_count": self.delivery_count,
+            "redelivered": self.delivery_count > 1,
+            "destination": self.stream,
+            "timestamp": _instant(self.entry_id.partition(b"-")[0]),
+            "properties": properties,
+        }
+        return _EMPTY.model_copy(update=told)
+
+    def headers(self, sent: dict[str, str]) -> dict[str, Any]:
+        """Return the headers: those of the sender, but the pending list's count."""
+        return {
+            "JMSMessageID": message_id(self.stream, self.entry_id),
+            "JMSDestination": self.stream,
+            "JMSTimestamp": _instant(self.entry_id.partition(b"-")[0]),
+            **sent,
+            "JMSXDeliveryCount": self.delivery_count,
+            "JMSRedelivered": self.delivery_count > 1,
+        }
+
+
+# What arrives together was mostly sent together.
+@lru_cache(maxsize=256)
+def _instant(milliseconds: bytes) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(milliseconds=int(milliseconds))
+    except OverflowError:
+        return None  # a producer that numbers its entries by itself
+
+
+def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> bytes | str | JsonValue:
+    if body is None:
+        raise UndecodableError("body", "there is no such field", "send the body in a field named body")
+    match kind := fields.get(b"body-kind", b"bytes"):
+        case b"bytes":
+            return body
+        case b"text":
+            try:
+                return str(body, "utf-8")
+            except UnicodeDecodeError as error:
+                raise _not_utf8(b"body") from error
+        case b"json":
+            return _decode_json("body", body)
+        case _:
+            raise UndecodableError("body-kind", f"{_shown(kind)} is unknown", "send bytes, text or json")
+
+
+def _not_utf8(field: bytes) -> UndecodableError:
+    return UndecodableError(_shown(field), "is no UTF-8", "send names and values as UTF-8")
+
+
+def _decode_json(field: str, value: bytes) -> JsonValue:
+    try:
+        return cast("JsonValue", json.loads(value.decode("utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError(field, f"is no JSON ({error})", "send JSON, or another body-kind") from error
+
+
+def _decode_properties(value: bytes) -> dict[str, Any]:
+    decoded = _decode_json("properties", value)
+    if not isinstance(decoded, dict):
+        raise UndecodableError("properties", "is no JSON object", 'send {"name": value}')
+    return decoded
+
+
+def _invalid(error: ValidationError) -> UndecodableError:
+    # Not the first: an empty JMSMessageID is reported as an empty uuid before.
+    last = error.errors(include_url=False, include_context=False)[-1]
+    place = [str(step) for step in last["loc"]]
+    if not place:
+        return UndecodableError("uuid", last["msg"])
+    if place[0] == "body":  # which is nobody's to read in a log
+        return UndecodableError("body", last["msg"])
+    field = _HEADER_OF.get(place[0]) or " ".join(place[:2])
+    return UndecodableError(field, f"{reprlib.repr(last['input'])}: {last['msg']}")
+
+
+def _overflowing(headers: dict[str, str]) -> str:
+    for name, value in headers.items():
+        try:
+            Message.from_headers({name: value}, b"")
+        except ValidationError:
+            continue
+        except (ValueError, OverflowError):
+            return name
+    return "a JMS header"
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")

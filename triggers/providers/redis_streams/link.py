@@ -1,0 +1,170 @@
+"""The edge to redis-py: words out, bytes in, and driver errors translated once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, Protocol, cast
+
+import redis
+import redis.asyncio
+from redis.exceptions import NoScriptError, RedisError
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from history.redis.errors import Kind, configuration_error, is_elsewhere, sort
+from history.redis.forks import survive_forks
+from history.redis.probe import hang_up, stranger_at
+from history.redis.urls import open_client
+from triggers.providers.provider import ProviderUnavailableError
+
+#: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
+PATIENCE = 5.0
+
+#: What goes out in one write when many commands do.
+PIPELINE = 256
+
+#: The scripts that also deliver the messages whose time has come.
+_DELIVERING = frozenset({"reclaim", "steps"})
+
+
+class SubscriptionGoneError(ProviderUnavailableError):
+    """The server no longer knows the consumer group: it was flushed, or came back empty."""
+
+
+class Client(Protocol):
+    """What is used of ``redis.Redis``, ``redis.RedisCluster`` and their asyncio twins."""
+
+    def execute_command(self, *words: Any) -> Any:
+        """Run one command."""
+        ...
+
+    def pipeline(self, transaction: bool = ...) -> Any:  # noqa: FBT001  (as redis-py has it)
+        """Collect commands."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script and the name that Redis gives it."""
+
+    name: str
+    text: str
+    sha: str
+
+
+@cache
+def script(name: str) -> Script:
+    """Read ``lua/<name>.lua``, with what it shares with other scripts before it."""
+    folder = files("triggers.providers.redis_streams") / "lua"
+    parts = ("common", "later", name) if name in _DELIVERING else ("common", name)
+    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisLink:
+    """A redis-py client, blocking or asyncio, that must not retry by itself.
+
+    redis-py would send a command again whose reply was lost: an XADD would then stand in the stream twice,
+    and a name taken by the first try would look like somebody else's. Only what a server has refused, because
+    it does not write any more, is sent again: on a new connection, behind which there may be another one.
+    """
+
+    def __init__(self, client: Client) -> None:
+        survive_forks(client)
+        self._client = client
+        self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+
+    @staticmethod
+    def client_for(url: str, *, asyncio: bool, patience: float) -> Client:
+        """Make a client that waits ``patience`` seconds for an answer and sends nothing twice.
+
+        Raises:
+            ConfigurationError: the URL is none, or says what cannot be.
+        """
+        client = open_client(url, setting="provider", asyncio=asyncio, connect=PATIENCE, answer=patience)
+        return cast("Client", client)
+
+    async def call(self, doing: str, *words: Any) -> Any:
+        """Run one command.
+
+        Raises:
+            ProviderUnavailableError: there was no answer, or none but that it cannot be done now.
+            ConfigurationError: the server says that it can never be done.
+        """
+        try:
+            return await self._execute(*words)
+        except RedisError as error:
+            raise self._translated(error, doing) from error
+
+    async def _execute(self, *words: Any) -> Any:
+        try:
+            return await settled(self._client.execute_command(*words))
+        except RedisError as error:
+            if not is_elsewhere(error):
+                raise
+            await hang_up(self._client)
+        return await settled(self._client.execute_command(*words))
+
+    async def run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run a script by its digest; load it where the server does not have it."""
+        wanted = script(name)
+        words = (len(keys), *keys, *arguments)
+        doing = f"running {name}.lua"
+        try:
+            return await self._execute("EVALSHA", wanted.sha, *words)
+        except NoScriptError:
+            return await self.call(doing, "EVAL", wanted.text, *words)
+        except RedisError as error:
+            raise self._translated(error, doing) from error
+
+    async def call_many(self, doing: str, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run many commands in order, a few hundred in a round trip."""
+        answers: list[Any] = []
+        for first in range(0, len(commands), PIPELINE):
+            answers += await self._pipeline(doing, commands[first : first + PIPELINE])
+        return answers
+
+    async def _pipeline(self, doing: str, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        try:
+            answers = await self._in_one_round(commands)
+            if all(isinstance(one, RedisError) and is_elsewhere(one) for one in answers):
+                await hang_up(self._client)
+                answers = await self._in_one_round(commands)
+        except RedisError as error:
+            raise self._translated(error, doing) from error
+        failed = next((one for one in answers if isinstance(one, RedisError)), None)
+        if failed is None:
+            return answers
+        if is_elsewhere(failed):
+            await hang_up(self._client)
+        raise self._translated(failed, doing) from failed
+
+    async def _in_one_round(self, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for words in commands:
+            pipeline.execute_command(*words)
+        answers: Sequence[Any] = await settled(pipeline.execute(raise_on_error=False))
+        return answers
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client = cast("Any", self._client)
+        await settled(client.aclose() if self.is_asyncio else client.close())
+
+    def _translated(self, error: RedisError, doing: str) -> Exception:
+        # Errors raised inside a script carry these words further back, depending on the server's age.
+        if "WRONGTYPE" in str(error):
+            held = f"its key holds something else than a stream (while {doing})"
+            return ConfigurationError("destination", held, "use another key")
+        if "NOGROUP" in str(error):
+            return SubscriptionGoneError("the subscription", doing)
+        kind = sort(error)
+        if kind is Kind.NEVER:
+            return configuration_error(error, doing, setting="provider")
+        if kind is not Kind.UNANSWERED:  # whatever else a server answers may pass
+            return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
+        pool: Any = getattr(self._client, "connection_pool", None)  # a cluster has none
+        found = None if pool is None else stranger_at(pool, error, setting="provider")
+        return found or ProviderUnavailableError("the Redis server", doing)

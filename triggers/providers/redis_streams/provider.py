@@ -1,0 +1,190 @@
+"""Redis Streams: a stream is a destination, a consumer group is a subscription.
+
+``stream_receiver.py`` is one consumer, ``stream_codec.py`` a message as fields, ``stream_keys.py`` the keys,
+``stream_later.py`` what is to be delivered later, ``stream_settings.py`` the settings, ``redis_link.py`` the
+driver, and ``lua/`` what must happen in one step.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Self, cast
+from uuid import uuid4
+
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store.owners import process_token
+from triggers.providers.redis_streams import later as stream_later
+from triggers.providers.redis_streams.codec import encode, message_id
+from triggers.providers.redis_streams.keys import StreamKeys, name_in_use
+from triggers.providers.redis_streams.later import is_later
+from triggers.providers.redis_streams.link import PATIENCE, Client, RedisLink
+from triggers.providers.redis_streams.receiver import StreamReceiver
+from triggers.providers.redis_streams.settings import StreamSettings
+from triggers.providers.redis_streams.temporary import TEMPORARY, TemporaryReceiver
+
+_log = logging.getLogger(__name__)
+
+DEFAULTS = StreamSettings()
+
+
+class RedisStreams:
+    """Destinations in Redis Streams, over a blocking or an asyncio redis-py client; safe between threads.
+
+    A destination is the key of a stream as it is, a subscription a consumer group that begins with the
+    stream's first entry, a consumer a consumer of the group; its ``name`` is its own while it lives. Entries
+    have the fields of :mod:`triggers.providers.redis_streams.codec`; those that are no message arrive as
+    ``Unreadable``. Dead letters of ``orders`` go to the stream ``{orders}:dlq``, with ``dead-letter-reason``.
+    Needs Redis 6.2 or newer; on a Cluster, all keys of a stream share its slot.
+
+    The delivery count is exact: how many times the entry was handed to a consumer, counting also what was
+    prefetched but never started, and replies lost on the way. When a consumer dies, or is silent for longer
+    than ``claim_idle``, another takes over what it held within ``reclaim_interval``, and the count is one
+    greater. Recovered messages wait under the consumer name ``doubtless:waiting``.
+
+    A message with a delivery time ahead comes to the stream when it is due, by the sender's clock, at most
+    ``reclaim_interval`` late, and as soon as any consumer of the destination lives.
+
+    Args:
+        client: a ``redis.Redis`` or ``redis.RedisCluster``, or its asyncio twin, that leaves answers
+            undecoded, retries nothing (``retry=Retry(NoBackoff(), 0)``), and waits for an answer longer than
+            ``reclaim_interval``, but not for ever. :meth:`from_url` makes such a client.
+        settings: see :class:`~triggers.providers.redis_streams.settings.StreamSettings`.
+        url: where :meth:`for_asyncio` finds the same server.
+
+    Raises:
+        ConfigurationError: the client is not as said above.
+
+    Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each
+    subscription gets every message until it acknowledges it. Nothing is lost while Redis keeps its data, for
+    which ``appendfsync always`` is needed; with ``everysec`` a crash of the server may take the last second.
+    """
+
+    def __init__(
+        self, client: Client, settings: StreamSettings = DEFAULTS, *, url: str | None = None
+    ) -> None:
+        _check(client, settings)
+        self._link = RedisLink(client)
+        self._settings = settings
+        self._url = url
+        # One for all consumers: opening again after a lost reply must not meet one's own name as another's.
+        self._token = uuid4().hex
+        self._open: set[StreamKeys] = set()
+        self._opening = threading.Lock()
+
+    @classmethod
+    def from_url(cls, url: str, *, asyncio: bool = False) -> Self:
+        """Make a provider for ``redis://host:6379/0?claim_idle=10``; nothing is connected yet.
+
+        The settings stand in the query: ``claim_idle`` and ``reclaim_interval`` in seconds,
+        ``trim=acknowledged`` and ``maxlen``. What else stands there is handed to redis-py.
+        """
+        settings, redis_url = StreamSettings.from_url(url)
+        patience = settings.reclaim_interval.total_seconds() + PATIENCE
+        client = RedisLink.client_for(redis_url, asyncio=asyncio, patience=patience)
+        return cls(client, settings, url=url)
+
+    def for_asyncio(self) -> "RedisStreams":
+        """Return a provider over an asyncio client of the same server; it must be closed by itself.
+
+        Raises:
+            ConfigurationError: the provider was made from a client and no URL.
+        """
+        if self._link.is_asyncio:
+            return self
+        if self._url is None:
+            raise ConfigurationError(
+                "provider",
+                "its client cannot be turned into an asyncio one",
+                "hand over a redis.asyncio.Redis",
+            )
+        return RedisStreams.from_url(self._url, asyncio=True)
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Append messages to a stream, a few hundred in a round trip, and return their JMSMessageIDs.
+
+        Those with a delivery time ahead wait beside the stream until a receiver moves them into it.
+        """
+        # One instant for all: else a batch that is due while it is sent would be split, and change its order.
+        now = datetime.now(UTC)
+        messages = [stream_later.named(destination, one) if is_later(one, now) else one for one in messages]
+        commands = [self._adding(destination, message, now) for message in messages]
+        added = cast("list[bytes | None]", await self._link.call_many("sending", commands))
+        if None in added:
+            _log.info("%s has ended with its consumer: nobody waits for what was sent there", destination)
+        return [
+            message.message_id or message_id(destination, entry_id or b"gone")
+            for message, entry_id in zip(messages, added, strict=True)
+        ]
+
+    def _adding(self, destination: str, message: Message, now: datetime) -> tuple[object, ...]:
+        if is_later(message, now):
+            return stream_later.adding(destination, message)
+        maxlen = self._settings.maxlen
+        trimming = () if maxlen is None else ("MAXLEN", "~", maxlen)
+        if destination.startswith(TEMPORARY):
+            trimming = ("NOMKSTREAM", *trimming)
+        return ("XADD", destination, *trimming, "*", *encode(message))
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> StreamReceiver:
+        """Open a consumer; the stream and the subscription are created where they are missing."""
+        keys = StreamKeys(destination, subscription, name)
+        with self._opening:
+            if keys in self._open:
+                raise name_in_use(keys, self._settings.claim_idle)
+            self._open.add(keys)
+        # A forked child has the provider's token, too, but is another consumer.
+        token = f"{self._token}:{process_token()}"
+        left = partial(self._open.discard, keys)
+        receiver = StreamReceiver(self._link, keys, self._settings, token=token, left=left)
+        try:
+            await receiver.open()
+        except BaseException:
+            left()
+            raise
+        return receiver
+
+    async def open_temporary(self, purpose: str) -> tuple[str, StreamReceiver]:
+        """Open the one consumer of a new stream that is deleted when it closes, or an hour after it died."""
+        # With a hash tag of its own, so that the keys beside it begin like it: permissions go by that.
+        stream = f"{TEMPORARY}{{{purpose}:{uuid4().hex}}}"
+        keys, settings = StreamKeys(stream, "temporary", "owner"), replace(self._settings, trim=True)
+        receiver = TemporaryReceiver(
+            self._link, keys, settings, token=f"{self._token}:{process_token()}", left=lambda: None
+        )
+        await receiver.open()
+        return stream, receiver
+
+    async def ping(self) -> None:
+        """Return when the server answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        await self._link.call("looking whether it is there", "PING")
+
+    async def close(self) -> None:
+        """Close the connections. Receivers are to be closed before."""
+        await self._link.close()
+
+
+def _check(client: Client, settings: StreamSettings) -> None:
+    """Refuse a client whose settings would lose or repeat things. A Cluster's nodes cannot be asked."""
+    pool: Any = getattr(client, "connection_pool", None)
+    told: dict[str, Any] = getattr(pool, "connection_kwargs", {})
+    if told.get("decode_responses"):
+        raise ConfigurationError("client", "decodes answers, and bodies are bytes", "decode_responses=False")
+    retries = getattr(told.get("retry"), "_retries", 0)  # get_retries() is younger than redis-py 5
+    if retries > 0:
+        raise ConfigurationError(
+            "client", f"sends again {retries} times", "give it retry=Retry(NoBackoff(), 0)"
+        )
+    timeout = told.get("socket_timeout")
+    wait = settings.reclaim_interval.total_seconds()
+    if timeout is not None and timeout <= wait:
+        raise ConfigurationError(
+            "client", f"its socket_timeout of {timeout} s ends a read that waits {wait} s", "make it longer"
+        )

@@ -1,0 +1,340 @@
+"""One consumer of a Redis stream: reads, takes over, gives back."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any, cast
+
+from history.errors import ConfigurationError
+from triggers.providers.brokers.reading import NO_LIMITS, Limits, read
+from triggers.providers.provider import (
+    AT_ONCE,
+    RECEIVE_WAIT,
+    Arrival,
+    ProviderUnavailableError,
+    Received,
+)
+from triggers.providers.redis_streams.codec import decode, encode
+from triggers.providers.redis_streams.keys import StreamKeys, dead_letters_of, name_in_use
+from triggers.providers.redis_streams.link import RedisLink, SubscriptionGoneError
+from triggers.providers.redis_streams.settings import StreamSettings
+
+_log = logging.getLogger(__name__)
+
+#: How many ids go to a script at once: Lua hands at most 8,000 words to one command.
+CHUNK = 500
+
+#: How often one consumer trims its stream, in seconds.
+TRIM_INTERVAL = 60.0
+
+
+@dataclass(slots=True)
+class _Held:
+    """The entries handed over and not answered; shared with the thread that keeps them alive."""
+
+    ids: set[bytes] = field(default_factory=set[bytes])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, ids: Sequence[bytes]) -> None:
+        with self.lock:
+            self.ids.update(ids)
+
+    def drop(self, ids: Sequence[bytes]) -> None:
+        with self.lock:
+            self.ids.difference_update(ids)
+
+    def all(self) -> list[bytes]:
+        with self.lock:
+            return list(self.ids)
+
+
+class StreamReceiver:
+    """A consumer of a consumer group; see :class:`~triggers.providers.redis_streams.RedisStreams`.
+
+    An entry is answered by its id, which is the handle of what :meth:`receive` returns. When ``receive`` or
+    an answer raises ProviderUnavailableError, nothing is held any more: nobody knows what the server did, and
+    the next ``receive`` takes over what is still pending for this consumer, with a greater count.
+    """
+
+    def __init__(
+        self,
+        link: RedisLink,
+        keys: StreamKeys,
+        settings: StreamSettings,
+        *,
+        token: str,
+        left: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._keys = keys
+        self._settings = settings
+        self._left = left
+        self.limits: Limits = NO_LIMITS
+        self._claim_idle = _milliseconds(settings.claim_idle)
+        self._shared = (keys.group, keys.consumer, token, self._claim_idle)
+        self._held = _Held()
+        self._name_lost = self._closed = False
+        # What a predecessor of the same name did not answer counts as lost in a reply, too.
+        self._reply_lost = True
+        self._reclaim_due = self._alive_due = self._trim_due = 0.0
+        # What was given back since this consumer took everything over; None if it never did.
+        self._given_back: set[bytes] | None = None
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """A third of ``claim_idle``: two may fail before anything is taken over."""
+        return self._settings.claim_idle / 3
+
+    async def open(self) -> None:
+        """Create the subscription if it is missing, and take the consumer's name.
+
+        Raises:
+            ConfigurationError: a living consumer has the name.
+        """
+        if not await self._run("open"):
+            raise name_in_use(self._keys, self._settings.claim_idle)
+        self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries: those due again first, then new ones."""
+        if limit < 1:
+            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+        deadline = time.monotonic() + wait.total_seconds()
+        while True:
+            received = await self._take(limit, deadline)
+            if received or time.monotonic() >= deadline:
+                return received
+
+    async def _take(self, limit: int, deadline: float) -> list[Received]:
+        if self._name_lost:
+            raise name_in_use(self._keys, self._settings.claim_idle)
+        try:
+            if time.monotonic() >= self._reclaim_due and (taken := await self._reclaim(limit)):
+                return taken
+            return await self._read_in_order(await self._read(limit, deadline))
+        except SubscriptionGoneError:
+            await self._restore()
+            return []
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+        except BaseException:
+            # A cancelled wait: the server may have handed over what nobody here has seen.
+            self._reply_lost, self._reclaim_due = True, 0.0
+            raise
+
+    def _forget(self) -> None:
+        self._held.drop(self._held.all())
+        self._reply_lost, self._reclaim_due = True, 0.0
+
+    @contextmanager
+    def _answering(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+
+    async def _read(self, limit: int, deadline: float) -> list[Received]:
+        until = min(deadline, self._reclaim_due)
+        block = max(0, round((until - time.monotonic()) * 1000))
+        # To Redis a BLOCK of 0 means for ever.
+        waiting = ("BLOCK", block) if block else ()
+        keys = self._keys
+        words = ("GROUP", keys.group, keys.consumer, "COUNT", limit, *waiting, "STREAMS", keys.stream, ">")
+        found = await self._link.call("receiving", "XREADGROUP", *words)
+        if not found:
+            return []
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", found[0][1])
+        self._held.add([entry_id for entry_id, _ in entries])
+        return [self._received(entry_id, fields, 1) for entry_id, fields in entries]
+
+    async def _reclaim(self, limit: int) -> list[Received]:
+        if time.monotonic() >= self._alive_due and self._held.ids:
+            # Late: what is still being worked on here must not be taken over, least of all by ourselves.
+            await self.keep_alive()
+        limit = min(limit, CHUNK)
+        known: list[Any] = ["known", *self._held.all()] if self._reply_lost else ["all"]
+        company = "among others" if self._given_back is None else "alone"
+        reply = await self._run("reclaim", limit, company, *known)
+        if reply is None:
+            self._lose_name()
+            raise name_in_use(self._keys, self._settings.claim_idle)
+        self._reply_lost = False
+        entries, gone, pause = cast("tuple[list[tuple[bytes, int, list[bytes]]], list[bytes], int]", reply)
+        self._held.add([entry_id for entry_id, _, _ in entries])
+        if self._given_back:
+            self._given_back.difference_update([entry_id for entry_id, _, _ in entries], gone)
+        if len(entries) < limit:
+            interval = self._settings.reclaim_interval.total_seconds()
+            self._reclaim_due = time.monotonic() + (min(interval, pause / 1000) if pause >= 0 else interval)
+        if gone:
+            _log.error(
+                "%s: %d unacknowledged entries had been deleted from the stream, and are lost (%s)",
+                self._keys.stream,
+                len(gone),
+                b" ".join(gone[:10]).decode(),
+                extra={"trigger": self._keys.group},
+            )
+        return [
+            self._received(entry_id, dict(zip(words[::2], words[1::2], strict=True)), count)
+            for entry_id, count, words in entries
+        ]
+
+    def _received(self, entry_id: bytes, fields: dict[bytes, bytes], count: int) -> Received:
+        return read(
+            partial(decode, self._keys.stream, entry_id, fields, count, self.limits),
+            handle=entry_id,
+            delivery_id=partial(str, entry_id, "ascii"),
+            raw=fields.copy,
+        )
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Take these out of the pending list, in one call."""
+        if received:
+            ids = _ids(received)
+            with self._answering():
+                await self._link.call("acknowledging", "XACK", self._keys.stream, self._keys.group, *ids)
+            self._held.drop(ids)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back; their delivery counts stay until they are taken again."""
+        milliseconds = _milliseconds(delay)
+        for ids in _chunks(_ids(received)):
+            with self._answering():
+                await self._run("recover", milliseconds, *ids)
+            self._held.drop(ids)
+            if self._given_back is not None:
+                self._given_back.update(ids)
+        self._reclaim_due = min(self._reclaim_due, time.monotonic() + delay.total_seconds())
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to the stream ``{<destination>}:dlq``, with the reason, and acknowledge them."""
+        by_id = {cast("bytes", one.handle): one for one in received}
+        prefix = f"ID:{self._keys.stream}:"
+        for ids in _chunks(list(by_id)):
+            with self._answering():
+                for missing in await self._run("dead_letter", reason, prefix, *ids):
+                    await self._copy_dead_letter(missing, by_id[missing], reason)
+            self._held.drop(ids)
+
+    async def _copy_dead_letter(self, entry_id: bytes, received: Received, reason: str) -> None:
+        """Write a dead letter from our own copy: the stream's is gone."""
+        fields = (
+            encode(received.message)
+            if isinstance(received, Arrival)
+            else [word for pair in received.fields.items() for word in pair]
+        )
+        added = ("dead-letter-reason", reason, "dead-letter-subscription", self._keys.group)
+        await self._link.call(
+            "dead-lettering", "XADD", dead_letters_of(self._keys.stream), "*", *fields, *added
+        )
+        await self._link.call("dead-lettering", "XACK", self._keys.stream, self._keys.group, entry_id)
+
+    async def take_over_all(self) -> None:
+        """Take what all others hold, and what was recovered; the next calls of ``receive`` hand it out."""
+        start = "-"
+        try:
+            while start:
+                after = await self._run("take_over", start)
+                if after is None:
+                    self._lose_name()
+                    raise name_in_use(self._keys, self._settings.claim_idle)
+                start = after.decode()
+        except SubscriptionGoneError:
+            await self._restore()
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+        self._reclaim_due, self._given_back = 0.0, set()
+
+    async def _read_in_order(self, received: list[Received]) -> list[Received]:
+        """Return what was read, unless somebody else has read what comes before it: then both come next."""
+        if not received or self._given_back is None or not await self._has_rival(self._given_back):
+            return received
+        await self.recover(received)
+        await self.take_over_all()
+        return []
+
+    async def _has_rival(self, given_back: set[bytes]) -> bool:
+        """Whether more is pending than we know of: one that was silent came back, and read before we did."""
+        told = await self._link.call("taking over", "XPENDING", self._keys.stream, self._keys.group)
+        pending = cast("int", told["pending"])
+        return pending > len(self._held.ids) + len(given_back)
+
+    async def keep_alive(self) -> None:
+        """Renew the name, and make what is held young; trim when it is time."""
+        if self._closed:
+            return
+        for ids in _chunks(self._held.all()) or [[]]:
+            try:
+                lost = await self._run("keep_alive", *ids)
+            except SubscriptionGoneError:
+                return  # the next receive says so
+            if lost is None:
+                self._lose_name()
+                return
+            self._forget_lost(cast("list[bytes]", lost), asked=ids)
+        self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
+        if self._settings.trim and time.monotonic() >= self._trim_due:
+            self._trim_due = time.monotonic() + TRIM_INTERVAL
+            await self._run("trim")
+
+    def _forget_lost(self, lost: Sequence[bytes], *, asked: Sequence[bytes]) -> None:
+        # What was answered since the question was asked is not pending either, and no news.
+        robbed = [one for one in lost if one in self._held.ids]
+        if robbed:
+            self._held.drop(robbed)
+            _log.warning(
+                "%s: %d of %d entries were taken over while %s was silent",
+                self._keys.stream,
+                len(robbed),
+                len(asked),
+                self._keys.consumer,
+                extra={"trigger": self._keys.group},
+            )
+
+    async def close(self) -> None:
+        """Give back what is not answered, leave the group and free the name."""
+        if self._closed:
+            return
+        self._closed = True
+        self._left()
+        # Without a subscription there is nothing to give back, and the name is free already.
+        with suppress(SubscriptionGoneError):
+            await self._run("leave")
+
+    def _lose_name(self) -> None:
+        self._name_lost = True
+        self._held.drop(self._held.all())
+
+    async def _restore(self) -> None:
+        _log.error(
+            "%s: the server has lost the subscription %s: it was flushed, or came back without its data. "
+            "It is made again and reads the stream from its beginning",
+            self._keys.stream,
+            self._keys.group,
+            extra={"trigger": self._keys.group},
+        )
+        self._forget()
+        await self.open()
+
+    async def _run(self, name: str, *arguments: Any) -> Any:
+        return await self._link.run(name, self._keys.scripted, (*self._shared, *arguments))
+
+
+def _ids(received: Sequence[Received]) -> list[bytes]:
+    return [cast("bytes", one.handle) for one in received]
+
+
+def _chunks(ids: list[bytes]) -> list[list[bytes]]:
+    return [ids[first : first + CHUNK] for first in range(0, len(ids), CHUNK)]
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return round(duration / timedelta(milliseconds=1))

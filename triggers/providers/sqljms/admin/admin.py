@@ -1,0 +1,303 @@
+"""Look after SQL-JMS: what waits where and for how long; move, copy, delete, requeue, release, reset.
+
+For the command line and for programs. Every change is one transaction. What a living consumer is handling is
+refused unless ``force`` says otherwise; then that consumer's own removal of the message meets nothing, and an
+atomic trigger rolls its effects back.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Self, TypeVar
+
+from history.errors import DoubtlessError
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch, open_engine
+from triggers.providers.sqljms.admin import statements as sql
+from triggers.providers.sqljms.admin.steps import (
+    HeldError,
+    NotFoundError,
+    address_of,
+    chosen_of,
+    find,
+    messages_of,
+    origin_of,
+    place_of,
+    resend,
+    take_out,
+)
+from triggers.providers.sqljms.admin.views import (
+    ClientView,
+    EntryView,
+    Found,
+    MessageView,
+    PlaceView,
+    TopicView,
+    client_view,
+    entry_view,
+    place_view,
+    topic_view,
+)
+from triggers.providers.sqljms.link import SqlLink, as_providers
+from triggers.providers.sqljms.places import Destination, Kind
+from triggers.providers.sqljms.receiving import clients
+from triggers.providers.sqljms.receiving.entries import Place, listed
+from triggers.providers.sqljms.sending.letters import Letters
+from triggers.providers.sqljms.settings import SqlJmsSettings
+
+T = TypeVar("T")
+
+
+class Admin:
+    """The queues, topics, subscriptions and clients of one database. Blocking; safe between threads.
+
+    A place is ``queue://orders``, or ``topic://orders`` with the name of a subscription; plain ``orders`` is
+    the queue of this name, or, where there is none, the topic.
+    """
+
+    def __init__(self, link: SqlLink) -> None:
+        self._link = link
+        self._letters = Letters(link)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Open ``sqlite:///file.db`` or ``postgresql://user@host/database``.
+
+        Raises:
+            ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+        """
+        try:
+            return cls(SqlLink(open_engine(SqlJmsSettings.from_url(url)[1], asyncio=False), owned=True))
+        except DoubtlessError as error:
+            raise as_providers(error) from error.__cause__
+
+    async def run(self, doing: str, work: Callable[[AnyConnection], Awaitable[T]]) -> T:
+        """Do one step in a transaction.
+
+        Raises:
+            ProviderUnavailableError: the database did not answer.
+        """
+        return await self._link.run(doing, work, atomic=True)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._link.close()
+
+    async def clients(self) -> Sequence[ClientView]:
+        """List the consumers that live or have died."""
+        rows = await self.run("listing clients", partial(fetch, statement=sql.CLIENTS))
+        return [client_view(row) for row in rows]
+
+    async def queues(self) -> Sequence[PlaceView]:
+        """List the queues with their backlog."""
+        rows = await self.run("listing queues", partial(fetch, statement=sql.QUEUES))
+        return [place_view(Kind.QUEUE, row) for row in rows]
+
+    async def topics(self) -> Sequence[TopicView]:
+        """List the topics."""
+        return [
+            topic_view(row) for row in await self.run("listing topics", partial(fetch, statement=sql.TOPICS))
+        ]
+
+    async def subscriptions(self, topic: str | None = None) -> Sequence[PlaceView]:
+        """List the subscriptions, of one topic or of all, with their backlog."""
+        rows = await self.run("listing subscriptions", partial(fetch, statement=sql.SUBSCRIPTIONS))
+        name = None if topic is None else Destination.parse(topic).name
+        return [place_view(Kind.TOPIC, row) for row in rows if name in {None, row.name}]
+
+    async def entries(
+        self, destination: str, subscription: str | None = None, *, limit: int = 50
+    ) -> Sequence[EntryView]:
+        """List what waits at a place, in the order of its delivery.
+
+        Raises:
+            NotFoundError: there is no such place.
+        """
+
+        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
+            place = await place_of(connection, destination, subscription)
+            return await fetch(connection, sql.ENTRIES[place.kind], place=place.number, limit=limit)
+
+        return [entry_view(row) for row in await self.run("listing entries", read)]
+
+    async def message(self, number: int) -> MessageView:
+        """Return a message whole, and where it waits.
+
+        Raises:
+            NotFoundError: there is none of this number.
+        """
+
+        async def read(connection: AnyConnection) -> MessageView:
+            messages = await messages_of(connection, [number])
+            if number not in messages:
+                raise NotFoundError("message", str(number))
+            rows = await fetch(connection, sql.WHERE, ids=listed(connection, [number]))
+            found = [Found(row.kind, row.name, row.subscription or None) for row in rows]
+            return MessageView(number, messages[number], found)
+
+        return await self.run("reading a message", read)
+
+    async def move(
+        self,
+        source: str,
+        target: str,
+        numbers: Sequence[int] | None = None,
+        *,
+        subscription: str | None = None,
+        keep: bool = False,
+        force: bool = False,
+    ) -> Sequence[int]:
+        """Send messages of a place, all by default, to another one, and take them out; return their numbers.
+
+        JMSMessageID, uuid, headers and properties stay; the delivery count starts afresh. To a topic it is
+        sent as any message is: to each subscription. ``keep`` leaves them where they are: a copy.
+
+        Raises:
+            NotFoundError: there is no such source.
+            HeldError: a living consumer is handling some of them.
+        """
+
+        async def work(connection: AnyConnection) -> Sequence[int]:
+            place = await place_of(connection, source, subscription)
+            chosen = await chosen_of(connection, place, numbers, force=force or keep)
+            address = await address_of(connection, target)
+            return await resend(self._letters, connection, place, chosen, lambda _: address, keep=keep)
+
+        return await self._changed("moving messages", work)
+
+    async def requeue(
+        self,
+        source: str,
+        numbers: Sequence[int] | None = None,
+        *,
+        target: str | None = None,
+        subscription: str | None = None,
+        force: bool = False,
+    ) -> Sequence[int]:
+        """Send given-up messages back to where they came from, without what was said of their failure.
+
+        That is the property ``doubtless_destination``, or what the dead-letter queue is named for. An input
+        whose history says that it has done a message, or that it failed for good, drops or parks it again.
+
+        Raises:
+            NotFoundError: there is no such source, or where a message came from is not known: say ``target``.
+            HeldError: a living consumer is handling some of them.
+        """
+
+        async def work(connection: AnyConnection) -> Sequence[int]:
+            place = await place_of(connection, source, subscription)
+            chosen = await chosen_of(connection, place, numbers, force=force)
+            messages = await messages_of(connection, chosen)
+            chosen = list(messages)
+            origins = {number: target or origin_of(source, one) for number, one in messages.items()}
+            known = {told: await address_of(connection, told, there=True) for told in set(origins.values())}
+            return await resend(
+                self._letters, connection, place, chosen, lambda one: known[origins[one]], clean=True
+            )
+
+        return await self._changed("requeueing messages", work)
+
+    async def delete(
+        self,
+        destination: str,
+        numbers: Sequence[int] | None = None,
+        *,
+        subscription: str | None = None,
+        force: bool = False,
+    ) -> Sequence[int]:
+        """Take messages out of a place, all by default, for good; raises as :meth:`move`."""
+
+        async def work(connection: AnyConnection) -> Sequence[int]:
+            place = await place_of(connection, destination, subscription)
+            chosen = await chosen_of(connection, place, numbers, force=force)
+            await take_out(connection, place, chosen)
+            return chosen
+
+        return await self.run("deleting messages", work)
+
+    async def release_now(
+        self, destination: str, numbers: Sequence[int] | None = None, *, subscription: str | None = None
+    ) -> Sequence[int]:
+        """Make delayed messages of a place due now; return those that were not yet."""
+
+        async def work(connection: AnyConnection) -> Sequence[int]:
+            place = await place_of(connection, destination, subscription)
+            chosen = await chosen_of(connection, place, numbers, force=True)
+            ids = listed(connection, chosen)
+            rows = await fetch(connection, sql.DUE_NOW[place.kind], place=place.number, ids=ids)
+            return [int(row.msg_id) for row in rows]
+
+        return await self._changed("releasing messages", work)
+
+    async def reset(self, client: str, *, force: bool = False) -> Sequence[int]:
+        """Give back all that a dead client holds; return the places where something may be received now.
+
+        Raises:
+            NotFoundError: there is no such client.
+            HeldError: it lives. Forced, it finds itself presumed dead.
+        """
+
+        async def work(connection: AnyConnection) -> Sequence[int]:
+            found = await fetch(connection, sql.CLIENT, name=client)
+            if not found:
+                raise NotFoundError("client", client)
+            if found[0].alive and not force:
+                raise HeldError(f"{client} is alive")
+            await execute(connection, sql.PRESUME_DEAD, client=found[0].client_id)
+            return await clients.bury(connection, [(int(found[0].client_id), found[0].place_id)])
+
+        return await self._changed("resetting a client", work)
+
+    async def forget(self, client: str, *, force: bool = False) -> None:
+        """Give back all that a dead client holds, and forget it; raises as :meth:`reset`."""
+        await self.reset(client, force=force)
+
+        async def work(connection: AnyConnection) -> None:
+            for row in await fetch(connection, sql.CLIENT, name=client):
+                await execute(connection, sql.FORGET_CLIENT, client=row.client_id)
+
+        await self.run("forgetting a client", work)
+
+    async def unsubscribe(self, topic: str, subscription: str) -> None:
+        """End a subscription, with all that it has not read.
+
+        Raises:
+            NotFoundError: there is none.
+            ConfigurationError: somebody is attached to it.
+        """
+        name = Destination.parse(topic).name
+        end = partial(clients.end_subscription, topic=name, name=subscription)
+        if not await self.run("unsubscribing", end):
+            raise NotFoundError(f"subscription of {name}", subscription)
+
+    async def drop(self, destination: str, *, force: bool = False) -> None:
+        """Delete a queue or topic with all that waits there.
+
+        Raises:
+            NotFoundError: there is none.
+            HeldError: a living consumer is handling some of it.
+        """
+
+        async def work(connection: AnyConnection) -> None:
+            kind, number = await find(connection, destination)
+            if kind is Kind.QUEUE:
+                place = Place(kind, number)
+                await chosen_of(connection, place, None, force=force)
+                await clients.empty(connection, place)
+                await clients.drop_queue(connection, number)
+                return
+            for row in await fetch(connection, sql.SUBSCRIPTIONS):
+                if row.name == Destination.parse(destination).name:
+                    await chosen_of(connection, Place(kind, row.id), None, force=force)
+                    await clients.unsubscribe(connection, row.id)
+            await execute(connection, sql.DROP_TOPIC, place=number)
+
+        await self.run("deleting a destination", work)
+
+    async def _changed(
+        self, doing: str, work: Callable[[AnyConnection], Awaitable[Sequence[int]]]
+    ) -> Sequence[int]:
+        changed = await self.run(doing, work)
+        self._letters.wake()
+        return changed
+
+
+__all__ = ["Admin", "HeldError", "NotFoundError"]

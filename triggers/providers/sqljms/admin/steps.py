@@ -1,0 +1,205 @@
+"""The steps of looking after SQL-JMS, inside a transaction: find, choose, read, send again, take out."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from history.errors import ConfigurationError, DoubtlessError
+from history.message import Message
+from history.sql.database.engine import AnyConnection, fetch
+from triggers.providers.provider import Arrival, Unreadable
+from triggers.providers.sqljms import places
+from triggers.providers.sqljms.admin import statements as sql
+from triggers.providers.sqljms.codec import COLUMNS
+from triggers.providers.sqljms.places import Destination, Kind
+from triggers.providers.sqljms.receiving import entries
+from triggers.providers.sqljms.receiving.entries import Place, listed
+from triggers.providers.sqljms.receiving.odd_rows import read_together
+from triggers.providers.sqljms.receiving.receiver import received_of
+from triggers.providers.sqljms.sending.letters import Letters
+
+_log = logging.getLogger(__name__)
+
+#: The property of a given-up message that says where it came from.
+ORIGIN = "doubtless_destination"
+
+#: The queue of dead letters of a destination begins so.
+_DEAD_LETTERS = "DLQ."
+
+#: What a given-up message has got besides its own properties.
+_FAILURE_PROPERTIES = ("doubtless_", "dead-letter-reason")
+
+
+class HeldError(DoubtlessError):
+    """A living consumer is handling what was to be changed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}: stop it, or use force")
+
+
+class NotFoundError(DoubtlessError):
+    """There is no such thing."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"there is no {what} {name!r}")
+
+
+async def find(connection: AnyConnection, text: str) -> tuple[Kind, int]:
+    """Return kind and id of a destination; of a plain name, the queue's before the topic's."""
+    destination = Destination.parse(text)
+    kinds = [destination.kind] if "://" in text else [Kind.QUEUE, Kind.TOPIC]
+    for kind in kinds:
+        for (number,) in await fetch(connection, places.FIND[kind], name=destination.name):
+            return kind, int(number)
+    raise NotFoundError(" or ".join(kinds), destination.name)
+
+
+async def place_of(connection: AnyConnection, text: str, subscription: str | None) -> Place:
+    """Return a queue, or a subscription of a topic; the only one need not be named.
+
+    Raises:
+        NotFoundError: there is none.
+        ConfigurationError: there are several.
+    """
+    kind, number = await find(connection, text)
+    if kind is Kind.QUEUE:
+        return Place(kind, number)
+    name = Destination.parse(text).name
+    rows = await fetch(connection, sql.SUBSCRIPTIONS)
+    found = {row.subscription: int(row.id) for row in rows if row.name == name}
+    if subscription is None and len(found) == 1:
+        return Place(kind, next(iter(found.values())))
+    if subscription is None:
+        known = ", ".join(sorted(found)) or "none"
+        raise ConfigurationError("subscription", f"{name} is a topic with: {known}", "name one of them")
+    if subscription not in found:
+        raise NotFoundError(f"subscription of {name}", subscription)
+    return Place(kind, found[subscription])
+
+
+async def address_of(connection: AnyConnection, text: str, *, there: bool = False) -> str:
+    """Return what a sender calls a destination; a plain name that nobody knows is a new queue.
+
+    A topic goes by its plain name: as ``topic://`` it would drop what nobody is subscribed to.
+    """
+    if "://" in text:
+        told = Destination.parse(text)
+        return text if told.kind is Kind.QUEUE else told.name
+    try:
+        kind, _ = await find(connection, text)
+    except NotFoundError:
+        if there:
+            raise
+        kind = Kind.QUEUE
+    return f"{kind}://{text}" if kind is Kind.QUEUE else text
+
+
+async def chosen_of(
+    connection: AnyConnection, place: Place, numbers: Sequence[int] | None, *, force: bool
+) -> Sequence[int]:
+    """Return the chosen messages of a place, in the order of delivery, and keep them from being claimed.
+
+    Raises:
+        NotFoundError: one of them is not there.
+        HeldError: a living consumer is handling some of them.
+    """
+    if numbers is None:
+        rows = await fetch(connection, sql.ALL[place.kind], place=place.number)
+    else:
+        ids = listed(connection, numbers)
+        rows = await fetch(connection, sql.SOME[place.kind], place=place.number, ids=ids)
+        missing = set(numbers) - {row.msg_id for row in rows}
+        if missing:
+            raise NotFoundError("message", ", ".join(map(str, sorted(missing))))
+    held = [row for row in rows if row.alive]
+    if held and not force:
+        raise HeldError(f"{len(held)} messages are being handled by {held[0].client_name}")
+    return [int(row.msg_id) for row in rows]
+
+
+async def resend(
+    letters: Letters,
+    connection: AnyConnection,
+    place: Place,
+    chosen: Sequence[int],
+    address: Callable[[int], str],
+    *,
+    keep: bool = False,
+    clean: bool = False,
+) -> Sequence[int]:
+    """Send the chosen messages of a place to where ``address`` says; take them out unless told to keep.
+
+    What is no message stays where it is, and is not among those that are returned.
+    """
+    messages = await messages_of(connection, chosen)
+    chosen = [number for number in chosen if number in messages]
+    for number in chosen:
+        message = _cleaned(messages[number]) if clean else messages[number]
+        await letters.send_inside(connection, address(number), [_afresh(message)])
+    if not keep:
+        await take_out(connection, place, chosen)
+    return chosen
+
+
+async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict[int, Message]:
+    """Read messages whole; what is none is told of, and left out."""
+    found: dict[int, Message] = {}
+    for row in await read_together(connection, numbers, partial(_rows, connection)):
+        match received_of(row, None):
+            case Arrival(message=message):
+                found[int(row.msg_id)] = message
+            case Unreadable(problem=problem):
+                _log.warning("message %d is none, and left alone: %s", row.msg_id, problem)
+    return found
+
+
+async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[Any]:
+    ids = listed(connection, numbers)
+    told: dict[int, list[list[Any]]] = {}
+    for row in await fetch(connection, sql.PROPERTIES, ids=ids):
+        told.setdefault(row.msg_id, []).append([row.name, row.data_type, row.value])
+    rows: list[Any] = []
+    for row in await fetch(connection, sql.MESSAGES, ids=ids):
+        values = dict(zip(COLUMNS, row, strict=True))
+        beside = {"properties": told.get(row.msg_id, []), "headed": True, "delivery_count": 1}
+        rows.append(SimpleNamespace(**values, **beside))
+    return rows
+
+
+async def take_out(connection: AnyConnection, place: Place, numbers: Sequence[int]) -> None:
+    """Take messages out of a place, and delete those that nobody else is to read."""
+    ids = listed(connection, numbers)
+    rows = await fetch(connection, sql.DELETE[place.kind], place=place.number, ids=ids)
+    gone = [int(row.msg_id) for row in rows]
+    if gone:
+        await entries.count_down(connection, gone)
+
+
+def _afresh(message: Message) -> Message:
+    """Return a message as it is sent again: under its JMSMessageID, to be delivered now."""
+    told = {"destination": None, "delivery_count": -1, "redelivered": False, "delivery_time": None}
+    return message.model_copy(update=told)
+
+
+def _cleaned(message: Message) -> Message:
+    kept = {
+        name: value for name, value in message.properties.items() if not name.startswith(_FAILURE_PROPERTIES)
+    }
+    return message.model_copy(update={"properties": kept})
+
+
+def origin_of(source: str, message: Message) -> str:
+    """Return where a given-up message of a place came from.
+
+    Raises:
+        NotFoundError: it is not known.
+    """
+    told = message.properties.get(ORIGIN)
+    if isinstance(told, str) and told:
+        return told
+    name = Destination.parse(source).name
+    if name.startswith(_DEAD_LETTERS):
+        return name.removeprefix(_DEAD_LETTERS)
+    raise NotFoundError("origin of message", message.message_id or message.uuid or "?")

@@ -1,0 +1,1 @@
+"""Limbo: messages of a failed batch, kept aside to be sent again later."""

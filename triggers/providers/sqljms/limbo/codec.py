@@ -1,0 +1,206 @@
+"""A waiting message as rows of the limbo, and back; bodies and properties are kept as SQL-JMS keeps them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from types import SimpleNamespace
+from typing import Any
+
+from history.entry import digest
+from history.message import Message
+from history.sql.database.engine import AnyRow
+from history.store import instant, milliseconds
+from triggers.providers.sqljms.codec import COLUMNS, decode, encode
+
+#: The codes of message classes: the original's are not published, so these are in alphabetical order.
+CLASS_TYPES = {"BytesMessage": 1, "MapMessage": 2, "ObjectMessage": 3, "StreamMessage": 4, "TextMessage": 5}
+
+#: A property that is null: it has no value, and the column wants one.
+_NULL = 0
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """The terms on which an input gets a message again; ``attempts`` have begun so far."""
+
+    input: str
+    attempts: int
+    delay: timedelta
+    max_attempts: int
+    failure_port: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A message that waits in limbo.
+
+    ``component`` and ``port`` are the source and the output port it is to leave by at ``due``; with ``again``
+    the component and input port that it is to be handed to. ``failures`` counts failures to send. ``token``
+    is whose it is until ``held_until``. ``limbo`` is the name of who put it in.
+    """
+
+    id: int
+    component: str
+    port: str
+    message: Message
+    due: datetime
+    failures: int = 0
+    again: Again | None = None
+    token: str | None = None
+    held_until: datetime | None = None
+    error: str | None = None
+    limbo: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a message, by table; those of tables that it has none in are empty."""
+
+    state: dict[str, Any]
+    message: dict[str, Any]
+    body: dict[str, Any]
+    reply_to: list[dict[str, Any]]
+    properties: list[dict[str, Any]]
+    types: list[dict[str, Any]]
+    delay: list[dict[str, Any]]
+
+
+def rows_of(number: int, message: Message, again: Again | None) -> Rows:
+    """Return the rows of a message, but for when it is due and who put it there.
+
+    Raises:
+        ConfigurationError: a header or the name of a property cannot be stored.
+    """
+    values, properties = encode(message, number, "")
+    told = dict(zip(COLUMNS, values, strict=True))
+    names = [{"msg_id": number, "name": name} for _, _, name, _ in properties]
+    return Rows(
+        state=_state(number, message, again, told),
+        message={
+            "msg_id": number,
+            "class": told["msg_class"],
+            "class_type": CLASS_TYPES[told["msg_class"]],
+            "type": told["type"],
+            "expiration": told["expiration"],
+            "correlation_id": told["correlation_id"],
+        },
+        body={"msg_id": number, "body": told["small_body"] or told["large_body"] or b""},
+        reply_to=[]
+        if message.reply_to is None
+        else [{"msg_id": number, "reply_to": _utf8(message.reply_to)}],
+        properties=[
+            name | {"value": text or ""} for name, (_, _, _, text) in zip(names, properties, strict=True)
+        ],
+        types=[
+            name | {"type": _NULL if text is None else kind}
+            for name, (_, kind, _, text) in zip(names, properties, strict=True)
+        ],
+        delay=[] if again is None else [_delay(number, message, again, told)],
+    )
+
+
+def _state(number: int, message: Message, again: Again | None, told: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of ours; what waits for an input waits there under the digest of its uuid."""
+    waits = again is not None and message.uuid is not None
+    return {
+        "msg_id": number,
+        "input": "" if again is None else again.input,
+        "digest": digest(message.uuid or "") if waits else None,
+        "error": None if again is None else again.error,
+    } | {name: told[name] for name in ("uuid", "message_id", "timestamp", "delivery_mode", "priority")}
+
+
+def _delay(number: int, message: Message, again: Again, told: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of the terms, and of the headers that a plain second send would overwrite."""
+    return {
+        "msg_id": number,
+        "delay": milliseconds(again.delay),
+        "max_attempts": again.max_attempts,
+        "failure_port": again.failure_port,
+        "redelivered": 1,
+        "destination": None if message.destination is None else _utf8(message.destination),
+    } | {name: told[name] for name in ("message_id", "timestamp", "delivery_mode", "priority")}
+
+
+def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
+    """Return what the rows of a message say.
+
+    Raises:
+        UndecodableError: they are no message: somebody else wrote them.
+    """
+    again = None
+    if row.again:
+        again = Again(
+            input=row.input,
+            attempts=row.delivery_count,
+            delay=int(row.delay) * _MILLISECOND,
+            max_attempts=row.max_attempts,
+            failure_port=row.failure_port,
+            error=row.last_error,
+        )
+    told = [[one.prop_name, one.prop_type, _text_of(one)] for one in properties]
+    return Waiting(
+        id=row.msg_id,
+        component=row.msg_src_name,
+        port=row.port_name,
+        message=_message_of(row, told, again),
+        due=instant(row.delivery_date),
+        failures=0 if row.again else row.delivery_count,
+        again=again,
+        token=row.token,
+        held_until=None if row.lease_until is None else instant(row.lease_until),
+        error=row.last_error,
+        limbo=row.limbo_name,
+    )
+
+
+def _text_of(row: AnyRow) -> str | None:
+    return None if row.prop_type == _NULL else row.prop_value
+
+
+def _message_of(row: AnyRow, properties: Sequence[Sequence[Any]], again: Again | None) -> Message:
+    message = decode(
+        SimpleNamespace(
+            msg_id=row.msg_id,
+            msg_class=row.msg_class,
+            small_body=None,
+            large_body=bytes(row.msg_body or b""),
+            uuid=row.uuid,
+            message_id=row.message_id,
+            destination_name=None if row.jms_destination is None else _text(row.jms_destination),
+            reply_to_name=None if row.jms_replyto is None else _text(row.jms_replyto),
+            timestamp=row.timestamp,
+            correlation_id=row.jms_correlationid,
+            type=row.jms_type,
+            expiration=row.jms_expiration or 0,
+            delivery_mode=row.delivery_mode,
+            priority=row.priority,
+            delivery_time=None if row.again else row.delivery_date,
+            properties=properties,
+            headed=True,
+            delivery_count=max(row.delivery_count, 1),
+        )
+    )
+    if again is not None:
+        return message.model_copy(update={"redelivered": True})
+    # It was not sent yet: it has no count, and the JMSMessageID that its sender gave it, if any.
+    return message.model_copy(
+        update={"delivery_count": -1, "redelivered": False, "message_id": row.message_id}
+    )
+
+
+def due_millis(moment: datetime) -> int:
+    """Return an instant in whole milliseconds since 1970, not before it."""
+    return ceil((moment - instant(0)) / _MILLISECOND)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return bytes(data).decode("utf-8", "surrogatepass")

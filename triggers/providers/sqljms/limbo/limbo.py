@@ -1,0 +1,340 @@
+"""The limbo: where messages wait in a database until they are due, to be sent or to be tried again.
+
+Whoever takes messages has them for a while, under a token of its own, and gives them back, puts them off or
+takes them out under that token: a stale one changes nothing. So any process may release what any other has
+put in, and one that dies delays what it had by no more than its lease.
+"""
+
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+from uuid import uuid4
+
+from sqlalchemy.exc import DBAPIError
+
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from history.sql.database.engine import (
+    AnyConnection,
+    AnyRow,
+    Line,
+    OwnLine,
+    Work,
+    execute,
+    execute_each,
+    fetch,
+    open_engine,
+)
+from history.sql.statements.dialects import Dialect
+from history.sql.tables.history import PreparedLine
+from history.store import milliseconds
+from triggers.providers.brokers.reading import problem_of
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqljms.limbo import statements as sql
+from triggers.providers.sqljms.limbo.codec import Again, Rows, Waiting, due_millis, rows_of, waiting_of
+from triggers.providers.sqljms.limbo.tables import create_limbo, limbo_exists
+from triggers.providers.sqljms.receiving.entries import listed
+from triggers.providers.sqljms.receiving.odd_rows import is_of_a_row
+from triggers.providers.sqljms.settings import SqlJmsSettings
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+#: The input of those that wait to be sent.
+NO_INPUT = ""
+
+#: For how long somebody is presumed busy with what it took, unless it says so again.
+DEFAULT_LEASE = timedelta(seconds=60)
+
+#: Answers the instant that counts as now, in milliseconds since 1970; None means the server's clock.
+Clock = Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A message that is to wait until ``due``, or, where that is None, for the delay of ``again``."""
+
+    component: str
+    port: str
+    message: Message
+    due: datetime | None = None
+    again: Again | None = None
+
+
+class Limbo:
+    """The limbo of a database; its tables are made at first use. Safe to share between threads.
+
+    ``name`` says who puts messages in; nothing depends on it. Over an asyncio engine it belongs to one event
+    loop.
+
+    Guarantee: what is put in is kept as safely as the database keeps a commit, and taken out once; inside a
+    transaction of the same database (:meth:`joined`) atomic with everything else in there.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        *,
+        name: str = "doubtless",
+        lease: timedelta = DEFAULT_LEASE,
+        clock: Clock = lambda: None,
+    ) -> None:
+        self._line = PreparedLine(line, look=limbo_exists, make=create_limbo)
+        self.name = name
+        self.lease = lease
+        self.clock = clock
+        self._number: int | None = None
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        name: str = "doubtless",
+        lease: timedelta = DEFAULT_LEASE,
+        clock: Clock = lambda: None,
+        asyncio: bool = False,
+    ) -> "Limbo":
+        """Open the limbo at ``sqlite:///file.db`` or ``postgresql://...``; nothing is connected yet.
+
+        Raises:
+            ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+        """
+        _, bare = SqlJmsSettings.from_url(url)
+        line = OwnLine(open_engine(bare, asyncio=asyncio), disposable=True)
+        return cls(line, name=name, lease=lease, clock=clock)
+
+    def joined(self, connection: AnyConnection) -> "Limbo":
+        """Return the same limbo inside the transaction that ``connection`` has open."""
+        joined = copy.copy(self)
+        joined._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
+        return joined
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = True) -> T:
+        """Do one step, by default in a transaction, on a database that has the tables.
+
+        Raises:
+            ProviderUnavailableError: the database did not answer.
+            ConfigurationError: it never will, as it is set.
+        """
+        try:
+            if self._number is None:
+                enter = partial(_enter, name=self.name)
+                self._number = await self._line.run("entering its name", enter, atomic=True)
+            return await self._line.run(doing, work, atomic=atomic)
+        except HistoryUnavailableError as error:
+            raise ProviderUnavailableError("the limbo", doing) from (error.__cause__ or error)
+
+    async def prepare(self) -> None:
+        """See to the tables now, and not at the first use; raises as :meth:`run`."""
+        await self.run("looking for its tables", _nothing, atomic=False)
+
+    async def put(self, entries: Sequence[Entry]) -> None:
+        """Let messages wait. What waits for an input already, by its uuid, is left as it is."""
+        if entries:
+            await self.run("putting messages in", partial(self.put_inside, entries=entries))
+
+    async def put_inside(self, connection: AnyConnection, entries: Sequence[Entry]) -> None:
+        """Do the same as a part of a step of :meth:`run`."""
+        numbers = await _draw(connection, len(entries))
+        ((now,),) = await fetch(connection, sql.NOW, at=self.clock())
+        chosen: list[tuple[Entry, Rows]] = []
+        for number, entry in zip(numbers, entries, strict=True):
+            rows = rows_of(number, entry.message, entry.again)
+            if await fetch(connection, sql.PUT_STATE, **rows.state):
+                chosen.append((entry, rows))
+        for statement, some in (
+            (sql.PUT, [rows.message | self._place(entry, now) for entry, rows in chosen]),
+            (sql.PUT_BODY, [rows.body for _, rows in chosen]),
+            (sql.PUT_REPLYTO, [row for _, rows in chosen for row in rows.reply_to]),
+            (sql.PUT_PROP, [row for _, rows in chosen for row in rows.properties]),
+            (sql.PUT_PTYPE, [row for _, rows in chosen for row in rows.types]),
+            (sql.PUT_DELAY, [row for _, rows in chosen for row in rows.delay]),
+        ):
+            if some:
+                await execute_each(connection, statement, some)
+
+    def _place(self, entry: Entry, now: int) -> dict[str, object]:
+        wait = timedelta(0) if entry.again is None else entry.again.delay
+        return {
+            "limbo_id": self._number,
+            "date": now + milliseconds(wait) if entry.due is None else due_millis(entry.due),
+            "count": 0 if entry.again is None else entry.again.attempts,
+            "source": entry.component,
+            "port": entry.port,
+        }
+
+    async def take(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Sequence[Waiting]:
+        """Take what is due: for an input, which counts as the beginning of an attempt, or to be sent."""
+        return await self.run(
+            "taking messages", partial(self._take, input_name=input_name, limit=limit, token=uuid4().hex)
+        )
+
+    async def _take(
+        self, connection: AnyConnection, input_name: str, limit: int, token: str
+    ) -> Sequence[Waiting]:
+        taken = await fetch(
+            connection,
+            sql.TAKE,
+            at=self.clock(),
+            input=input_name,
+            limit=limit,
+            token=token,
+            lease=milliseconds(self.lease),
+        )
+        ids = [row.msg_id for row in taken]
+        if ids and input_name != NO_INPUT:
+            await execute(connection, sql.COUNT, ids=listed(connection, ids), change=1)
+        return await read_inside(connection, ids)
+
+    async def next_due(self, input_name: str) -> timedelta | None:
+        """Return how long it takes until something is due for an input; None where nothing waits."""
+
+        async def look(connection: AnyConnection) -> timedelta | None:
+            ((due,),) = await fetch(connection, sql.NEXT, input=input_name)
+            ((now,),) = await fetch(connection, sql.NOW, at=self.clock())
+            return None if due is None else timedelta(milliseconds=max(due - now, 0))
+
+        return await self.run("looking for messages", look, atomic=False)
+
+    async def renew(self, held: Sequence[Waiting]) -> None:
+        """Say that somebody is still busy with these."""
+        for token, ids in _by_token(held).items():
+            work = partial(self._renew, token=token, ids=ids)
+            await self.run("renewing leases", work)
+
+    async def _renew(self, connection: AnyConnection, token: str, ids: Sequence[int]) -> None:
+        lease, chosen = milliseconds(self.lease), listed(connection, ids)
+        await execute(connection, sql.RENEW, at=self.clock(), token=token, ids=chosen, lease=lease)
+
+    async def give_back(self, held: Sequence[Waiting]) -> None:
+        """Let these go, as if nobody had taken them."""
+        for token, ids in _by_token(held).items():
+            work = partial(self._let_go, token=token, ids=ids, change=-1, pause=None, error=None)
+            await self.run("giving messages back", work)
+
+    async def put_off(self, held: Waiting, pause: timedelta, *, error: str, failed: bool = True) -> bool:
+        """Let one wait for so long from now on; False where it is somebody else's by now.
+
+        ``failed`` counts a failure to send; attempts of an input were counted when it was taken.
+        """
+        change = 1 if failed and held.again is None else 0
+        work = partial(
+            self._let_go, token=held.token or "", ids=[held.id], change=change, pause=pause, error=error
+        )
+        return bool(await self.run("putting a message off", work))
+
+    async def _let_go(
+        self,
+        connection: AnyConnection,
+        token: str,
+        ids: Sequence[int],
+        change: int,
+        pause: timedelta | None,
+        error: str | None,
+    ) -> Sequence[int]:
+        rows = await fetch(connection, sql.LET_GO, token=token, ids=listed(connection, ids), error=error)
+        mine = [row.msg_id for row in rows]
+        chosen = listed(connection, mine)
+        if mine and change:
+            await execute(connection, sql.COUNT, ids=chosen, change=change)
+        if mine and pause is not None:
+            millis = milliseconds(pause)
+            await execute(connection, sql.PUT_OFF, at=self.clock(), pause=millis, ids=chosen)
+        return mine
+
+    async def take_out(self, held: Sequence[Waiting]) -> Sequence[int]:
+        """Forget these; return the ids of those that were still held."""
+        return await self.run("taking messages out", partial(take_out_inside, held=held))
+
+    def for_asyncio(self, url: str) -> "Limbo":
+        """Return the limbo at a URL for an event loop, as this one is set."""
+        return Limbo.from_url(url, name=self.name, lease=self.lease, clock=self.clock, asyncio=True)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._line.close()
+
+
+async def take_out_inside(connection: AnyConnection, held: Sequence[Waiting]) -> Sequence[int]:
+    """Forget messages as a part of a step; return the ids of those that were still held."""
+    gone: list[int] = []
+    for token, ids in _by_token(held).items():
+        chosen = listed(connection, ids)
+        gone += [row.msg_id for row in await fetch(connection, sql.TAKE_OUT, token=token, ids=chosen)]
+    await clear_inside(connection, gone)
+    return gone
+
+
+async def clear_inside(connection: AnyConnection, ids: Sequence[int]) -> None:
+    """Delete what is left of messages whose state is gone."""
+    if ids:
+        for statement in sql.CLEAR:
+            await execute(connection, statement, ids=listed(connection, ids))
+
+
+async def _draw(connection: AnyConnection, count: int) -> Sequence[int]:
+    found = [row[0] for row in await fetch(connection, sql.DRAW_IDS, count=count)]
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        return found
+    return range(found[0] - count + 1, found[0] + 1)
+
+
+async def _enter(connection: AnyConnection, name: str) -> int:
+    (number,) = await _draw(connection, 1)
+    await execute(connection, sql.ENTER, name=name, id=number)
+    ((known,),) = await fetch(connection, sql.WHO, name=name)
+    return int(known)
+
+
+async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
+    """Read messages whole, in the order in which they are due; what is no message is told of and left."""
+    if not ids:
+        return []
+    try:
+        return await _read(connection, ids)
+    except DBAPIError as error:
+        if not is_of_a_row(error):
+            raise
+    found: list[Waiting] = []
+    for number in ids:
+        try:
+            found += await _read(connection, [number])
+        except DBAPIError as error:
+            if not is_of_a_row(error):
+                raise
+            _log.error("message %d in limbo cannot be read: %s", number, str(error.orig)[:200])
+    return found
+
+
+async def _read(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
+    chosen = listed(connection, ids)
+    told: dict[int, list[AnyRow]] = {}
+    for row in await fetch(connection, sql.READ_PROPS, ids=chosen):
+        told.setdefault(row.msg_id, []).append(row)
+    found: list[Waiting] = []
+    for row in await fetch(connection, sql.READ, ids=chosen):
+        try:
+            found.append(waiting_of(row, told.get(row.msg_id, ())))
+        except Exception as error:  # noqa: BLE001  (whatever stands in a row, the others go on)
+            _log.error("message %d in limbo cannot be read: %s", row.msg_id, problem_of(error))
+    return found
+
+
+async def _nothing(_: AnyConnection) -> None:
+    pass
+
+
+def _by_token(held: Sequence[Waiting]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for one in held:
+        found.setdefault(one.token or "", []).append(one.id)
+    return found
+
+
+__all__ = ["DEFAULT_LEASE", "NO_INPUT", "Again", "Clock", "Entry", "Limbo", "Waiting"]

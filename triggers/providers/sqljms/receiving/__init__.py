@@ -1,0 +1,1 @@
+"""One consumer: claims, leases, names of durable subscribers."""

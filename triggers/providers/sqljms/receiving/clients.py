@@ -1,0 +1,145 @@
+"""Consumers as the database knows them: a name, an id, a lease, and what becomes of those who are silent.
+
+The id stays with the name for a day after the last word, so that who comes back under it finds what it held.
+An incarnation is one life of a client: two at once are refused.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from triggers.providers.sqljms.link import OTHERS, reserve
+from triggers.providers.sqljms.places import Kind
+from triggers.providers.sqljms.receiving import client_statements as sql
+from triggers.providers.sqljms.receiving.entries import Place, count_down, let_others, listed, release_all
+
+#: How long a client is remembered after its last word, in milliseconds: one day.
+AFTERLIFE = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One life of a consumer."""
+
+    number: int
+    incarnation: str
+
+
+async def take_name(connection: AnyConnection, name: str, incarnation: str) -> AnyRow:
+    """Return the row of a client's name, which is made if need be; in a transaction.
+
+    Raises:
+        ConfigurationError: somebody lives under it.
+    """
+    found = await fetch(connection, sql.FIND, name=name)
+    if not found:
+        number = await reserve(connection, OTHERS)
+        await execute(connection, sql.ADD, name=name, client=number)
+        found = await fetch(connection, sql.FIND, name=name)
+    row = found[0]
+    if row.alive and row.incarnation not in (None, incarnation):
+        raise ConfigurationError(
+            "name",
+            f"{name!r} is the name of another consumer that is alive",
+            "give each consumer a name of its own, or wait for the end of its lease",
+        )
+    return row
+
+
+async def renew(connection: AnyConnection, client: Client, lease: int) -> bool:
+    """Live on for so many milliseconds; False where the reaper came, or somebody else has the name."""
+    told = {"client": client.number, "incarnation": client.incarnation, "lease": lease}
+    return bool(await fetch(connection, sql.RENEW, **told))
+
+
+async def bury(connection: AnyConnection, clients: Sequence[tuple[int, int | None]]) -> Sequence[int]:
+    """Give back all that clients hold, given with their places; end what ends with them; in a transaction.
+
+    Returns the places where something may be received now.
+    """
+    numbers = [number for number, _ in clients]
+    ids = listed(connection, numbers)
+    await execute(connection, sql.REMOVE_RECEIVERS, clients=ids)
+    places = {place for _, place in clients if place is not None}
+    for number in sorted(places):
+        for kind in Kind:
+            place = Place(kind, number)
+            await release_all(connection, place, numbers)
+            await let_others(connection, place, numbers)
+        await _detach(connection, number)
+    for (queue,) in await fetch(connection, sql.TEMPORARY_QUEUES, clients=ids):
+        await drop_queue(connection, int(queue))
+    return sorted(places)
+
+
+async def _detach(connection: AnyConnection, place: int) -> None:
+    """Mark a subscription as inactive where nobody is left, or end it where it is not durable."""
+    found = await fetch(connection, sql.SUBSCRIPTION, place=place)
+    if not found or await fetch(connection, sql.SHARED, place=place):
+        return
+    if found[0].durable:
+        await execute(connection, sql.DETACH, place=place)
+    else:
+        await unsubscribe(connection, place)
+
+
+async def unsubscribe(connection: AnyConnection, subscriber: int) -> None:
+    """End a subscription, with all that it has not read; in a transaction."""
+    await empty(connection, Place(Kind.TOPIC, subscriber))
+    await execute(connection, sql.UNSUBSCRIBE, place=subscriber)
+
+
+async def end_subscription(connection: AnyConnection, topic: str, name: str) -> bool:
+    """End a subscription that nobody is attached to; False where there is none; in a transaction.
+
+    Raises:
+        ConfigurationError: somebody is.
+    """
+    found = await fetch(connection, sql.NAMED, topic=topic, name=name)
+    for (subscriber,) in found:
+        await fetch(connection, sql.SUBSCRIPTION, place=subscriber)
+        if await fetch(connection, sql.SHARED, place=subscriber):
+            raise ConfigurationError(
+                "subscription", f"{name!r} of {topic!r} has a living consumer", "stop its consumers first"
+            )
+        await unsubscribe(connection, int(subscriber))
+    return bool(found)
+
+
+async def drop_queue(connection: AnyConnection, queue: int) -> None:
+    """Delete a queue with all that is in it; in a transaction."""
+    await empty(connection, Place(Kind.QUEUE, queue))
+    await execute(connection, sql.DROP_RECEIVERS, place=queue)
+    await execute(connection, sql.DROP_QUEUE, place=queue)
+
+
+async def empty(connection: AnyConnection, place: Place) -> Sequence[int]:
+    """Delete all entries of a place, and the messages that nobody else is to read; in a transaction."""
+    rows = await fetch(connection, sql.EMPTY[place.kind], place=place.number)
+    unread = [int(number) for (number,) in rows]
+    if unread:
+        await count_down(connection, unread)
+    return unread
+
+
+async def sweep(connection: AnyConnection) -> int:
+    """Delete what has expired and nobody holds, a thousand messages at most; in a transaction."""
+    expired = [int(number) for (number,) in await fetch(connection, sql.EXPIRED)]
+    if not expired:
+        return 0
+    gone: Counter[int] = Counter()
+    for step in sql.DELETE_EXPIRED.values():
+        gone.update(int(one) for (one,) in await fetch(connection, step, ids=listed(connection, expired)))
+    while gone:
+        await count_down(connection, sorted(gone))
+        gone = gone - Counter(gone.keys())
+    return len(expired)
+
+
+async def reap(connection: AnyConnection) -> Sequence[int]:
+    """Bury the clients whose lease is over; return the places where something may be received now."""
+    dead = [(int(row.client_id), row.place_id) for row in await fetch(connection, sql.REAP)]
+    await execute(connection, sql.FORGET, afterlife=AFTERLIFE)
+    return await bury(connection, dead) if dead else ()

@@ -1,0 +1,147 @@
+"""What a consumer does with entries: claim, take out, give back; every step fenced by client and token.
+
+All functions work inside a transaction on SQLite; on PostgreSQL each is as good outside of one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from history.sql.statements.dialects import Dialect
+from triggers.providers.sqljms import statements as sql
+from triggers.providers.sqljms.places import Kind
+from triggers.providers.sqljms.receiving.odd_rows import EitherRow, is_of_a_row, read_each
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A queue, or a topic's subscription, by its id."""
+
+    kind: Kind
+    number: int
+
+
+def listed(connection: AnyConnection, numbers: Sequence[int]) -> Any:
+    """Return numbers as the statements take them."""
+    return json.dumps(list(numbers)) if connection.dialect.name == Dialect.SQLITE else list(numbers)
+
+
+async def is_anything(connection: AnyConnection, place: Place, client: int) -> bool:
+    """Whether a claim may find something; on PostgreSQL the claim itself is as cheap."""
+    return bool(await fetch(connection, sql.LOOK[place.kind], place=place.number, client=client))
+
+
+async def claim(
+    connection: AnyConnection, place: Place, *, client: int, token: int, limit: int
+) -> Sequence[EitherRow]:
+    """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows."""
+    told = {"place": place.number, "client": client, "token": token}
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        return await fetch(connection, sql.CLAIM[place.kind], **told, limit=limit)
+    await execute(connection, sql.CLAIM[place.kind], **told, limit=limit)
+    try:
+        return await fetch(connection, sql.READ[place.kind], **told)
+    except DBAPIError as error:
+        if not is_of_a_row(error):
+            raise
+
+    async def some(numbers: Sequence[int]) -> Sequence[AnyRow]:
+        ids = listed(connection, numbers)
+        return await fetch(connection, sql.READ_SOME[place.kind], **told, ids=ids)
+
+    claimed = await fetch(connection, sql.CLAIMED[place.kind], **told)
+    return await read_each(connection, [number for (number,) in claimed], some)
+
+
+async def next_due(connection: AnyConnection, place: Place) -> int | None:
+    """Return in how many milliseconds the next entry will be due; None where there is none."""
+    ((pause,),) = await fetch(connection, sql.NEXT_DUE[place.kind], place=place.number)
+    return None if pause is None else int(pause)
+
+
+async def remove(
+    connection: AnyConnection, place: Place, *, client: int, held: Mapping[int, int]
+) -> Sequence[int]:
+    """Take out what is held, by message and token, and what nobody is left to read.
+
+    Returns the messages of those whose claim still stood: the rest was taken away.
+    """
+    gone = [
+        number
+        for (number,) in await fetch(
+            connection, sql.REMOVE[place.kind], **_told(connection, place, client, held)
+        )
+    ]
+    if gone and connection.dialect.name == Dialect.SQLITE:
+        await count_down(connection, gone)
+    return gone
+
+
+async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None:
+    """Note that messages have one reader less; delete those that have none; in a transaction."""
+    ids = listed(connection, messages)
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        await execute(connection, sql.READ_NO_MORE, ids=ids)
+        return
+    for step in (sql.COUNT_DOWN, sql.DELETE_PROPERTIES, sql.DELETE_MESSAGES):
+        await execute(connection, step, ids=ids)
+
+
+async def release(
+    connection: AnyConnection, place: Place, *, client: int, held: Mapping[int, int], delay: int
+) -> Sequence[int]:
+    """Give back what is held, by message and token, for ``delay`` milliseconds later; return what was."""
+    told = _told(connection, place, client, held)
+    rows = await fetch(connection, sql.RELEASE[place.kind], **told, delay=delay)
+    return await _marked(connection, rows)
+
+
+async def release_all(
+    connection: AnyConnection, place: Place, clients: Sequence[int], known: Sequence[int] = ()
+) -> Sequence[int]:
+    """Give back what clients hold, but for the messages that are known; return what was."""
+    ids = {"clients": listed(connection, clients), "known": listed(connection, known)}
+    rows = await fetch(connection, sql.RELEASE_ALL[place.kind], place=place.number, **ids)
+    return await _marked(connection, rows)
+
+
+async def orphaned(connection: AnyConnection, place: Place) -> Sequence[int]:
+    """Return the clients that hold something and do not live."""
+    rows = await fetch(connection, sql.ORPHANED[place.kind], place=place.number)
+    return [int(client) for (client,) in rows]
+
+
+async def take_over(connection: AnyConnection, place: Place, client: int) -> None:
+    """Take all that others hold away, in its first order, and let nobody else claim; in a transaction."""
+    told = {"place": place.number, "client": client}
+    await execute(connection, sql.SEIZE[place.kind], **told)
+    await _marked(connection, await fetch(connection, sql.ROB[place.kind], **told))
+    await execute(connection, sql.RECALL[place.kind], place=place.number)
+
+
+async def let_others(connection: AnyConnection, place: Place, clients: Sequence[int]) -> None:
+    """Let others claim again, if it was one of these clients that let nobody."""
+    ids = listed(connection, clients)
+    await execute(connection, sql.UNSEIZE[place.kind], place=place.number, clients=ids)
+
+
+async def _marked(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence[int]:
+    numbers = [int(number) for (number,) in rows]
+    if numbers:
+        await execute(connection, sql.MARK, ids=listed(connection, numbers))
+    return numbers
+
+
+def _told(connection: AnyConnection, place: Place, client: int, held: Mapping[int, int]) -> dict[str, Any]:
+    # Tokens are unique to one claim, so two lists are as good as pairs.
+    tokens = sorted(set(held.values()))
+    return {
+        "place": place.number,
+        "client": client,
+        "ids": listed(connection, list(held)),
+        "tokens": listed(connection, tokens),
+    }

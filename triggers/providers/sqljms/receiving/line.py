@@ -1,0 +1,152 @@
+"""A consumer's way to the database: on PostgreSQL a connection of its own, which is told of new messages."""
+
+import os
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError
+
+from history.errors import HistoryUnavailableError
+from history.forks import keep
+from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, Work, execute
+from history.sql.statements.dialects import Dialect
+from history.store import HistoryStore
+from triggers.providers.sqljms.link import SqlLink, hang_up, translated_for_provider
+from triggers.providers.sqljms.tables import identity_of
+from triggers.providers.sqljms.waking import BELLS, NOTIFY, Hearing, listen, wait_for_notice
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ConsumerLine:
+    """Steps of one consumer, from one thread (or task) at a time but for :meth:`run_beside`.
+
+    Its own connection keeps prepared statements, and is told when something is sent to its place. SQLite has
+    one connection for all.
+    """
+
+    link: SqlLink
+    channel: str | None = None
+    _connection: AnyConnection | None = field(default=None)
+    _hearing: Hearing | None = field(default=None)
+    _process: int = field(default_factory=os.getpid)
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose SQL to speak."""
+        return self.link.dialect
+
+    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+        """Do one step; ``atomic`` when it has several statements that stand or fall together.
+
+        Raises:
+            ProviderUnavailableError: the server did not answer; it is unknown what it did.
+            ConfigurationError: it never will, as it is set.
+        """
+        if self.dialect is Dialect.SQLITE:
+            return await self.link.run(doing, work, atomic=atomic)
+        connection = await self._connected(doing)
+        try:
+            if not atomic:
+                return await work(connection)
+            await execute(connection, BEGIN)
+            answer = await work(connection)
+            await execute(connection, COMMIT)
+        except DBAPIError as error:
+            await self._hang_up()
+            raise translated_for_provider(error, doing) from error
+        except BaseException:
+            await self._hang_up()
+            raise
+        else:
+            return answer
+
+    async def run_beside(self, doing: str, work: Work[T]) -> T:
+        """Do one step on another connection, while this one may be waiting; raises as :meth:`run`."""
+        return await self.link.run(doing, work)
+
+    async def attend(self, place: int) -> None:
+        """Be told from now on of what comes to a queue or subscription."""
+        if self.dialect is Dialect.SQLITE:
+            bell = BELLS.of(await self.link.identity())
+            self._hearing = Hearing(bell, asyncio=self.link.is_asyncio)
+            return
+        channel = f"{await self.link.channel()}{place}"
+        if channel != self.channel:
+            self.channel = channel
+            await self._hang_up()
+            await self._connected("listening")
+
+    def note(self) -> None:
+        """Look for messages after this: what is sent from now on ends a wait."""
+        if self._hearing is not None:
+            self._hearing.note()
+
+    def rest(self) -> None:
+        """Note that there was something."""
+        if self._hearing is not None:
+            self._hearing.rest()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until something is sent, at most so many seconds; raises as :meth:`run`."""
+        if seconds <= 0:
+            return
+        if self._hearing is not None:
+            await self._hearing.wait(seconds)
+            return
+
+        async def wait(connection: AnyConnection) -> None:
+            await wait_for_notice(connection, seconds)
+
+        await self.run("waiting for messages", wait)
+
+    async def wake_others(self, place: int) -> None:
+        """Tell the other consumers of a place that there is something."""
+        if self._hearing is not None:
+            BELLS.ring(await self.link.identity())
+        else:
+            channel = f"{await self.link.channel()}{place}"
+
+            async def tell(connection: AnyConnection) -> None:
+                await execute(connection, NOTIFY, channel=channel)
+
+            await self.run("waking others", tell)
+
+    async def is_at_home(self, history: HistoryStore) -> bool | None:
+        """Whether a history's transactions see the tables of this database; None where it does not answer."""
+        from history.sql.history import SqlHistory  # noqa: PLC0415  (whoever has no SQL history need not load it)
+
+        if not isinstance(history, SqlHistory):
+            return False
+        own = await self.link.identity()
+        try:
+            async with await history.transaction() as transaction:
+                return await identity_of(transaction.connection) == own
+        except HistoryUnavailableError:
+            return None
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await self._hang_up()
+
+    async def _connected(self, doing: str) -> AnyConnection:
+        if self._process != os.getpid():
+            # A forked child must not speak on its parent's connection.
+            keep(self._connection)
+            self._connection, self._process = None, os.getpid()
+        if self._connection is None:
+            connection = await self.link.connect(doing)
+            try:
+                if self.channel is not None:
+                    await listen(connection, self.channel)
+            except DBAPIError as error:
+                await hang_up(connection)
+                raise translated_for_provider(error, doing) from error
+            self._connection = connection
+        return self._connection
+
+    async def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await hang_up(connection)

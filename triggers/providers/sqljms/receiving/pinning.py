@@ -1,0 +1,239 @@
+"""Entries pinned to a reader that reads them again and again, until it says that it is done with them.
+
+Ids of messages are no offsets: their order is not that of commits, and what is consumed is gone. So a reader
+claims entries as a consumer does, in lots with growing numbers: ``read_state`` holds the lot, and a lot has
+the same entries until it is taken out. Lots are an offset.
+
+The reader is a client whose lease ends in a thousand years: no reaper gives back what it holds, and nobody
+changes it without ``--force``. Its incarnation is one line of lots: who takes its name over gives it another
+one, and all that the old one asks is answered with nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from history.sql.statements.dialects import statement
+from triggers.providers.sqljms.link import OTHERS, reserve
+from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
+from triggers.providers.sqljms.receiving import client_statements, entries
+from triggers.providers.sqljms.receiving.entries import Place, listed
+from triggers.providers.sqljms.receiving.odd_rows import EitherRow, read_together
+from triggers.providers.sqljms.statements import for_each_kind
+
+#: How long a reader is presumed alive, in milliseconds: a thousand years.
+LIFELONG = 1000 * 365 * 86_400_000
+
+NOW = statement("SELECT {now} AS now")
+
+_LOOK = """SELECT CASE WHEN c.client_id IS NULL OR EXISTS (
+            SELECT 1 FROM {urgencies} CROSS JOIN {entry} AS e
+            WHERE e.{place} = c.place_id AND e.priority = p.value AND e.read_state = 0
+                AND e.delivery_date <= clock.now
+        ) THEN 1 ELSE 0 END AS there
+    FROM (SELECT {now} AS now) AS clock
+    LEFT JOIN dms_client AS c ON c.client_name = :name AND c.incarnation = :incarnation"""
+
+# Whether the line has ended, or an entry is due.
+LOOK = for_each_kind(
+    _LOOK.replace("{urgencies}", "json_each('[9,8,7,6,5,4,3,2,1,0]') AS p"),
+    _LOOK.replace("{urgencies}", "(VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (value)"),
+)
+
+# The place of a reader, and who has it for itself. Nobody may take it over until this is committed.
+OPEN = for_each_kind(
+    "SELECT exclusive_client_id FROM {parent} WHERE {place} = :place",
+    "SELECT exclusive_client_id FROM {parent} WHERE {place} = :place FOR SHARE",
+)
+
+# Pin what is due and has not expired, in the order of delivery.
+PIN = for_each_kind(
+    """UPDATE {entry} SET handling_client_id = :client, read_state = :lot, delivery_count = delivery_count + 1
+    WHERE {place} = :place AND msg_id IN (
+        SELECT e.msg_id FROM (SELECT {now} AS now) AS clock
+        CROSS JOIN json_each('[9,8,7,6,5,4,3,2,1,0]') AS p
+        CROSS JOIN {entry} AS e INDEXED BY {entry}_free
+        CROSS JOIN dms_msg AS m ON m.msg_id = e.msg_id
+        WHERE e.{place} = :place AND e.priority = p.value AND e.read_state = 0
+            AND e.delivery_date <= :until AND (m.expiration = 0 OR m.expiration > clock.now)
+        LIMIT :limit)
+    RETURNING msg_id""",
+    """WITH clock AS MATERIALIZED (SELECT {now} AS now),
+    picked AS MATERIALIZED (
+        SELECT e.msg_id FROM clock
+        CROSS JOIN (VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (priority)
+        CROSS JOIN LATERAL (
+            SELECT n.msg_id FROM {entry} AS n JOIN dms_msg AS m ON m.msg_id = n.msg_id
+            WHERE n.{place} = :place AND n.priority = p.priority AND n.read_state = 0
+                AND n.delivery_date <= CAST(:until AS BIGINT)
+                AND (m.expiration = 0 OR m.expiration > clock.now)
+            ORDER BY n.delivery_date, n.msg_id LIMIT :limit FOR UPDATE OF n SKIP LOCKED
+        ) AS e
+        LIMIT :limit
+    )
+    UPDATE {entry} AS e
+    SET handling_client_id = :client, read_state = :lot, delivery_count = e.delivery_count + 1
+    WHERE e.{place} = :place AND e.msg_id = ANY (ARRAY(SELECT msg_id FROM picked))
+    RETURNING e.msg_id""",
+)
+
+#: What a reader has pinned, as long as it is still the one.
+_PINNED = """FROM dms_client AS c
+    JOIN {entry} AS e ON e.{place} = c.place_id AND e.handling_client_id = c.client_id
+    WHERE c.client_name = :name AND c.incarnation = :incarnation
+        AND e.read_state <> 0 AND e.read_state > :after AND e.read_state <= :upto"""
+
+# The lots, and how many entries each has.
+LOTS = for_each_kind(
+    "SELECT e.read_state AS lot, COUNT(*) AS entries {pinned} GROUP BY e.read_state ORDER BY e.read_state",
+    pinned=_PINNED,
+)
+
+# The messages of lots, in the order of delivery.
+NUMBERS = for_each_kind(
+    "SELECT e.msg_id {pinned} ORDER BY e.read_state, e.priority DESC, e.delivery_date, e.msg_id",
+    pinned=_PINNED,
+)
+
+# Messages whole, as a claim returns them; nobody counts how often they are read.
+MESSAGES = for_each_kind(
+    """SELECT {message}, {properties}, -1 AS delivery_count FROM dms_msg AS m
+    WHERE m.msg_id IN (SELECT value FROM json_each(:ids))""",
+    """SELECT {message}, {properties}, -1 AS delivery_count FROM dms_msg AS m
+    WHERE m.msg_id = ANY (CAST(:ids AS BIGINT[]))""",
+)
+
+
+class Lot(NamedTuple):
+    """Entries pinned together: their number among the lots, and how many they are."""
+
+    number: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """A line of lots: of which reader, of which place, since who took the name over."""
+
+    destination: Destination
+    reader: str
+    incarnation: str
+
+    @property
+    def name(self) -> str:
+        """The reader's name in ``dms_client``."""
+        return f"{self.reader} on {self.destination.kind}://{self.destination.name}"
+
+    @property
+    def kind(self) -> Kind:
+        """Whose entries they are."""
+        return self.destination.kind
+
+
+async def attach(connection: AnyConnection, pins: Pins) -> int:
+    """Make the reader, the queue, or the topic and the reader's subscription; return the place's id.
+
+    In a transaction. Raises:
+        ConfigurationError: there is a subscription of this name that is not durable.
+    """
+    client = await _client(connection, pins.name)
+    number = await find_or_make(connection, pins.destination)
+    if pins.kind is Kind.QUEUE:
+        return number
+    retains = pins.destination.retains
+    return await subscribe(
+        connection, number, pins.reader, client=client.client_id, durable=True, retains=retains
+    )
+
+
+async def take_over(connection: AnyConnection, pins: Pins) -> None:
+    """Begin a line of lots; what the name has pinned before is part of it; in a transaction."""
+    number = await attach(connection, pins)
+    client = int((await _client(connection, pins.name)).client_id)
+    if pins.kind is Kind.QUEUE:
+        await execute(connection, client_statements.ADD_RECEIVER, client=client, queue=number)
+    told = {"client": client, "incarnation": pins.incarnation, "place": number}
+    await execute(connection, client_statements.LIVE, **told, lease=LIFELONG)
+
+
+async def _client(connection: AnyConnection, name: str) -> AnyRow:
+    for _ in range(2):
+        for found in await fetch(connection, client_statements.FIND, name=name):
+            return found
+        number = await reserve(connection, OTHERS)
+        await execute(connection, client_statements.ADD, name=name, client=number)
+    (found,) = await fetch(connection, client_statements.FIND, name=name)
+    return found
+
+
+async def pin(
+    connection: AnyConnection, pins: Pins, *, after: int, until: int, limit: int, again: bool = False
+) -> Lot | None:
+    """Pin a lot of what is due up to an instant, and return it; it may have nothing; in a transaction.
+
+    ``again`` returns the lot that a call may have pinned whose answer was lost. None where the line is not
+    the reader's any more.
+
+    Raises:
+        ConfigurationError: an ordered consumer has the place for itself.
+    """
+    found = await fetch(connection, client_statements.FIND, name=pins.name)
+    if not found or found[0].incarnation != pins.incarnation:
+        return None
+    client, place = int(found[0].client_id), Place(pins.kind, int(found[0].place_id))
+    opened = await fetch(connection, OPEN[place.kind], place=place.number)
+    if not opened:
+        return None
+    if opened[0].exclusive_client_id not in (None, client):
+        problem = f"an ordered consumer has {pins.destination.name} for itself"
+        raise ConfigurationError("destination", problem, "stop it, or read a topic")
+    if again and (there := await lots(connection, pins, after=after)):
+        return there[0]
+    told = {"place": place.number, "client": client, "lot": after + 1, "until": until, "limit": limit}
+    return Lot(after + 1, len(await fetch(connection, PIN[place.kind], **told)))
+
+
+async def lots(connection: AnyConnection, pins: Pins, *, after: int, upto: int = 2**62) -> Sequence[Lot]:
+    """Return the lots after one, up to another; none where the line is not the reader's any more."""
+    told = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
+    return [Lot(*row) for row in await fetch(connection, LOTS[pins.kind], **told)]
+
+
+async def numbers(connection: AnyConnection, pins: Pins, *, after: int, upto: int) -> Sequence[int]:
+    """Return the messages of the lots after one, up to another, in the order of delivery."""
+    told = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
+    return [int(number) for (number,) in await fetch(connection, NUMBERS[pins.kind], **told)]
+
+
+async def messages(connection: AnyConnection, kind: Kind, ids: Sequence[int]) -> Sequence[EitherRow]:
+    """Return the rows of messages, in the order of ``ids``; without those that are gone."""
+
+    async def read(numbers: Sequence[int]) -> Sequence[AnyRow]:
+        return await fetch(connection, MESSAGES[kind], ids=listed(connection, numbers))
+
+    by_number = {row.msg_id: row for row in await read_together(connection, ids, read)}
+    return [by_number[number] for number in ids if number in by_number]
+
+
+async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
+    """Take the entries of a lot out, and what nobody is left to read; in a transaction."""
+    found = await fetch(connection, client_statements.FIND, name=pins.name)
+    held = await numbers(connection, pins, after=lot - 1, upto=lot)
+    if found and held:
+        place, client = Place(pins.kind, int(found[0].place_id)), int(found[0].client_id)
+        await entries.remove(connection, place, client=client, held=dict.fromkeys(held, lot))
+
+
+async def is_anything(connection: AnyConnection, pins: Pins) -> bool:
+    """Whether :func:`pin` may find something to pin: for who asks often, and locks nothing."""
+    told = {"name": pins.name, "incarnation": pins.incarnation}
+    ((there,),) = await fetch(connection, LOOK[pins.kind], **told)
+    return bool(there)
+
+
+async def now(connection: AnyConnection) -> int:
+    """Return the server's time, in milliseconds."""
+    ((milliseconds,),) = await fetch(connection, NOW)
+    return int(milliseconds)

@@ -1,0 +1,377 @@
+"""One consumer of a queue or of a topic's subscription: claims, answers, and looks after the dead."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import cast
+
+from sqlalchemy.exc import DBAPIError
+
+from history.errors import ConfigurationError
+from history.message import Message
+from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.statements.dialects import Dialect
+from history.sql.transaction import unavailable
+from history.store import HistoryStore
+from history.store.parking import encodable
+from history.store.parking import raw_fields as raw_shown
+from triggers.providers.brokers.reading import read
+from triggers.providers.provider import (
+    AT_ONCE,
+    RECEIVE_WAIT,
+    ProviderUnavailableError,
+    Received,
+    Unreadable,
+)
+from triggers.providers.sqljms.codec import decode, raw_fields
+from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
+from triggers.providers.sqljms.receiving import client_statements, clients, entries
+from triggers.providers.sqljms.receiving.clients import Client
+from triggers.providers.sqljms.receiving.entries import Place
+from triggers.providers.sqljms.receiving.line import ConsumerLine
+from triggers.providers.sqljms.receiving.odd_rows import EitherRow, OddRow
+from triggers.providers.sqljms.sending.letters import Letters
+from triggers.providers.sqljms.settings import SqlJmsSettings
+
+_log = logging.getLogger(__name__)
+
+#: How often one consumer looks for what has expired, in seconds.
+SWEEP_INTERVAL = 60.0
+
+#: The most messages of one claim.
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Who a consumer is: what it receives from, for which subscription, and its name among its like."""
+
+    destination: Destination
+    subscription: str
+    name: str
+    told: str
+
+    @property
+    def client_name(self) -> str:
+        """The name in ``dms_client``."""
+        return f"{self.name} ({self.subscription} on {self.told})"
+
+
+class SqlReceiver:
+    """A consumer; see :class:`~triggers.providers.sqljms.provider.SqlJms`.
+
+    The handle of what :meth:`receive` returns is message and token. When ``receive`` or an answer raises
+    ProviderUnavailableError, nothing is held any more: nobody knows what the server did, and the next
+    ``receive`` gives back what this consumer may hold, with a greater count.
+    """
+
+    def __init__(
+        self,
+        line: ConsumerLine,
+        letters: Letters,
+        settings: SqlJmsSettings,
+        *,
+        name: Name,
+        incarnation: str,
+        left: Callable[[], None],
+    ) -> None:
+        self._line = line
+        self._letters = letters
+        self._settings = settings
+        self._name = name
+        self._incarnation = incarnation
+        self._left = left
+        self._client = Client(0, incarnation)
+        self._place = Place(name.destination.kind, 0)
+        self._held: dict[int, int] = {}
+        self._lost = self._unknown = self._closed = False
+        self._reap_due = self._sweep_due = 0.0
+        self._shares: dict[int, bool] = {}
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """A third of the lease: two may fail before anything is taken over."""
+        return self._settings.lease / 3
+
+    async def open(self) -> None:
+        """Take the name, and attach to the queue or subscription, which are made if need be.
+
+        Raises:
+            ConfigurationError: a living consumer has the name.
+        """
+        await self._line.run("opening a consumer", self._enter, atomic=True)
+        self._lost = False
+        await self._line.attend(self._place.number)
+
+    async def _enter(self, connection: AnyConnection) -> None:
+        row = await clients.take_name(connection, self._name.client_name, self._incarnation)
+        self._client = Client(int(row.client_id), self._incarnation)
+        if row.place_id is not None:
+            await clients.bury(connection, [(self._client.number, row.place_id)])
+        destination, owner = self._name.destination, self._client.number
+        number = await find_or_make(connection, destination, owner if destination.is_temporary else 0)
+        if destination.kind is Kind.QUEUE:
+            await execute(connection, client_statements.ADD_RECEIVER, client=owner, queue=number)
+        else:
+            number = await subscribe(
+                connection,
+                number,
+                self._name.subscription,
+                client=owner,
+                durable=destination.durable,
+                retains=destination.retains,
+            )
+        self._place = Place(destination.kind, number)
+        told = {"client": owner, "incarnation": self._incarnation, "place": number}
+        await execute(connection, client_statements.LIVE, **told, lease=_milliseconds(self._settings.lease))
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries, the most urgent and then the oldest first."""
+        if limit < 1:
+            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+        deadline = time.monotonic() + wait.total_seconds()
+        try:
+            while True:
+                await self._look_around()
+                received = await self._claim(min(limit, MOST))
+                rest = deadline - time.monotonic()
+                if received or rest <= 0:
+                    return received
+                await self._line.wait(min(rest, await self._until_due()))
+        except BaseException:
+            # Also a cancelled wait: the server may have handed over what nobody here has seen.
+            self._forget()
+            raise
+
+    async def _look_around(self) -> None:
+        """Come back from being presumed dead; bury others; find what a lost answer has left behind."""
+        if self._lost:
+            await self.open()
+        if self._unknown:
+            await self._release_all([self._client.number], known=list(self._held))
+            self._unknown = False
+        now = time.monotonic()
+        if now >= self._reap_due:
+            self._reap_due = now + self.keep_alive_interval.total_seconds()
+            await self._look_for_dead()
+        if now >= self._sweep_due:
+            self._sweep_due = now + SWEEP_INTERVAL
+            expired = partial(fetch, statement=client_statements.EXPIRED)
+            if await self._line.run("looking for what has expired", expired):
+                await self._line.run("sweeping", clients.sweep, atomic=True)
+
+    async def _look_for_dead(self) -> None:
+        # Whoever is late must not be buried for it, least of all by itself.
+        if not await self._line.run("keeping alive", self._renewal):
+            await self.open()
+        if await self._line.run("looking for the dead", partial(fetch, statement=client_statements.ANY_DEAD)):
+            await self._line.run("burying the dead", clients.reap, atomic=True)
+        orphaned = await self._line.run("looking for orphans", partial(entries.orphaned, place=self._place))
+        if others := [client for client in orphaned if client != self._client.number]:
+            await self._release_all(others)
+
+    async def _release_all(self, of: Sequence[int], known: Sequence[int] = ()) -> None:
+        free = partial(entries.release_all, place=self._place, clients=of, known=known)
+        await self._line.run("giving back what others hold", free, atomic=True)
+
+    async def _claim(self, limit: int) -> list[Received]:
+        place, client = self._place, self._client.number
+        self._line.note()
+        if self._line.dialect is Dialect.SQLITE:
+            look = partial(entries.is_anything, place=place, client=client)
+            if not await self._line.run("looking", look):
+                return []
+        token = 1 + secrets.randbits(62)
+        take = partial(entries.claim, place=place, client=client, token=token, limit=limit)
+        rows = await self._line.run("receiving", take, atomic=self._line.dialect is Dialect.SQLITE)
+        self._line.rest()
+        self._held.update((row.msg_id, token) for row in rows)
+        expired = {row.msg_id: token for row in rows if _has_expired(row)}
+        if expired:
+            await self._remove(expired)
+            rows = [row for row in rows if row.msg_id not in expired]
+        return [received_of(row, (row.msg_id, token)) for row in rows]
+
+    async def _until_due(self) -> float:
+        """Return how long to wait, in seconds, if nobody wakes us."""
+        interval = min(self._settings.poll_interval.total_seconds(), self._reap_due - time.monotonic())
+        pause = await self._line.run("looking ahead", partial(entries.next_due, place=self._place))
+        # What is due and was not handed out is being handed to somebody else, or held up.
+        return interval if pause is None or pause <= 0 else min(interval, pause / 1000)
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Delete these entries, and the messages that nobody else is to read."""
+        held = self._still_held(received)
+        if held:
+            with self._answering():
+                await self._remove(held)
+
+    async def _remove(self, held: Mapping[int, int]) -> None:
+        gone = partial(entries.remove, place=self._place, client=self._client.number, held=held)
+        await self._line.run("acknowledging", gone, atomic=self._line.dialect is Dialect.SQLITE)
+        self._drop(held)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back; their delivery counts stay."""
+        held = self._still_held(received)
+        if held:
+            with self._answering():
+                await self._release(held, delay)
+
+    async def _release(self, held: Mapping[int, int], delay: timedelta) -> None:
+        give = partial(
+            entries.release,
+            place=self._place,
+            client=self._client.number,
+            held=held,
+            delay=_milliseconds(delay),
+        )
+        await self._line.run("recovering", give, atomic=True)
+        self._drop(held)
+        if not delay:
+            await self._line.wake_others(self._place.number)
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to ``DLQ.<name of the destination>``, with the reason, in one transaction."""
+        held = self._still_held(received)
+        if held:
+            with self._answering():
+                await self._bury(held, received, reason)
+
+    async def _bury(self, held: Mapping[int, int], received: Sequence[Received], reason: str) -> None:
+        by_id = {_handle(one)[0]: one for one in received}
+
+        async def move(connection: AnyConnection) -> None:
+            gone = await entries.remove(connection, self._place, client=self._client.number, held=held)
+            letters = [_dead(by_id[number], number, reason) for number in sorted(gone)]
+            if letters:
+                await self._letters.send_inside(connection, f"DLQ.{self._name.destination.name}", letters)
+
+        await self._line.run("dead-lettering", move, atomic=True)
+        self._letters.wake()
+        self._drop(held)
+
+    async def shares(self, history: HistoryStore) -> bool:
+        """Whether a transaction of this history can take entries out: whether it is the same database."""
+        known = self._shares.get(id(history))
+        if known is None:
+            known = await self._line.is_at_home(history)
+            if known is not None:
+                self._shares[id(history)] = known
+        return known or False
+
+    async def acknowledge_inside(self, transaction: AnyConnection, received: Sequence[Received]) -> bool:
+        """Delete these entries on a connection that has a transaction open; False where some are not ours."""
+        held = self._still_held(received)
+        try:
+            gone = await entries.remove(transaction, self._place, client=self._client.number, held=held)
+        except DBAPIError as error:
+            raise unavailable("acknowledging", error) from error
+        return len(gone) == len(received)
+
+    def note_acknowledged(self, received: Sequence[Received]) -> None:
+        """Hold these no more: their transaction is committed."""
+        self._drop([_handle(one)[0] for one in received])
+
+    async def take_over_all(self) -> None:
+        """Take what all others hold, and what was recovered, and let nobody else receive before the close."""
+        take = partial(entries.take_over, place=self._place, client=self._client.number)
+        try:
+            if self._lost:
+                await self.open()
+            await self._line.run("taking over", take, atomic=True)
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+
+    async def keep_alive(self) -> None:
+        """Renew the lease."""
+        if self._closed:
+            return
+        if not self._lost and not await self._line.run_beside("keeping alive", self._renewal):
+            _log.warning(
+                "%s was silent for longer than its lease: what it held is given to others",
+                self._name.client_name,
+                extra={"trigger": self._name.subscription},
+            )
+            self._lost = True
+
+    async def _renewal(self, connection: AnyConnection) -> bool:
+        return await clients.renew(connection, self._client, _milliseconds(self._settings.lease))
+
+    async def close(self) -> None:
+        """Give back what is not answered, and leave."""
+        if self._closed:
+            return
+        self._closed = True
+        self._left()
+        try:
+            await self._line.run("leaving", self._leave, atomic=True)
+        finally:
+            await self._line.close()
+
+    async def _leave(self, connection: AnyConnection) -> None:
+        told = {"client": self._client.number, "incarnation": self._incarnation}
+        if await fetch(connection, client_statements.LEAVE, **told):
+            await clients.bury(connection, [(self._client.number, self._place.number)])
+
+    @contextmanager
+    def _answering(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except ProviderUnavailableError:
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        self._held.clear()
+        self._unknown = True
+
+    def _still_held(self, received: Sequence[Received]) -> dict[int, int]:
+        """Return message and token of those whose handle is the last that there was."""
+        handles = [_handle(one) for one in received]
+        return {number: token for number, token in handles if self._held.get(number) == token}
+
+    def _drop(self, numbers: Mapping[int, int] | Sequence[int]) -> None:
+        for number in numbers:
+            self._held.pop(number, None)
+
+
+def received_of(row: EitherRow, handle: object) -> Received:
+    """Return what a row is: a message, or the unreadable delivery that it is kept as."""
+    if isinstance(row, OddRow):
+        return Unreadable(row.fields, encodable(row.problem), handle, str(row.msg_id))
+    return read(
+        partial(decode, row),
+        handle=handle,
+        delivery_id=lambda: str(row.msg_id),
+        raw=partial(raw_fields, row),
+    )
+
+
+def _has_expired(row: EitherRow) -> bool:
+    # What is no number is no message, either: it is handed over as unreadable.
+    return not isinstance(row, OddRow) and type(row.expiration) is int and 0 < row.expiration <= row.now
+
+
+def _handle(received: Received) -> tuple[int, int]:
+    return cast("tuple[int, int]", received.handle)
+
+
+def _dead(received: Received, number: int, reason: str) -> Message:
+    """Return a copy for the dead-letter destination, under the identity that it was given."""
+    told = {"dead-letter-reason": reason}
+    if isinstance(received, Unreadable):
+        fields = raw_shown(received.fields)
+        return Message(body=dict(fields), message_id=f"ID:{number}", properties=told)
+    message = received.message
+    return message.model_copy(update={"properties": {**message.properties, **told}, "delivery_time": None})
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return -(-duration // timedelta(milliseconds=1))

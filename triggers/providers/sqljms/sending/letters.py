@@ -1,0 +1,141 @@
+"""Sending for a whole provider: what it knows of destinations, in its own transactions or in somebody's."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Unpack
+
+from history.bridge import drive
+from history.message import Message
+from history.sql.database.engine import AnyConnection
+from history.sql.statements.dialects import Dialect
+from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose
+from triggers.providers.sqljms.link import SqlLink
+from triggers.providers.sqljms.places import Destination
+from triggers.providers.sqljms.sending.sending import Letter, Posting, pieces
+from triggers.providers.sqljms.waking import BELLS
+
+
+class Letters:
+    """Sends; safe between threads."""
+
+    def __init__(self, link: SqlLink) -> None:
+        self._link = link
+        self._numbers: dict[Destination, int] = {}
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages in a transaction of their own, and return their JMSMessageIDs.
+
+        Raises:
+            ConfigurationError: one of them cannot be stored.
+            ProviderUnavailableError: it is unknown whether they are sent.
+        """
+        if not messages:
+            return []
+        if self._link.dialect is Dialect.SQLITE:
+            send = partial(self.send_inside, destination=destination, messages=messages)
+            names = await self._link.run("sending", send, atomic=True)
+            self.wake()
+            return names
+        place = Destination.parse(destination)
+        letters = [
+            Letter.of(piece, await self._link.block_ids(len(piece)), place) for piece in pieces(messages)
+        ]
+        await self._send_letters(place, letters)
+        return [name for letter in letters for name in letter.names]
+
+    async def _send_letters(self, place: Destination, letters: Sequence[Letter]) -> None:
+        """Send in one statement where all is known; else in a transaction that makes what is missing."""
+        channel = await self._link.channel()
+        number = self._numbers.get(place)
+
+        async def post(connection: AnyConnection, *, known: int | None, in_transaction: bool) -> bool:
+            posting = Posting(place, known, channel)
+            for letter in letters:
+                if not await posting.post(connection, letter, in_transaction=in_transaction):
+                    return False
+            self._know(place, posting)
+            return True
+
+        if number is not None and len(letters) == 1:
+            at_once = partial(post, known=number, in_transaction=False)
+            if await self._link.run("sending", at_once):
+                return
+        in_steps = partial(post, known=None, in_transaction=True)
+        await self._link.run("sending", in_steps, atomic=True)
+
+    async def send_inside(
+        self, connection: AnyConnection, destination: str, messages: Sequence[Message]
+    ) -> Sequence[str]:
+        """Send messages in the transaction that a connection has open, and return their JMSMessageIDs.
+
+        Raises:
+            ConfigurationError: one of them cannot be stored.
+            sqlalchemy.exc.DBAPIError: the database refused; the transaction is its owner's.
+        """
+        await self._link.prepared(connection)
+        place = Destination.parse(destination)
+        posting = Posting(place, self._numbers.get(place), await self._link.channel())
+        names: list[str] = []
+        for piece in pieces(messages):
+            letter = Letter.of(piece, await self._link.message_ids(connection, len(piece)), place)
+            await posting.post(connection, letter)
+            names += letter.names
+        # What was made here may be rolled back: whoever sends next looks again, if it is not there.
+        self._know(place, posting)
+        return names
+
+    def _know(self, place: Destination, posting: Posting) -> None:
+        if posting.number is not None and not place.is_temporary:
+            self._numbers[place] = posting.number
+
+    def wake(self) -> None:
+        """Wake who waits in this process; PostgreSQL wakes by itself."""
+        identity = self._link.known_identity
+        if self._link.dialect is Dialect.SQLITE and identity is not None:
+            BELLS.ring(identity)
+
+
+class Outbox:
+    """Sends in the transaction that a connection has open: all is committed with it, or nothing is.
+
+    ``send`` and ``send_batch`` are for a blocking connection, ``asend`` and ``asend_batch`` for an asyncio
+    one. Errors of the database are SQLAlchemy's own, as of the connection's other statements.
+    """
+
+    def __init__(self, letters: Letters, connection: AnyConnection) -> None:
+        self._letters = letters
+        self._connection = connection
+
+    def send(self, destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
+        """Send one message; see :class:`~triggers.providers.outgoing.SendOptions` for what can be said of it.
+
+        Raises:
+            ConfigurationError: it can never be sent so.
+        """
+        return drive(self.asend(destination, body, **options))
+
+    async def asend(
+        self, destination: str, body: Body | Message, **options: Unpack[SendOptions]
+    ) -> SentMessage:
+        """Send one message on an asyncio connection; see :meth:`send`."""
+        return (await self._send(destination, [compose(destination, body, **options)]))[0]
+
+    def send_batch(
+        self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
+    ) -> Sequence[SentMessage]:
+        """Send many messages in order, in few statements; options hold for each. Raises as :meth:`send`."""
+        return drive(self.asend_batch(destination, bodies, **options))
+
+    async def asend_batch(
+        self, destination: str, bodies: Sequence[Body | Message], **options: Unpack[SendOptions]
+    ) -> Sequence[SentMessage]:
+        """Send many messages on an asyncio connection; see :meth:`send_batch`."""
+        return await self._send(destination, [compose(destination, body, **options) for body in bodies])
+
+    async def _send(self, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
+        names = await self._letters.send_inside(self._connection, destination, messages)
+        self._letters.wake()
+        return [
+            SentMessage(message.model_copy(update={"message_id": name}))
+            for message, name in zip(messages, names, strict=True)
+        ]

@@ -1,0 +1,122 @@
+"""The way in: messages and their entries, in as few statements as there are kinds of rows.
+
+On PostgreSQL one statement writes the messages, their entries and their properties, and wakes who waits.
+Sent twice, because the answer was lost, it changes nothing the second time.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from history.message import Message
+from history.sql.database.engine import AnyConnection, execute, execute_each, fetch
+from history.sql.statements.dialects import Dialect
+from triggers.providers.sqljms.codec import COLUMNS, encode
+from triggers.providers.sqljms.places import (
+    FIND,
+    Destination,
+    find_or_make,
+    keep_for_nobody,
+)
+from triggers.providers.sqljms.sending.statements import (
+    ADD_ENTRIES,
+    ADD_MESSAGES,
+    ADD_PROPERTIES,
+    PROPERTY,
+    READERS,
+    SEND,
+)
+
+#: How many messages one statement writes at most.
+PIECE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Messages under their ids, as rows: what can be written twice without harm."""
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    properties: Sequence[Sequence[Any]]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], first: int, destination: Destination) -> "Letter":
+        """Give messages numbers from ``first`` and encode them.
+
+        Raises:
+            ConfigurationError: one of them cannot be stored.
+        """
+        encoded = [encode(one, first + place, destination.name) for place, one in enumerate(messages)]
+        return cls(
+            [one.message_id or f"ID:{first + place}" for place, one in enumerate(messages)],
+            [row for row, _ in encoded],
+            [one for _, some in encoded for one in some],
+        )
+
+
+@dataclass(slots=True)
+class Posting:
+    """Messages of one call on their way to a destination, whose id may be known."""
+
+    destination: Destination
+    number: int | None
+    channel: str | None = None
+    readers: set[int] = field(default_factory=set[int])
+
+    async def post(self, connection: AnyConnection, letter: Letter, *, in_transaction: bool = True) -> bool:
+        """Write a letter; return whether there is anybody to read it, and so anything was written.
+
+        Makes the destination and a reader, where there may be one, only inside a transaction.
+        """
+        for last in (False, True):
+            if self.number is not None:
+                readers = await self._write(connection, self.number, letter)
+                self.readers.update(readers)
+                if readers:
+                    return True
+            if last or not in_transaction:
+                break
+            self.number = await _prepare(connection, self.destination)
+        return False
+
+    async def _write(self, connection: AnyConnection, number: int, letter: Letter) -> Sequence[int]:
+        """Write the rows; return for whom."""
+        if connection.dialect.name == Dialect.SQLITE:
+            return await self._write_each(connection, number, letter)
+        columns: list[Any] = [list(column) for column in zip(*letter.rows, strict=True)]
+        kept: list[Any] = [list(column) for column in zip(*letter.properties, strict=True)] or [[]] * 4
+        told = dict(zip(COLUMNS, columns, strict=True)) | dict(zip(PROPERTY, kept, strict=True))
+        beside = {"destination": number, "channel": self.channel}
+        return [int(one[0]) for one in await fetch(connection, SEND[self.destination.kind], **told, **beside)]
+
+    async def _write_each(self, connection: AnyConnection, number: int, letter: Letter) -> Sequence[int]:
+        found = await fetch(connection, READERS[self.destination.kind], destination=number)
+        readers = [int(one) for (one,) in found]
+        if not readers:
+            return readers
+        beside = {"readers": len(readers), "destination": number}
+        told = [{**dict(zip(COLUMNS, row, strict=True)), **beside} for row in letter.rows]
+        await execute_each(connection, ADD_MESSAGES, told)
+        if letter.properties:
+            rows = [dict(zip(PROPERTY, one, strict=True)) for one in letter.properties]
+            await execute_each(connection, ADD_PROPERTIES, rows)
+        span = {"first": letter.rows[0][0], "last": letter.rows[-1][0]}
+        await execute(connection, ADD_ENTRIES[self.destination.kind], **span, readers=json.dumps(readers))
+        return readers
+
+
+def pieces(messages: Sequence[Message]) -> Sequence[Sequence[Message]]:
+    """Split messages into what one statement writes."""
+    return [messages[start : start + PIECE] for start in range(0, len(messages), PIECE)]
+
+
+async def _prepare(connection: AnyConnection, destination: Destination) -> int | None:
+    """Make a destination, and somebody to wait for; return its id, if it is to be sent to."""
+    if destination.is_temporary:
+        found = await fetch(connection, FIND[destination.kind], name=destination.name)
+        return int(found[0][0]) if found else None
+    number = await find_or_make(connection, destination)
+    if destination.retains:
+        await keep_for_nobody(connection, number)
+    return number

@@ -1,0 +1,1 @@
+"""What does as the protocol says: reads, sends, applies."""

@@ -1,0 +1,163 @@
+"""The agent of a link: reads, applies, reports and sends, again and again, one agent for a link at a time.
+
+Applying is the trigger's business: :meth:`Agent.step` hands out an :class:`~.inbox.Apply`, and goes on once
+:meth:`Agent.applied` tells how far it was stored.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from history.errors import HistoryUnavailableError
+from history.sql.links.history import Handing, saving
+from history.sql.links.watermark import LinkLostError
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqlremote.agent.end import End
+from triggers.providers.sqlremote.agent.reading import Reading
+from triggers.providers.sqlremote.agent.sending import Sending
+from triggers.providers.sqlremote.protocol.inbox import Apply
+from triggers.providers.sqlremote.protocol.subscriber import next_poll
+
+#: How often an agent says that it lives, and looks whether its link was stopped.
+LOOK: Final = timedelta(seconds=1)
+
+#: How often old log is deleted.
+PRUNE: Final = timedelta(seconds=10)
+
+
+@dataclass(slots=True)
+class Agent:
+    """Runs one end of a link; not safe between threads.
+
+    ``batch`` says that no further poll follows: what is missing is asked for at once. Unless it ``applies``
+    or ``sends``, it only reports, and hears reports.
+    """
+
+    end: End
+    applies: bool = True
+    batch: bool = False
+    sends: bool = True
+    sending: Sending = field(init=False)
+    reading: Reading = field(init=False)
+    polls: int = 0
+    _polling: bool = False
+    _due: datetime | None = None
+    _looked: datetime | None = None
+    _pruned: datetime | None = None
+
+    def __post_init__(self) -> None:
+        applies = self.applies and self.end.settings.direction != "send"
+        self.sending = Sending(self.end)
+        self.reading = Reading(self.end, self.sending, applies)
+
+    @property
+    def due(self) -> datetime:
+        """When the next step has something to do."""
+        now = self.end.clock()
+        if self.end.stopped is not None:
+            return now + LOOK
+        if self._polling or self._due is None:
+            return now
+        held = self.reading.held
+        return self._due if held is None else min(self._due, held)
+
+    async def step(self) -> Apply | None:
+        """Go on until there is something to apply, or nothing to do before :attr:`due`.
+
+        Raises:
+            ProviderUnavailableError: database or carrier are away, or another agent has the link; call again.
+            ConfigurationError: there is no such link.
+        """
+        async with self._anew_on_failure():
+            if self.end.row is None:
+                await self.end.open()
+                self._polling, self._due = False, None
+            await self._look()
+            if self.end.stopped is not None or self.end.row is None:
+                return None
+            return await self._poll()
+
+    async def applied(self, done: Apply) -> None:
+        """Note that the database has committed work, with its columns.
+
+        Raises:
+            ProviderUnavailableError: as :meth:`step`.
+        """
+        async with self._anew_on_failure():
+            self.reading.alone = False
+            await self.reading.applied(done)
+
+    async def store_alone(self, handing: Handing) -> None:
+        """Store the watermark of work that is done, or parked, elsewhere.
+
+        Raises:
+            ProviderUnavailableError: as :meth:`step`.
+        """
+        async with self._anew_on_failure():
+            await self.end.history.watermarks.run("moving a watermark", saving(handing))
+
+    def hold(self, delay: timedelta) -> None:
+        """Hand nothing out for a while, and then one transaction at a time; read and send meanwhile.
+
+        The row is read again: a transaction that was skipped was stored, although it is given back.
+        """
+        self.end.row = None
+        self.reading.held = self.end.clock() + delay
+        self.reading.alone = True
+
+    async def halt(self, reason: str) -> None:
+        """Let the link stand still until somebody decides."""
+        async with self._anew_on_failure():
+            await self.end.halt(reason)
+
+    async def close(self) -> None:
+        """Leave the link and its carrier."""
+        async with self._anew_on_failure():
+            await self.end.close()
+
+    async def _look(self) -> None:
+        now = self.end.clock()
+        if self._looked is None or now - self._looked >= LOOK:
+            await self.end.look()
+            self._looked = now
+
+    async def _poll(self) -> Apply | None:
+        now = self.end.clock()
+        if not self._polling:
+            resumed = self.reading.held is not None and self.reading.held <= now
+            if self._due is not None and now < self._due and not resumed:
+                return None
+            self.end.log_end = (await self.end.history.watermarks.end()).last
+            await self.reading.begin()
+            self._polling = True
+        found = await self.reading.go_on()
+        if found is None and self.end.stopped is None:
+            await self._finish()
+        return found
+
+    async def _finish(self) -> None:
+        await self.reading.finish(final=self.batch)
+        await self.sending.tick()
+        more = await self.sending.send() if self.sends and self.end.stopped is None else False
+        self._polling = False
+        self.polls += 1
+        now = self.end.clock()
+        self._due = now if more else next_poll(now, self.end.receiving)
+        if self._pruned is None or now - self._pruned >= PRUNE:
+            await self.sending.log.prune(self.end.settings.keep_log)
+            self._pruned = now
+
+    @asynccontextmanager
+    async def _anew_on_failure(self) -> AsyncGenerator[None]:
+        """Begin anew with what is stored, whatever fails: the states may be ahead of it."""
+        try:
+            yield
+        except (LinkLostError, HistoryUnavailableError) as error:
+            self.end.row = None
+            what = f"the database of link {self.end.link}"
+            raise ProviderUnavailableError(what, "running it") from error
+        except ProviderUnavailableError:
+            self.end.row = None
+            raise

@@ -1,0 +1,199 @@
+"""One end of a link while its agent runs it: the row, the two states, and the way to database and carrier."""
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from history.bridge import settled
+from history.errors import ConfigurationError
+from history.sql.links.history import LinkHistory
+from history.sql.links.watermark import LinkRow
+from history.store.watermark import ORIGIN, Offset, broken_rules
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqlremote.agent.hooks import Hooks
+from triggers.providers.sqlremote.carriers.carrier import Carrier
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.chain import told_of
+from triggers.providers.sqlremote.protocol.inbox import Subscriber, SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import Packet, Report, encode
+from triggers.providers.sqlremote.protocol.publisher import Publisher
+from triggers.providers.sqlremote.protocol.sealing import Seal
+from triggers.providers.sqlremote.settings import LinkSettings
+
+_log = logging.getLogger(__name__)
+
+#: How long an agent that is not heard of is presumed alive.
+LEASE: Final = timedelta(minutes=1)
+
+
+class LinkBusyError(ProviderUnavailableError):
+    """Another agent runs the link; this one waits until that one has left, or is known to be dead."""
+
+    def __init__(self, link: str, agent: str) -> None:
+        super().__init__(f"link {link}", f"taking it: {agent} runs it")
+
+
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+def new_token() -> str:
+    """Return a token unique to an agent, readable as host and process."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(6)}"
+
+
+@dataclass(slots=True)
+class End:
+    """What an agent holds of its link. Only the row survives it."""
+
+    link: str
+    settings: LinkSettings
+    history: LinkHistory
+    carrier: Carrier
+    hooks: Hooks = field(default_factory=Hooks)
+    clock: Callable[[], datetime] = utc_now
+    horizon: Callable[[], Offset | None] = field(default=lambda: None)
+    token: str = field(default_factory=new_token)
+    row: LinkRow | None = None
+    begun: bool = False
+    seal: Seal = field(init=False)
+    publishing: pub.PublisherSettings = field(init=False)
+    receiving: SubscriberSettings = field(init=False)
+    publisher: Publisher = field(init=False)
+    subscriber: Subscriber = field(init=False)
+    #: The checksum of the last transaction applied.
+    digest: bytes | None = None
+    #: Why the link stands still.
+    stopped: str | None = None
+    #: The greatest offset given out here, as of the last poll.
+    log_end: Offset = ORIGIN
+
+    def __post_init__(self) -> None:
+        self.publishing, self.receiving = self.settings.publishing, self.settings.receiving
+        self.seal = self.settings.seal()
+
+    async def open(self) -> None:
+        """Take the link, and begin with what is stored.
+
+        Raises:
+            LinkBusyError: another agent has it.
+            ConfigurationError: there is no such link.
+        """
+        watermarks = self.history.watermarks
+        found = await watermarks.read(self.link)
+        if found is None:
+            raise ConfigurationError(
+                "link", f"there is no link {self.link}", "run: doubtless sqlremote setup"
+            )
+        dead = found.agent if found.agent is not None and _is_dead(found.agent) else ""
+        row = await watermarks.take(self.link, self.token, LEASE, dead=dead)
+        if row is None:
+            raise LinkBusyError(self.link, found.agent or "another agent")
+        self.log_end = (await watermarks.end()).last
+        outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
+        self.publisher = pub.opened(outgoing, self.publishing, greets=self.settings.direction != "receive")
+        self.subscriber = sub.opened(incoming)
+        self.row, self.digest, self.stopped = row, row.received_digest, row.stopped
+        rules = broken_rules(outgoing, incoming, log_end=self.log_end)
+        if rules and self.stopped is None:
+            await self.halt(
+                f"its row contradicts the log ({', '.join(rules)}): one of them was restored from a backup; "
+                "restore both together, or extract one end anew and reset the link at both ends"
+            )
+        if not self.begun:
+            self.begun = True
+            self.hooks.begin(self.link)
+
+    async def store(self) -> None:
+        """Store what has changed.
+
+        Raises:
+            LinkLostError: the link is somebody else's by now.
+        """
+        row = self._opened
+        outgoing, incoming = self.publisher.columns, self.subscriber.columns
+        changed = [
+            half
+            for half, held in ((outgoing, row.watermark.outgoing), (incoming, row.watermark.incoming))
+            if half != held
+        ]
+        if changed:
+            await self.history.watermarks.save(self.link, self.token, changed=changed)
+            self.note_stored()
+
+    def note_stored(self) -> None:
+        """Note that the row is as the states are."""
+        row = self._opened
+        stored = replace(row.watermark, outgoing=self.publisher.columns, incoming=self.subscriber.columns)
+        self.row = replace(row, watermark=stored)
+
+    async def put(self, packet: Packet) -> None:
+        """Hand a message to the carrier."""
+        there = self.settings.outbox
+        told = told_of(packet)
+        sealed = self.seal.close(encode(packet), sender=self.settings.inbox, receiver=there, told=told)
+        await settled(self.carrier.put(there, sealed))
+        self.hooks.message_sent(self.link, str(packet.header))
+
+    async def say(self) -> Report:
+        """Return what goes out with every message about the other direction, once that is stored."""
+        report = sub.report_of(self.subscriber, self.horizon())
+        now = self.clock()
+        self.subscriber = sub.reported(self.subscriber, report, now=now, settings=self.receiving)
+        await self.store()
+        return report
+
+    async def halt(self, reason: str) -> None:
+        """Let the link stand still until somebody decides."""
+        await self.history.watermarks.stop(self.link, reason)
+        self.stopped = reason
+        _log.error("link %s stops: %s", self.link, reason, extra={"trigger": f"link:{self.link}"})
+        self.hooks.shutdown(self.link, reason)
+
+    async def look(self) -> None:
+        """Say that this agent lives, and see whether somebody has stopped or started the link.
+
+        Raises:
+            LinkLostError: the link is somebody else's by now, or was reset.
+        """
+        row = await self.history.watermarks.stay(self.link, self.token, LEASE)
+        if self.stopped is not None and row.stopped is None:
+            self.row = None  # begin anew: what alarmed it is gone
+        self.stopped = row.stopped
+
+    async def close(self) -> None:
+        """Leave the link."""
+        if self.begun:
+            self.begun, self.row = False, None
+            self.hooks.end(self.link, 0 if self.stopped is None else 1)
+            await self.history.watermarks.leave(self.link, self.token)
+
+    @property
+    def _opened(self) -> LinkRow:
+        if self.row is None:
+            raise ConfigurationError("link", f"{self.link} is not open", "call open first")
+        return self.row
+
+
+def _is_dead(agent: str) -> bool:
+    """Whether an agent is known to be dead: a process of this host that is there no longer."""
+    host, _, rest = agent.partition(":")
+    process = rest.partition(":")[0]
+    if host != socket.gethostname() or not process.isdigit():
+        return False
+    if int(process) == os.getpid():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,53 @@
+"""Messages that nobody of the link has signed: kept aside, whole, with an event; never applied."""
+
+import logging
+import os
+from dataclasses import dataclass
+
+from history.message import Message
+from history.sql.links.history import LinkHistory
+from history.store.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
+from triggers.events import Cause, RetrievalFailureEvent, publish
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Parks such messages in the link's database, each once: the carrier's name tells those alike apart."""
+
+    history: LinkHistory
+    link: str
+
+    async def keep(self, name: str, data: bytes, problem: str) -> None:
+        """Keep a message, and tell of it; when this returns it may be deleted from the carrier."""
+        await self._keep({b"message": data, b"name": os.fsencode(name)}, problem)
+
+    async def keep_name(self, name: str, place: str, problem: str) -> None:
+        """Note one that cannot be read, by its name and where it is kept, and tell of it."""
+        told = {b"name": os.fsencode(name), b"kept": os.fsencode(place)}
+        await self._keep(told, problem)
+
+    async def _keep(self, told: dict[bytes, bytes], problem: str) -> None:
+        name = f"link:{self.link}"
+        fields = raw_fields(told)
+        stand_in, problem = Message(body=dict(fields)), encodable(problem)
+        parked = Parked(
+            id=parked_id(name, stand_in),
+            trigger_name=name,
+            kind=ParkedKind.UNREADABLE,
+            reason=problem,
+            destination=name,
+            raw=fields,
+        )
+        event = RetrievalFailureEvent(
+            trigger_name=name,
+            destination=name,
+            destination_index=0,
+            delivery_count=-1,
+            exception_message=problem,
+            cause=Cause.UNREADABLE,
+        )
+        await publish(event, blocking=True)
+        await self.history.parking.park([parked])
+        _log.error("a message on link %s is kept aside: %s", self.link, problem, extra={"trigger": name})

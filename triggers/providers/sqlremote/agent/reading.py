@@ -1,0 +1,191 @@
+"""What an agent does for the receiving half: read the inbox, judge, and find what is to be applied next."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from history.bridge import settled
+from history.sql.links.watermark import UNKNOWN_EPOCH
+from history.store.watermark import ORIGIN
+from triggers.providers.sqlremote.agent.end import End
+from triggers.providers.sqlremote.agent.quarantine import Quarantine
+from triggers.providers.sqlremote.agent.sending import Sending
+from triggers.providers.sqlremote.carriers.carrier import SettingAside, UnreadableMessageError
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.alarms import Alarm, log_differs
+from triggers.providers.sqlremote.protocol.chain import with_chains
+from triggers.providers.sqlremote.protocol.inbox import Action, Answer, Apply, Delete, Turn
+from triggers.providers.sqlremote.protocol.packet import Packet, decode
+from triggers.providers.sqlremote.protocol.parts import MangledError, checksum
+from triggers.providers.sqlremote.protocol.sealing import UntrustedError
+
+
+@dataclass(slots=True)
+class Reading:
+    """Reads the inbox, message by message. Unless it ``applies``, work is left where it is.
+
+    While ``held``, nothing is handed out; ``alone`` hands out one transaction at a time.
+    """
+
+    end: End
+    sending: Sending
+    applies: bool = True
+    held: datetime | None = None
+    alone: bool = False
+    _unread: deque[str] = field(default_factory=deque[str])
+    _heard: set[str] = field(default_factory=set[str])
+
+    async def begin(self) -> None:
+        """Begin a reading of the inbox."""
+        end = self.end
+        end.hooks.receive_begin(end.link)
+        names = await settled(end.carrier.list(end.settings.inbox))
+        waiting = {held.handle for held in end.subscriber.cache.values()}
+        self._heard &= set(names)
+        self._unread = deque(name for name in names if name not in waiting)
+
+    async def go_on(self) -> Apply | None:
+        """Read until there is something to apply; None at the end of the inbox."""
+        while self.end.stopped is None:
+            if not self._is_held():
+                settings = self.end.receiving
+                if self.alone:
+                    settings = replace(settings, group=1)
+                turn = sub.advance(self.end.subscriber, now=self.end.clock(), settings=settings)
+                found = await self._take(turn)
+                if found is not None:
+                    return found
+            if not self._unread:
+                return None
+            await self._read(self._unread.popleft())
+        return None
+
+    async def finish(self, *, final: bool) -> None:
+        """End the reading: lose patience, ask again, report."""
+        end = self.end
+        lost = end.subscriber.columns.rereceive_count
+        turn = sub.polled(
+            end.subscriber,
+            now=end.clock(),
+            settings=end.receiving,
+            horizon=end.horizon(),
+            final=final and self.applies,
+        )
+        await self._take(turn)
+        if end.subscriber.columns.rereceive_count > lost:
+            end.hooks.message_missing(end.link)
+        end.hooks.receive_end(end.link)
+
+    async def applied(self, done: Apply) -> None:
+        """Go on from what the database has committed."""
+        end = self.end
+        turn = sub.applied(end.subscriber, done, now=end.clock(), settings=end.receiving)
+        end.subscriber, end.digest = turn.state, checksum(done.transactions[-1].data)
+        end.note_stored()
+        await self._carry_out(turn.actions)
+
+    def _is_held(self) -> bool:
+        if self.held is not None and self.end.clock() >= self.held:
+            self.held = None
+        return self.held is not None
+
+    async def _read(self, name: str) -> None:
+        end, settings = self.end, self.end.settings
+        try:
+            data = await settled(end.carrier.get(settings.inbox, name))
+        except KeyError:
+            return  # deleted earlier in this reading: the cache was emptied
+        except UnreadableMessageError as error:
+            await self._set_aside(name, str(error))
+            return
+        try:
+            opened, told = end.seal.unwrap(data, sender=settings.outbox, receiver=settings.inbox)
+            packet = with_chains(decode(opened, settings.message_size), told)
+        except UntrustedError as error:
+            await Quarantine(end.history, end.link).keep(name, data, str(error))
+            await self._take(sub.garbled(end.subscriber, name))
+        except MangledError:
+            await self._take(sub.garbled(end.subscriber, name))
+        else:
+            await self._judge(packet, name)
+
+    async def _set_aside(self, name: str, problem: str) -> None:
+        """Keep a message that cannot be read where nobody reads it again; it counts as never arrived."""
+        end, place = self.end, name
+        if isinstance(end.carrier, SettingAside):
+            place = await settled(end.carrier.set_aside(end.settings.inbox, name))
+        await Quarantine(end.history, end.link).keep_name(name, place, problem)
+        await self._take(sub.garbled(end.subscriber, name))
+
+    async def _judge(self, packet: Packet, name: str) -> None:
+        end = self.end
+        if packet.report is not None and name not in self._heard:
+            await self.sending.hear(packet.report)
+        if end.stopped is not None:
+            return
+        if not self.applies:
+            await self._leave(packet, name)
+            return
+        self._meet(packet)
+        if self._differs(packet):
+            alarm = log_differs(end.subscriber.columns.log_received)
+            end.subscriber = replace(end.subscriber, alarm=alarm)
+            await end.halt(str(alarm))
+            return
+        await self._take(sub.receive(end.subscriber, packet, name, now=end.clock(), settings=end.receiving))
+
+    async def _leave(self, packet: Packet, name: str) -> None:
+        """Leave work to somebody who applies it; answer a probe all the same."""
+        end = self.end
+        if packet.is_control:
+            due = end.subscriber.report_due or packet.probe
+            end.subscriber = replace(end.subscriber, report_due=due)
+            await settled(end.carrier.delete(end.settings.inbox, [name]))
+        else:
+            self._heard.add(name)
+
+    def _meet(self, packet: Packet) -> None:
+        """Learn the epoch of a peer of whom nothing was heard, and who begins at the beginning.
+
+        One that does not is asked for what came before, and then stops with an alarm.
+        """
+        columns = self.end.subscriber.columns
+        if columns.epoch == UNKNOWN_EPOCH and columns.log_received == ORIGIN:
+            self.end.subscriber = replace(
+                self.end.subscriber, columns=replace(columns, epoch=packet.epoch), report_due=True
+            )
+
+    def _differs(self, packet: Packet) -> bool:
+        """Whether a message holds other work under the offset that was applied last.
+
+        Nothing else shows that a publisher was restored and has committed as much again since.
+        """
+        columns, digest = self.end.subscriber.columns, self.end.digest
+        if digest is None or packet.epoch != columns.epoch or packet.header.is_part:
+            return False
+        return any(
+            record.offset == columns.log_received and checksum(record.data) != digest
+            for record in packet.records
+        )
+
+    async def _take(self, turn: Turn) -> Apply | None:
+        self.end.subscriber = turn.state
+        await self.end.store()
+        return await self._carry_out(turn.actions)
+
+    async def _carry_out(self, actions: Iterable[Action]) -> Apply | None:
+        end, found = self.end, None
+        for action in actions:
+            match action:
+                case Apply():
+                    found = action
+                case Delete(handles):
+                    await settled(end.carrier.delete(end.settings.inbox, handles))
+                case Answer(report):
+                    tail = await self.sending.tail()
+                    await end.put(pub.announcement(end.publisher, probe=False, report=report, tail=tail))
+                case Alarm():
+                    await end.halt(str(action))
+        return found

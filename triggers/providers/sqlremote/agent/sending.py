@@ -1,0 +1,141 @@
+"""What an agent does for the sending half: hear reports, let time pass, send what may go."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from history.store.watermark import Epoch, Offset, Outgoing
+from triggers.providers.sqlremote.agent.end import End
+from triggers.providers.sqlremote.protocol import publisher as pub
+from triggers.providers.sqlremote.protocol.alarms import Alarm
+from triggers.providers.sqlremote.protocol.chain import roll
+from triggers.providers.sqlremote.protocol.packet import Report
+from triggers.providers.sqlremote.protocol.parts import checksum
+from triggers.providers.sqlremote.publication.log import Log
+
+#: How many pages of the log are sent before the inbox is read again.
+PAGES: Final = 4
+
+#: How many chains of transactions are kept that were sent, and not confirmed yet.
+MOST_TAILS: Final = 10_000
+
+
+@dataclass(slots=True)
+class Sending:
+    """Serves the peer from the log."""
+
+    end: End
+    log: Log = field(init=False)
+    _opened: datetime | None = None
+    #: The chains of the log up to offsets that the peer has not confirmed, as far as they are known here.
+    _tails: dict[Offset, bytes] = field(default_factory=dict[Offset, bytes])
+    _epoch: Epoch | None = None
+
+    def __post_init__(self) -> None:
+        self.log = Log(self.end.history.watermarks, self.end.settings.publication, self.end.link)
+
+    async def hear(self, report: Report) -> None:
+        """Take a report of the peer's."""
+        end = self.end
+        asked = pub.questioned(end.publisher, report, end.log_end)
+        tail = None if asked is None else await self.tail(asked)
+        log_end, now, settings = end.log_end, end.clock(), end.publishing
+        turn = pub.hear(end.publisher, report, log_end=log_end, now=now, settings=settings, tail=tail)
+        await self._carry_out(turn)
+
+    async def tail(self, offset: Offset | None = None) -> bytes | None:
+        """Return the chain of the log up to an offset, by default up to what was sent; None if unknown."""
+        columns = self.end.publisher.columns
+        offset = columns.log_sent if offset is None else offset
+        if columns.chain is None or offset < columns.confirm_sent:
+            return None
+        self._keep_tails(columns)
+        if offset not in self._tails:
+            await self._follow(max(one for one in self._tails if one < offset), offset)
+        return self._tails[offset]
+
+    def _keep_tails(self, columns: Outgoing) -> None:
+        """Keep what may be asked for soon, and where to go on; the rest is read again."""
+        held, confirmed = self._tails, columns.confirm_sent
+        if held.get(confirmed) != columns.chain or self._epoch != columns.epoch:
+            held, self._epoch = {confirmed: columns.chain or b""}, columns.epoch
+        if next(iter(held)) != confirmed or len(held) > MOST_TAILS:
+            kept = islice(((one, tail) for one, tail in held.items() if one >= confirmed), MOST_TAILS // 2)
+            last = {columns.log_sent: held[columns.log_sent]} if columns.log_sent in held else {}
+            held = {**dict(kept), **last}
+        self._tails = held
+
+    async def _follow(self, after: Offset, upto: Offset) -> None:
+        tail = self._tails[after]
+        while page := await self.log.read(after, upto):
+            for one in page:
+                tail = roll(tail, checksum(one.data))
+            after = page[-1].offset
+        self._tails[upto] = tail
+
+    async def tick(self) -> None:
+        """Honour a request that has waited; probe where confirmations fail to come."""
+        await self._carry_out(
+            pub.tick(self.end.publisher, now=self.end.clock(), settings=self.end.publishing)
+        )
+
+    async def send(self) -> bool:
+        """Send what may go, a few pages of it; return whether there is more."""
+        end = self.end
+        if end.settings.direction == "receive" or end.publisher.alarm is not None:
+            return False
+        end.hooks.send_begin(end.link)
+        await self._open_gate()
+        await end.store()
+        for _ in range(PAGES):
+            if not end.publisher.may_send:
+                break
+            columns = end.publisher.columns
+            page = await self.log.read(columns.log_sent, columns.log_send)
+            if not page:
+                break
+            tails = self._tails if await self.tail() is not None else None
+            for packet in pub.packets(end.publisher, page, end.publishing, tails=tails):
+                await end.put(replace(packet, report=await end.say()))
+                end.publisher = pub.sent(
+                    end.publisher, packet.header, now=end.clock(), settings=end.publishing
+                )
+            # Once a page: what was sent and not stored is sent again, and thrown away there.
+            await end.store()
+        else:
+            return end.publisher.may_send
+        end.hooks.send_end(end.link)
+        return False
+
+    async def _open_gate(self) -> None:
+        end, now = self.end, self.end.clock()
+        schedule = end.settings.schedule
+        last = end.publisher.columns.time_sent
+        if self._opened is not None:
+            last = self._opened if last is None else max(last, self._opened)
+        if schedule.frequency == "D" and last is None:
+            last = self._opened = now
+        others: list[datetime | None] = []
+        if schedule.frequency == "P":
+            others = [
+                row.watermark.outgoing.time_sent
+                for row in await end.history.watermarks.read_all()
+                if (row.frequency, row.send_time) == ("P", schedule.send_time) and row.link != end.link
+            ]
+            others = [one for one in others if one is not None and (last is None or one < last)]
+        if schedule.due(last, now=now, others=others):
+            self._opened = now
+            end.publisher = pub.let_send(end.publisher, end.log_end)
+
+    async def _carry_out(self, turn: pub.Turn) -> None:
+        end = self.end
+        end.publisher = turn.state
+        await end.store()
+        for action in turn.actions:
+            if isinstance(action, Alarm):
+                await end.halt(str(action))
+            else:
+                said, tail = await end.say(), await self.tail()
+                packet = pub.announcement(end.publisher, probe=action.probe, report=said, tail=tail)
+                await end.put(packet)

@@ -1,0 +1,83 @@
+"""What stops a link until somebody decides: one end is not the one that the other knew.
+
+The original has no such alarms. Without them a restored subscriber asks for ever for what its publisher
+thinks confirmed, and the new work of a restored publisher is thrown away as duplicates.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from history.store.watermark import Epoch, Offset
+
+
+class AlarmKind(StrEnum):
+    """Why a link stands still."""
+
+    SUBSCRIBER_REGRESSED = "SUBSCRIBER_REGRESSED"
+    AHEAD_OF_LOG = "AHEAD_OF_LOG"
+    EPOCH_MISMATCH = "EPOCH_MISMATCH"
+    LOG_DIFFERS = "LOG_DIFFERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A link stops; ``problem`` says what was seen, ``remedy`` what to do."""
+
+    kind: AlarmKind
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.problem}; {self.remedy}"
+
+
+def regressed(asked: Offset, confirmed: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber asks for what it confirmed already."""
+    return Alarm(
+        AlarmKind.SUBSCRIBER_REGRESSED,
+        f"the peer confirmed work up to {confirmed}, and now asks for everything after {asked}: "
+        "it was restored from a backup",
+        f"set confirm_sent back to {asked} if the log still holds what follows, or else extract the peer "
+        "anew and reset the link",
+    )
+
+
+def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber has more than its log, or than was let out of it."""
+    ends = confirmed > log_end
+    seen = f"the log here ends at {log_end}" if ends else f"nothing beyond {log_send} was sent from here"
+    return Alarm(
+        AlarmKind.AHEAD_OF_LOG,
+        f"the peer has work up to {confirmed}, and {seen}: this database was restored from a backup",
+        "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
+    )
+
+
+def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
+    """Return the alarm of an end that is told of another incarnation of a log than it knows."""
+    return Alarm(
+        AlarmKind.EPOCH_MISMATCH,
+        f"the peer speaks of the log {theirs}, and the log known here is {known}: "
+        "one end was restored or reset",
+        "find out which end is right, extract the other anew and reset the link at both ends",
+    )
+
+
+def peer_differs(received: Offset) -> Alarm:
+    """Return the alarm of a publisher whose subscriber has applied other work than stands in the log here."""
+    return Alarm(
+        AlarmKind.LOG_DIFFERS,
+        f"up to offset {received} the peer has applied other work than the log here holds: "
+        "this database was restored from a backup, and has committed since",
+        "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
+    )
+
+
+def log_differs(received: Offset) -> Alarm:
+    """Return the alarm of a subscriber that is sent other work under the offset that it applied last."""
+    return Alarm(
+        AlarmKind.LOG_DIFFERS,
+        f"the peer sends other work under offset {received} than was applied here: "
+        "it was restored from a backup, and has committed since",
+        "restore the rest of the peer's log, or extract this end anew and reset the link at both ends",
+    )

@@ -1,0 +1,54 @@
+"""The history of a link in 16 bytes: a checksum over every transaction up to an offset, in their order.
+
+Both ends compute it from the same work. Where a database was restored from a backup and other work was
+committed under the same offsets, the two differ from there on, whatever is sent, lost or confirmed later.
+
+It travels behind the message, in the envelope, where a peer that does not know it never looks: so an end that
+was upgraded first understands the other one, and is understood.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from history.store.watermark import Offset
+from triggers.providers.sqlremote.protocol.packet import Packet
+from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, MangledError, checksum
+
+#: What is read where a subscriber knows of chains and does not know its own: nothing was compared so far.
+NO_CHAIN: Final = b""
+
+_SENT, _RECEIVED = 1, 2
+
+
+def first(offset: Offset) -> bytes:
+    """Return the chain of a publisher that begins one at an offset."""
+    return checksum(b"from %d" % offset)
+
+
+def roll(chain: bytes, seal: bytes) -> bytes:
+    """Return the chain behind one more transaction, by the checksum of its bytes."""
+    return checksum(chain + seal)
+
+
+def told_of(packet: Packet) -> bytes:
+    """Write what a message says of chains."""
+    sent = packet.chain or NO_CHAIN
+    received = NO_CHAIN if packet.report is None else packet.report.chain or NO_CHAIN
+    return bytes([bool(sent) * _SENT | bool(received) * _RECEIVED]) + sent + received
+
+
+def with_chains(packet: Packet, told: bytes) -> Packet:
+    """Return a message with what was told beside it; as it is, if nothing was.
+
+    Raises:
+        MangledError: it is not what :func:`told_of` wrote.
+    """
+    if not told:
+        return packet
+    which, rest = told[0], told[1:]
+    if which > _SENT | _RECEIVED or len(rest) != DIGEST_SIZE * which.bit_count():
+        raise MangledError("what it says of its history cannot be read")
+    sent = rest[:DIGEST_SIZE] if which & _SENT else None
+    received = rest[-DIGEST_SIZE:] if which & _RECEIVED else NO_CHAIN
+    report = None if packet.report is None else replace(packet.report, chain=received)
+    return replace(packet, chain=sent, report=report)

@@ -1,0 +1,146 @@
+"""The state of a receiving end, its settings, and what it may ask its runner to do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from history.errors import ConfigurationError
+from history.store.watermark import ORIGIN, Incoming, Offset
+from triggers.providers.sqlremote.protocol.alarms import Alarm
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, Packet, Report, capacity
+from triggers.providers.sqlremote.protocol.parts import Transaction
+from triggers.providers.sqlremote.protocol.verdicts import Verdict, has_hole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriberSettings:
+    """How a subscriber receives.
+
+    Args:
+        message_size: bytes of a message at most, the same at both ends; a longer one counts as garbled.
+        patience: polls in a row without anything new before what is missing is asked for again.
+        poll_interval: from the end of one poll to the start of the next.
+        max_gap_age: how long a gap may last, however much else arrives; also how long the next part of a
+            transaction may take.
+        max_gap_messages: how many messages are kept behind a gap.
+        repeat_after: how often a request is repeated until something is heard.
+        group: how many small transactions are applied in one database transaction at most.
+
+    Raises:
+        ConfigurationError: a number or a duration is not positive.
+    """
+
+    message_size: int = DEFAULT_MESSAGE_SIZE
+    patience: int = 1
+    poll_interval: timedelta = timedelta(minutes=1)
+    max_gap_age: timedelta = timedelta(hours=1)
+    max_gap_messages: int = 200
+    repeat_after: timedelta = timedelta(minutes=1)
+    group: int = 20
+
+    def __post_init__(self) -> None:
+        capacity(self.message_size)
+        for setting in ("patience", "max_gap_messages", "group"):
+            if getattr(self, setting) < 1:
+                raise ConfigurationError(setting, "is below 1", "give 1 or more")
+        for setting in ("poll_interval", "max_gap_age", "repeat_after"):
+            if getattr(self, setting) <= timedelta(0):
+                raise ConfigurationError(setting, "is not positive", "give a time to wait")
+
+
+class Held(NamedTuple):
+    """A message that waits, and the carrier's name for it."""
+
+    packet: Packet
+    handle: str
+
+
+class Tally(NamedTuple):
+    """What was thrown away since the process started; the original counts none of it."""
+
+    stale: int = 0
+    duplicate: int = 0
+    garbled: int = 0
+    retired: int = 0
+    overflow: int = 0
+
+    def counting(self, verdict: Verdict) -> "Tally":
+        """Return it with one more of ``verdict``."""
+        counter = verdict.name.lower()
+        return self._replace(**{counter: getattr(self, counter) + 1})
+
+
+#: Of a process that has just started.
+NOTHING_THROWN_AWAY = Tally()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A subscriber to one publisher. Only ``columns`` survives its process.
+
+    ``cache`` holds what waits, ``announced`` how far the publisher said it has sent. ``patience`` is how many
+    polls are left, None without a gap. ``waiting_since`` is when the gap was seen, or the last part came.
+    """
+
+    columns: Incoming
+    cache: Mapping[Header, Held] = field(default_factory=dict[Header, Held])
+    announced: Offset = ORIGIN
+    patience: int | None = None
+    waiting_since: datetime | None = None
+    fresh: bool = False
+    report_due: bool = True
+    asking: bool = False
+    repeat_due: datetime | None = None
+    alarm: Alarm | None = None
+    tally: Tally = NOTHING_THROWN_AWAY
+
+    @property
+    def gap(self) -> bool:
+        """Whether something is missing before what was seen.
+
+        Parts that are contiguous and merely not all here are no gap until something behind them is seen: the
+        original leaves that open, and a request less is sent this way.
+        """
+        received = self.columns.log_received
+        return self.announced > received or has_hole(self.cache, received)
+
+
+class Apply(NamedTuple):
+    """To be done in one database transaction: run these, store these columns.
+
+    ``chain`` is that of what was applied before, None if it is not known.
+    """
+
+    transactions: tuple[Transaction, ...]
+    columns: Incoming
+    chain: bytes | None = None
+
+    @property
+    def after(self) -> Offset:
+        """The offset of the last transaction applied."""
+        return self.columns.log_received
+
+
+class Delete(NamedTuple):
+    """To be done: take these messages out of the inbox."""
+
+    handles: tuple[str, ...]
+
+
+class Answer(NamedTuple):
+    """To be done: send this report, in a message of its own or in one that goes out anyhow."""
+
+    report: Report
+
+
+Action = Apply | Delete | Answer | Alarm
+
+
+class Turn(NamedTuple):
+    """What a subscriber has become, and what is to be done, in order. An alarm is told once."""
+
+    state: Subscriber
+    actions: tuple[Action, ...] = ()
+    verdict: Verdict | None = None

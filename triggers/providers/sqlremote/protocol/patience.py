@@ -1,0 +1,70 @@
+"""When a subscriber asks for what is missing.
+
+A gap that opens is given ``patience`` polls. Anything new from the publisher, even if it does not help,
+starts them again; a poll that brings nothing new takes one away, and with the last one what is missing is
+declared lost: what waits is thrown away, and everything after ``log_received`` is asked for. The original
+ends here. A publisher that always has something new would be waited for without an end, so a gap may also
+grow too old or keep too much; and where no further poll follows, it is asked for at once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from history.store import watermark
+from history.store.watermark import ORIGIN
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.inbox import Delete, Subscriber, SubscriberSettings
+
+
+def watched(state: Subscriber, now: datetime, settings: SubscriberSettings, *, new: bool) -> Subscriber:
+    """Look for a gap after something changed; ``new`` says that a message came that was not here before."""
+    if not state.gap:
+        since = (now if new else state.waiting_since or now) if state.cache else None
+        return replace(state, patience=None, waiting_since=since, fresh=state.fresh or new)
+    if state.patience is None:
+        return replace(state, patience=settings.patience, waiting_since=now, fresh=True)
+    if new:
+        return replace(state, patience=settings.patience, fresh=True)
+    return state
+
+
+def tired(state: Subscriber) -> Subscriber:
+    """Take a poll away from the patience, if it brought nothing new."""
+    if state.patience is None or state.fresh:
+        return state
+    return replace(state, patience=max(0, state.patience - 1))
+
+
+def loses_patience(state: Subscriber, now: datetime, settings: SubscriberSettings, *, final: bool) -> bool:
+    """Whether what is missing is to be asked for."""
+    too_old = state.waiting_since is not None and now - state.waiting_since >= settings.max_gap_age
+    if state.patience is None:
+        return too_old
+    return final or too_old or state.patience == 0 or len(state.cache) >= settings.max_gap_messages
+
+
+def losses(state: Subscriber) -> tuple[Subscriber, tuple[Delete, ...]]:
+    """Declare what is missing lost: ask for it, and throw away what waits, which will be sent again too."""
+    state, deletes = dropped(state, state.cache)
+    state = replace(
+        state,
+        columns=watermark.count_loss(state.columns),
+        announced=ORIGIN,
+        patience=None,
+        waiting_since=None,
+        report_due=True,
+        asking=True,
+        repeat_due=None,
+    )
+    return state, deletes
+
+
+def dropped(state: Subscriber, headers: Iterable[Header]) -> tuple[Subscriber, tuple[Delete, ...]]:
+    """Keep some messages no longer, here and in the inbox."""
+    gone = set(headers)
+    if not gone:
+        return state, ()
+    handles = tuple(held.handle for header, held in state.cache.items() if header in gone)
+    cache = {header: held for header, held in state.cache.items() if header not in gone}
+    return replace(state, cache=cache), (Delete(handles),)

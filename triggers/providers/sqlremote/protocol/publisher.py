@@ -1,0 +1,285 @@
+"""The sending end of a link: what is told to it, what it becomes, what is to be done.
+
+Pure: the time (aware UTC), the end of the log and the transactions are handed in. The runner
+
+1. stores ``columns`` whenever they changed, before it carries out actions;
+2. opens the gate when the schedule says so: :func:`let_send`;
+3. hands the messages of :func:`packets` to the carrier, tells :func:`sent` after each, and begins again from
+   the log once :func:`hear` or :func:`tick` has changed ``columns.resend_count``;
+4. calls :func:`hear` for the report in every message that comes in, and :func:`tick` now and then.
+
+All but ``columns`` may be lost: the peer repeats its requests, and the rest is only patience. Where the
+original leaves something open (a lost request, a lost last message, a confirmation after a reset, restored
+databases), the docstrings say what is done here.
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import NamedTuple
+
+from history.errors import ConfigurationError
+from history.store import watermark
+from history.store.watermark import ORIGIN, Offset, Outgoing
+from triggers.providers.sqlremote.protocol import alarms, chain
+from triggers.providers.sqlremote.protocol.alarms import Alarm
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE, Packet, Report, capacity
+from triggers.providers.sqlremote.protocol.parts import Transaction, checksum, cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublisherSettings:
+    """How a publisher sends.
+
+    Args:
+        message_size: bytes of a message at most; the same at both ends.
+        resend_urgency: how long a request waits, so that several share one reading of the log.
+        probe_after: how long confirmations may fail to come before the peer is told what was sent.
+
+    Raises:
+        ConfigurationError: a message has no room for work, or a duration is negative.
+    """
+
+    message_size: int = DEFAULT_MESSAGE_SIZE
+    resend_urgency: timedelta = timedelta(0)
+    probe_after: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        capacity(self.message_size)
+        if self.resend_urgency < timedelta(0):
+            raise ConfigurationError("resend_urgency", "is negative", "give zero to answer at once")
+        if self.probe_after <= timedelta(0):
+            raise ConfigurationError("probe_after", "is not positive", "give a time to wait")
+
+
+class Resend(NamedTuple):
+    """A request that waits: the count it asks for, and when it is honoured."""
+
+    resend_count: int
+    due: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """A publisher towards one peer. Only ``columns`` survives its process.
+
+    ``greets`` says that the peer is to be asked, once, what it has: a publisher that was restored, and has
+    nothing to send, would not hear otherwise that the peer has more.
+    """
+
+    columns: Outgoing
+    greets: bool = False
+    resend: Resend | None = None
+    probe_due: datetime | None = None
+    alarm: Alarm | None = None
+
+    @property
+    def may_send(self) -> bool:
+        """Whether there may be something to build messages from."""
+        return self.alarm is None and self.resend is None and self.columns.log_send > self.columns.log_sent
+
+
+class Announce(NamedTuple):
+    """To be done: send a control message; a ``probe`` asks for a report."""
+
+    probe: bool
+
+
+class Turn(NamedTuple):
+    """What a publisher has become, and what is to be done, in order. An alarm is told once."""
+
+    state: Publisher
+    actions: tuple[Announce | Alarm, ...] = ()
+
+
+def opened(columns: Outgoing, settings: PublisherSettings, *, greets: bool = True) -> Publisher:
+    """Begin a run with the stored columns; one that never sends need not greet.
+
+    With another message size the transactions are cut otherwise, and all that is not confirmed is sent again
+    under a greater resend count: parts of two cuts must not meet in one transaction.
+    """
+    if columns.chain is None and columns.confirm_sent == ORIGIN:
+        columns = replace(columns, chain=chain.first(ORIGIN))
+    if columns.message_size in {None, settings.message_size}:
+        return Publisher(columns=columns, greets=greets)
+    resized = watermark.rewind(columns, columns.resend_count + 1)
+    return Publisher(columns=replace(resized, message_size=settings.message_size), greets=greets)
+
+
+def let_send(state: Publisher, log_end: Offset) -> Publisher:
+    """Open the gate up to the end of the log, or of what is backed up, if only that may leave."""
+    return replace(state, columns=watermark.let_send(state.columns, log_end))
+
+
+def eligible(log: Iterable[Transaction], peer: str) -> Iterator[Transaction]:
+    """Leave out what came from the peer itself: it is not echoed."""
+    return (transaction for transaction in log if transaction.origin != peer)
+
+
+def packets(
+    state: Publisher,
+    transactions: Iterable[Transaction],
+    settings: PublisherSettings,
+    report: Report | None = None,
+    tails: MutableMapping[Offset, bytes] | None = None,
+) -> Iterator[Packet]:
+    """Build the messages that may go now, in order; lazily, so that little is held at a time.
+
+    ``transactions`` are the eligible ones after ``log_sent``, in the order of their offsets; ``report`` is
+    what this end says of the other direction. ``tails`` are the chains of the log up to some offsets; where
+    that of ``log_sent`` is among them, those of what goes are added, and told.
+    """
+    columns = state.columns
+    tails = {} if tails is None else tails
+    if not state.may_send:
+        return
+    due = takewhile(
+        lambda one: one.offset <= columns.log_send,
+        (one for one in transactions if one.offset > columns.log_sent),
+    )
+    chained = _chained(columns.log_sent, due, tails)
+    for draft in cut(columns.log_sent, chained, capacity(settings.message_size)):
+        header = Header(columns.resend_count, draft.previous_offset, draft.last_offset, draft.sequence)
+        tail = tails.get(draft.previous_offset)
+        yield Packet(header, columns.epoch, draft.records, report, chain=tail)
+
+
+def _chained(
+    start: Offset, transactions: Iterable[Transaction], tails: MutableMapping[Offset, bytes]
+) -> Iterator[Transaction]:
+    """Note the chain up to each transaction that passes, if it is known where they begin."""
+    tail = tails.get(start)
+    for one in transactions:
+        if tail is not None:
+            tails[one.offset] = tail = chain.roll(tail, checksum(one.data))
+        yield one
+
+
+def sent(state: Publisher, header: Header, *, now: datetime, settings: PublisherSettings) -> Publisher:
+    """Note that the carrier took a message.
+
+    One that was built before a reset counts, but moves nothing: the peer throws it away as stale.
+    """
+    columns = watermark.note_sent(
+        state.columns,
+        header.previous_offset,
+        header.last_offset,
+        size=settings.message_size,
+        now=now,
+    )
+    if header.resend_count != columns.resend_count:
+        columns = replace(columns, log_sent=state.columns.log_sent)
+    return replace(state, columns=columns, probe_due=state.probe_due or now + settings.probe_after)
+
+
+def announcement(
+    state: Publisher, *, probe: bool, report: Report | None = None, tail: bytes | None = None
+) -> Packet:
+    """Return the control message that tells how far was sent; ``tail`` is the chain up to there, if known."""
+    columns = state.columns
+    header = Header(columns.resend_count, columns.log_sent, columns.log_sent, 0)
+    return Packet(header, columns.epoch, (), report, probe, tail)
+
+
+def questioned(state: Publisher, report: Report, log_end: Offset) -> Offset | None:
+    """Return the offset up to which :func:`hear` wants to know the chain of the log here; None for none."""
+    columns = state.columns
+    known = columns.chain is not None and report.epoch == columns.epoch
+    reaches = columns.confirm_sent <= report.log_received <= min(log_end, columns.log_send)
+    return report.log_received if known and reaches and state.alarm is None else None
+
+
+def hear(
+    state: Publisher,
+    report: Report,
+    *,
+    log_end: Offset,
+    now: datetime,
+    settings: PublisherSettings,
+    tail: bytes | None = None,
+) -> Turn:
+    """Take a report: first its offset as a confirmation, then its count as a request for all that follows.
+
+    The original adds one to ``resend_count`` for each request. Here the count in the report is taken over if
+    it is greater, so that a request may be repeated until it is heard. One that was honoured is answered
+    again while the peer still asks. A report of an earlier epoch is late, and ignored.
+
+    ``log_end`` is the greatest offset that was ever given out, however much of the log was deleted since. A
+    confirmation is bounded by it and by the gate, which was stored before anything went through it: a
+    high-water mark of what was sent would be lost in the very crash after which it is needed. Where a
+    restored log has grown as far again, the chains tell: ``tail`` is that of the log here, see
+    :func:`questioned`.
+    """
+    if state.alarm is not None or report.epoch < state.columns.epoch:
+        return Turn(state)
+    alarm = _alarm(state.columns, report, log_end, tail)
+    if alarm is not None:
+        return Turn(replace(state, alarm=alarm), (alarm,))
+    state = _confirmed(state, report, tail, now, settings)
+    if report.rereceive_count > state.columns.resend_count:
+        return _honour_if_due(_requested(state, report.rereceive_count, now + settings.resend_urgency), now)
+    return Turn(state, (Announce(probe=False),) if report.asking else ())
+
+
+def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> Turn:
+    """Let time pass: honour a request that has waited, or probe for the end of what was sent.
+
+    The original finds a lost last message only when another one follows. Here the peer is told what was sent
+    when confirmations fail to come, and sees the gap itself.
+    """
+    if state.alarm is not None:
+        return Turn(state)
+    if state.resend is not None:
+        return _honour_if_due(state, now)
+    if state.greets:
+        return Turn(replace(state, greets=False), (Announce(probe=True),))
+    if not state.columns.outstanding:
+        return Turn(replace(state, probe_due=None))
+    if state.probe_due is not None and now < state.probe_due:
+        return Turn(state)
+    probe: tuple[Announce, ...] = () if state.probe_due is None else (Announce(probe=True),)
+    return Turn(replace(state, probe_due=now + settings.probe_after), probe)
+
+
+def _alarm(columns: Outgoing, report: Report, log_end: Offset, tail: bytes | None) -> Alarm | None:
+    if report.epoch != columns.epoch:
+        return alarms.epoch_mismatch(report.epoch, columns.epoch)
+    let_out = max(columns.log_send, columns.log_sent)
+    if report.log_received > min(log_end, let_out):
+        return alarms.ahead_of_log(report.log_received, log_end, let_out)
+    if tail is not None and report.chain and report.chain != tail:
+        return alarms.peer_differs(report.log_received)
+    # Both numbers only grow: a new count with an old offset comes from an end that went back in time.
+    if report.rereceive_count > columns.resend_count and report.log_received < columns.confirm_sent:
+        return alarms.regressed(report.log_received, columns.confirm_sent)
+    return None
+
+
+def _confirmed(
+    state: Publisher, report: Report, tail: bytes | None, now: datetime, settings: PublisherSettings
+) -> Publisher:
+    columns = watermark.confirm(state.columns, report.log_received, tail)
+    if columns.chain is None and columns.confirm_sent == report.log_received and report.chain is not None:
+        # Neither end may know how it began: then the chain begins here.
+        columns = replace(columns, chain=report.chain or chain.first(columns.confirm_sent))
+    if columns == state.columns:
+        return state
+    probe_due = now + settings.probe_after if columns.outstanding else None
+    return replace(state, columns=columns, probe_due=probe_due)
+
+
+def _requested(state: Publisher, count: int, due: datetime) -> Publisher:
+    waiting = state.resend
+    if waiting is not None:
+        # The first request sets the time, or a peer that asks often would never be served.
+        count, due = max(count, waiting.resend_count), waiting.due
+    return replace(state, resend=Resend(count, due))
+
+
+def _honour_if_due(state: Publisher, now: datetime) -> Turn:
+    if state.resend is None or now < state.resend.due:
+        return Turn(state)
+    columns = watermark.rewind(state.columns, state.resend.resend_count)
+    return Turn(replace(state, columns=columns, resend=None, probe_due=None), (Announce(probe=False),))

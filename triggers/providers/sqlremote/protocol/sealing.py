@@ -1,0 +1,133 @@
+"""The envelope of a message on a carrier: compressed where that helps, signed where there is a key.
+
+    mark (4 bytes)  flags (1)  body  [told  length of told (1)  checksum (16)]  [signature (32)]
+
+``told`` is what both ends may know beside the message. It stands behind a compressed body, where those who do
+not know of it never look, and it is left out of a message that has no room for it.
+
+The signature is an HMAC-SHA256 over sender, receiver and everything before it, so that a message cannot be
+turned round or put into another link's inbox. Whoever only writes to a shared folder cannot inject work.
+"""
+
+import hmac
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from history.errors import ConfigurationError
+from triggers.providers.sqlremote.protocol.packet import DEFAULT_MESSAGE_SIZE
+from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, MangledError, checksum
+
+_MARK: Final = b"dbl1"
+_COMPRESSED: Final = 1
+_SIGNED: Final = 2
+_TELLS: Final = 4
+_HEAD: Final = len(_MARK) + 1
+_SIGNATURE: Final = 32
+
+#: Bytes that an envelope adds at most.
+OVERHEAD: Final = _HEAD + _SIGNATURE
+
+#: Bytes of a key, at least.
+SHORTEST_KEY: Final = 16
+
+
+class UntrustedError(MangledError):
+    """A message is not signed, or not with a key of this link: it is kept aside, and never applied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """Wraps and opens messages between two ends.
+
+    The first key signs; each of them opens, so that keys can be changed at one end after the other.
+    ``compression`` is zlib's level, 0 for none.
+
+    Raises:
+        ConfigurationError: a key is too short, or there is no such level.
+    """
+
+    keys: Sequence[bytes] = ()
+    compression: int = 6
+    message_size: int = DEFAULT_MESSAGE_SIZE
+
+    def __post_init__(self) -> None:
+        if any(len(key) < SHORTEST_KEY for key in self.keys):
+            raise ConfigurationError("keys", "a key is too short", f"use {SHORTEST_KEY} bytes or more")
+        if not 0 <= self.compression <= 9:  # noqa: PLR2004  (zlib's levels)
+            raise ConfigurationError("compression", f"{self.compression} is no level", "use 0 to 9")
+
+    @property
+    def largest(self) -> int:
+        """The size in bytes of the longest message that may arrive."""
+        return self.message_size + OVERHEAD
+
+    def close(self, data: bytes, *, sender: str, receiver: str, told: bytes = b"") -> bytes:
+        """Wrap a message, and with it at most 255 bytes of what may be told beside it, if there is room."""
+        flags = _SIGNED if self.keys else 0
+        smaller = zlib.compress(data, self.compression) if self.compression or told else data
+        aside = told + bytes([len(told)]) if told else b""
+        aside = aside and aside + checksum(smaller + aside)
+        if told and _HEAD + len(smaller) + len(aside) + _SIGNATURE <= self.largest:
+            flags, data = flags | _COMPRESSED | _TELLS, smaller + aside
+        elif len(smaller) < len(data):
+            flags, data = flags | _COMPRESSED, smaller
+        sealed = _MARK + bytes([flags]) + data
+        return sealed + (_sign(self.keys[0], sealed, sender, receiver) if self.keys else b"")
+
+    def open(self, data: bytes, *, sender: str, receiver: str) -> bytes:
+        """Unwrap a message; raises as :meth:`unwrap`."""
+        return self.unwrap(data, sender=sender, receiver=receiver)[0]
+
+    def unwrap(self, data: bytes, *, sender: str, receiver: str) -> tuple[bytes, bytes]:
+        """Unwrap a message, and what was told beside it, or nothing.
+
+        Raises:
+            UntrustedError: there is a key here, and the message is not signed with it.
+            MangledError: it is too long, or no envelope.
+        """
+        if self.keys:
+            data = self._checked(data, sender, receiver)
+        if len(data) > self.largest:
+            raise MangledError(f"{len(data)} bytes are more than {self.largest}")
+        if data[: len(_MARK)] != _MARK or len(data) < _HEAD:
+            raise MangledError("there is no envelope")
+        flags, body = data[_HEAD - 1], data[_HEAD:]
+        if flags & _SIGNED and not self.keys:
+            body = body[:-_SIGNATURE]  # nobody here can check it, and nobody asked for that
+        told = b""
+        if flags & _TELLS:
+            body, told = _taken_off(body)
+        return self._inflated(body) if flags & _COMPRESSED else body, told
+
+    def _checked(self, data: bytes, sender: str, receiver: str) -> bytes:
+        sealed, told = data[:-_SIGNATURE], data[-_SIGNATURE:]
+        if not any(hmac.compare_digest(_sign(key, sealed, sender, receiver), told) for key in self.keys):
+            raise UntrustedError("it is not signed with a key of this link")
+        return sealed
+
+    def _inflated(self, body: bytes) -> bytes:
+        inflate = zlib.decompressobj()
+        try:
+            data = inflate.decompress(body, self.message_size + 1)
+        except zlib.error as error:
+            raise MangledError("it cannot be decompressed") from error
+        if not inflate.eof:
+            raise MangledError("it is cut off, or longer than a message may be")
+        return data
+
+
+def _taken_off(body: bytes) -> tuple[bytes, bytes]:
+    """Take off what was told beside a message."""
+    rest, seal = body[:-DIGEST_SIZE], body[-DIGEST_SIZE:]
+    if not rest or checksum(rest) != seal or rest[-1] >= len(rest):
+        raise MangledError("what was told beside the message is not as it was sent")
+    start = len(rest) - 1 - rest[-1]
+    return rest[:start], rest[start:-1]
+
+
+def _sign(key: bytes, sealed: bytes, sender: str, receiver: str) -> bytes:
+    told = hmac.new(key, f"{sender}\0{receiver}\0".encode(), "sha256")
+    told.update(sealed)
+    return told.digest()

@@ -1,0 +1,263 @@
+"""The receiving end of a link: what is told to it, what it becomes, what is to be done.
+
+Pure: the time (aware UTC) and the messages are handed in. The runner, at each poll,
+
+1. calls :func:`receive` for each message in the inbox, or :func:`garbled` for one that cannot be read;
+2. calls :func:`advance` after each. For an :class:`Apply` it runs the transactions and stores ``columns`` in
+   ONE database transaction, calls :func:`applied`, and advances again, until there is nothing to apply;
+3. calls :func:`polled` at the end;
+4. stores ``columns`` whenever they changed, before it carries out a :class:`Delete` or :class:`Answer`.
+
+All but ``columns`` may be lost: a message is deleted from the inbox only once it is applied or not wanted,
+and so is read again. Which message is which is in :mod:`verdicts`, when to ask again in :mod:`patience`.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from history.store import watermark
+from history.store.watermark import ORIGIN, Incoming, Offset
+from triggers.providers.sqlremote.protocol import alarms
+from triggers.providers.sqlremote.protocol.chain import roll
+from triggers.providers.sqlremote.protocol.header import Kind
+from triggers.providers.sqlremote.protocol.inbox import (
+    Action,
+    Answer,
+    Apply,
+    Delete,
+    Held,
+    Subscriber,
+    SubscriberSettings,
+    Turn,
+)
+from triggers.providers.sqlremote.protocol.packet import Packet, Report
+from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, MangledError, Transaction, checksum, join
+from triggers.providers.sqlremote.protocol.patience import dropped, loses_patience, losses, tired, watched
+from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify, contiguous
+
+
+def opened(columns: Incoming) -> Subscriber:
+    """Begin a run with the stored columns.
+
+    Whether a request was answered is not stored, so one that may be open is repeated.
+    """
+    return Subscriber(columns=columns, asking=columns.rereceive_count > 0)
+
+
+def garbled(state: Subscriber, handle: str) -> Turn:
+    """Throw a message away that cannot be read: it counts as never arrived."""
+    return _thrown_away(state, handle, Verdict.GARBLED)
+
+
+def receive(
+    state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
+) -> Turn:
+    """Judge one message, and keep it or throw it away; ``handle`` is the carrier's name for it.
+
+    A message of an earlier epoch is late, and thrown away; one of a later epoch stops the link.
+    """
+    if state.alarm is not None:
+        return Turn(state, (), Verdict.HALTED)
+    if packet.epoch < state.columns.epoch:
+        return _thrown_away(state, handle, Verdict.RETIRED)
+    if packet.epoch > state.columns.epoch:
+        alarm = alarms.epoch_mismatch(packet.epoch, state.columns.epoch)
+        return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)
+    if packet.header.resend_count < state.columns.rereceive_count:
+        return _thrown_away(state, handle, Verdict.STALE)
+    if differs(packet, state.columns):
+        return _halted(state)
+    state, purged = _adopted(state, packet.header.resend_count)
+    take = _told if packet.is_control else _judged
+    turn = take(state, packet, handle, now=now, settings=settings)
+    return turn._replace(actions=(*purged, *turn.actions))
+
+
+def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -> Turn:
+    """Find what may be applied next: at most one :class:`Apply`, or a :class:`Delete` of mangled parts."""
+    if state.alarm is not None:
+        return Turn(state)
+    received = state.columns.log_received
+    for header, held in state.cache.items():
+        verdict = classify(held.packet, received)
+        if verdict.keeps and differs(held.packet, state.columns):
+            return _halted(state)
+        if verdict in {Verdict.READY, Verdict.OVERLAP}:
+            return Turn(state, (_apply(state, held.packet, settings),))
+        if verdict is Verdict.STAGED and header.kind is Kind.LAST:
+            run = contiguous(state.cache, header)
+            if run is not None:
+                return _assembled(state, [state.cache[one].packet for one in run], now, settings)
+    return Turn(state)
+
+
+def applied(state: Subscriber, done: Apply, *, now: datetime, settings: SubscriberSettings) -> Turn:
+    """Note that the database committed an :class:`Apply`; what is used up may be deleted."""
+    state = replace(state, columns=done.columns)
+    used = [header for header, held in state.cache.items() if not classify(held.packet, done.after).keeps]
+    state, actions = dropped(state, used)
+    return Turn(watched(state, now, settings, new=False), actions)
+
+
+def polled(
+    state: Subscriber,
+    *,
+    now: datetime,
+    settings: SubscriberSettings,
+    horizon: Offset | None = None,
+    final: bool = False,
+) -> Turn:
+    """End one reading of the inbox: lose patience, ask again, report.
+
+    ``horizon`` is the offset of the peer up to which work applied here is backed up; None means all of it.
+    ``final`` says that no poll follows (batch mode): what is missing is asked for at once.
+    """
+    if state.alarm is not None:
+        return Turn(state)
+    state = tired(state)
+    actions: tuple[Action, ...] = ()
+    if loses_patience(state, now, settings, final=final):
+        state, actions = losses(state)
+    state = replace(state, fresh=False)
+    repeat = state.asking and (state.repeat_due is None or now >= state.repeat_due)
+    confirmable = report_of(state, horizon).log_received > (state.columns.confirm_received or ORIGIN)
+    if not (state.report_due or repeat or confirmable):
+        return Turn(state, actions)
+    report = report_of(state, horizon)
+    return Turn(reported(state, report, now=now, settings=settings), (*actions, Answer(report)))
+
+
+def report_of(state: Subscriber, horizon: Offset | None = None) -> Report:
+    """Return what may be said of this direction now; with a ``horizon``, only what is backed up."""
+    columns = state.columns
+    confirmed = columns.log_received if horizon is None else min(columns.log_received, horizon)
+    confirmed = max(confirmed, columns.confirm_received or ORIGIN)
+    known = columns.chain is not None and confirmed == columns.log_received
+    chain = columns.chain if known else None
+    return Report(columns.epoch, confirmed, columns.rereceive_count, state.asking, chain)
+
+
+def reported(state: Subscriber, report: Report, *, now: datetime, settings: SubscriberSettings) -> Subscriber:
+    """Note that a report goes out. ``columns`` are to be stored before it does."""
+    return replace(
+        state,
+        columns=watermark.note_confirmed(state.columns, report.log_received),
+        report_due=False,
+        repeat_due=now + settings.repeat_after if state.asking else None,
+    )
+
+
+def next_poll(finished: datetime, settings: SubscriberSettings) -> datetime:
+    """Return when the poll after the one that ended at ``finished`` begins."""
+    return finished + settings.poll_interval
+
+
+def _thrown_away(state: Subscriber, handle: str, verdict: Verdict) -> Turn:
+    tally = state.tally.counting(verdict)
+    # A stale message may mean that a request was lost, and a duplicate that a confirmation was.
+    due = state.report_due or verdict in {Verdict.STALE, Verdict.DUPLICATE}
+    return Turn(replace(state, tally=tally, report_due=due), (Delete((handle,)),), verdict)
+
+
+def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Action, ...]]:
+    """Take over the publisher's count, which also answers a request, and purge what is stale by it."""
+    state = replace(state, asking=False, columns=watermark.adopt_count(state.columns, resend_count))
+    return dropped(state, [one for one in state.cache if one.resend_count < resend_count])
+
+
+def _told(
+    state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
+) -> Turn:
+    """Take a control message: what the publisher has sent shows whether the end of it is missing."""
+    announced = max(state.announced, packet.header.last_offset)
+    state = replace(state, announced=announced, report_due=state.report_due or packet.probe)
+    return Turn(watched(state, now, settings, new=False), (Delete((handle,)),), Verdict.CONTROL)
+
+
+def _judged(
+    state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
+) -> Turn:
+    """Take a message with work that is neither stale nor of another epoch."""
+    held = state.cache.get(packet.header)
+    if held is not None and held.handle == handle:
+        return Turn(state, (), Verdict.HELD)
+    verdict = Verdict.DUPLICATE if held is not None else classify(packet, state.columns.log_received)
+    if verdict is Verdict.EARLY and len(state.cache) >= settings.max_gap_messages:
+        verdict = Verdict.OVERFLOW
+    if not verdict.keeps:
+        return _thrown_away(state, handle, verdict)
+    kept = replace(
+        state,
+        cache={**state.cache, packet.header: Held(packet, handle)},
+        columns=replace(state.columns, time_received=now),
+    )
+    return Turn(watched(kept, now, settings, new=True), (), verdict)
+
+
+def _apply(state: Subscriber, packet: Packet, settings: SubscriberSettings) -> Apply:
+    """Apply what a message holds beyond what was applied already."""
+    received = state.columns.log_received
+    new = [Transaction(*record) for record in packet.records if record.offset > received][: settings.group]
+    return _applying(state, new, packet, others=0)
+
+
+def _assembled(state: Subscriber, run: list[Packet], now: datetime, settings: SubscriberSettings) -> Turn:
+    """Apply a transaction whose parts are all here; or throw them away, and miss them, if they do not fit."""
+    offset = run[-1].records[0].offset
+    try:
+        data = join([packet.records[0].data for packet in run if packet.records[0].offset == offset])
+    except MangledError:
+        state, actions = dropped(state, [packet.header for packet in run])
+        announced = max(state.announced, offset)
+        state = replace(state, announced=announced, tally=state.tally.counting(Verdict.GARBLED))
+        return Turn(watched(state, now, settings, new=False), actions)
+    whole = [Transaction(offset, data), *(Transaction(*record) for record in run[-1].records[1:])]
+    return Turn(state, (_applying(state, whole[: settings.group], run[-1], others=len(run) - 1),))
+
+
+def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, others: int) -> Apply:
+    """Apply transactions; who does not know how the history began learns it from what follows next."""
+    after, columns = new[-1].offset, state.columns
+    messages = others + (after == packet.header.last_offset)
+    begin = columns.chain
+    if begin is None and packet.header.previous_offset == columns.log_received:
+        begin = packet.chain
+    chain = begin
+    for one in new:
+        chain = None if chain is None else roll(chain, checksum(one.data))
+    noted = watermark.note_applied(columns, after, messages=messages, chain=chain)
+    return Apply(tuple(new), noted, begin)
+
+
+def differs(packet: Packet, columns: Incoming) -> bool:
+    """Whether a message follows another history than what was applied here, as far as it can be seen.
+
+    It tells the chain up to its previous offset; where it begins before ``log_received``, its own work leads
+    there. It ends in the checksum of a transaction that was cut, unless that was cut, too.
+    """
+    received, mine = columns.log_received, columns.chain
+    previous, theirs = packet.header.previous_offset, packet.chain
+    if mine is None or theirs is None or previous > received:
+        return False
+    if previous == received:
+        return theirs != mine
+    if packet.is_control or packet.header.kind in {Kind.FIRST, Kind.MIDDLE}:
+        return False
+    is_cut = packet.header.kind is Kind.LAST
+    seals = [
+        (one.offset, one.data[-DIGEST_SIZE:] if is_cut and place == 0 else checksum(one.data))
+        for place, one in enumerate(packet.records)
+        if one.offset <= received
+    ]
+    if any(len(seal) < DIGEST_SIZE for _, seal in seals):
+        return False
+    for _, seal in seals:
+        theirs = roll(theirs, seal)
+    reached = seals[-1][0] if seals else previous
+    # Beyond what was applied here there is a commit here, and there is none.
+    return theirs != mine if reached == received else packet.header.last_offset > received
+
+
+def _halted(state: Subscriber) -> Turn:
+    alarm = alarms.log_differs(state.columns.log_received)
+    return Turn(replace(state, alarm=alarm), (alarm,), Verdict.HALTED)

@@ -1,0 +1,150 @@
+"""Reading the transaction log of a publication, and deleting what every peer has."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import groupby
+from typing import Any, cast
+
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from history.sql.links.watermark import SqlWatermarks
+from history.sql.statements.dialects import statement
+from history.sql.statements.watermark import READ_END
+from history.store import milliseconds
+from history.store.watermark import Offset
+from triggers.providers.sqlremote.protocol.parts import Transaction
+
+#: About how many bytes of operations are read at once.
+PAGE_BYTES = 2_000_000
+
+#: How many rows are read at once, at least and at most.
+FEWEST, MOST = 10, 2000
+
+#: How many rows one statement deletes at most, so that nobody waits long for the lock.
+DELETED_AT_ONCE = 5000
+
+# What a peer is to be sent; what came from itself is not echoed.
+READ_LOG = statement(
+    """SELECT commit_offset, position, operation FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset > :after AND commit_offset <= :upto
+        AND (origin IS NULL OR origin <> :link)
+    ORDER BY commit_offset, position LIMIT :limit"""
+)
+
+# The links that are served from a publication; none of them is reset meanwhile.
+LOCK_PEERS = statement(
+    sqlite="SELECT doubtless_link, confirm_sent FROM sysremoteuser "
+    "WHERE doubtless_publication = :publication",
+    postgresql="SELECT doubtless_link, confirm_sent FROM sysremoteuser "
+    "WHERE doubtless_publication = :publication FOR UPDATE",
+)
+
+# The first transaction that a peer still needs: what came from itself it has.
+FIRST_NEEDED = statement(
+    """SELECT commit_offset FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset > :confirmed
+        AND (origin IS NULL OR origin <> :link)
+    ORDER BY commit_offset LIMIT 1"""
+)
+
+# Where a piece of the log ends that is not too long to be deleted at once.
+END_OF_PIECE = statement(
+    """SELECT commit_offset FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset <= :upto
+    ORDER BY commit_offset LIMIT 1 OFFSET :limit"""
+)
+
+DELETE_LOG = statement(
+    """DELETE FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset <= :upto AND committed_at <= {now} - :keep
+    RETURNING commit_offset"""
+)
+
+NOTE_DELETED = statement(
+    "UPDATE doubtless_link_end SET deleted_to = :offset WHERE id = 1 AND deleted_to < :offset"
+)
+
+COUNT_LOG = statement("SELECT COUNT(*) FROM doubtless_link_log WHERE publication = :publication")
+
+
+@dataclass(slots=True)
+class Log:
+    """The log of one publication, as one peer is served from it."""
+
+    watermarks: SqlWatermarks
+    publication: str
+    link: str
+    _limit: int = 100
+
+    async def read(self, after: Offset, upto: Offset) -> Sequence[Transaction]:
+        """Return the next transactions for the peer, a page of them; none when there is no more."""
+        while True:
+            values: dict[str, Any] = {
+                "publication": self.publication,
+                "after": after,
+                "upto": upto,
+                "link": self.link,
+            }
+            work = partial(fetch, statement=READ_LOG, limit=self._limit, **values)
+            rows = await self.watermarks.run("reading the log", work)
+            whole = list(_transactions(rows))
+            if len(rows) == self._limit:
+                whole.pop()  # its other operations may be on the next page
+            if whole or not rows:
+                self._measure(rows)
+                return whole
+            self._limit *= 4
+
+    def _measure(self, rows: Sequence[AnyRow]) -> None:
+        """Read about as many bytes the next time."""
+        size = sum(len(row.operation) for row in rows) // max(1, len(rows)) + 1
+        self._limit = min(max(PAGE_BYTES // size, FEWEST), MOST)
+
+    async def prune(self, keep: timedelta = timedelta(0)) -> int:
+        """Delete what every peer has confirmed and is older than ``keep``; return how many operations."""
+        total, gone = 0, DELETED_AT_ONCE
+        while gone >= DELETED_AT_ONCE:
+            work = partial(_prune, publication=self.publication, keep=milliseconds(keep))
+            gone = await self.watermarks.run("deleting old log", work, atomic=True)
+            total += gone
+        return total
+
+    async def count(self) -> int:
+        """Count the operations that are kept."""
+        work = partial(fetch, statement=COUNT_LOG, publication=self.publication)
+        ((count,),) = await self.watermarks.run("counting the log", work)
+        return int(count)
+
+
+def _transactions(rows: Sequence[AnyRow]) -> Iterator[Transaction]:
+    for offset, some in groupby(rows, lambda row: row.commit_offset):
+        yield Transaction(Offset(offset), b"[" + b",".join(row.operation.encode() for row in some) + b"]")
+
+
+def operations_of(transaction: Transaction) -> list[object]:
+    """Return the operations of a transaction, in their order.
+
+    Raises:
+        ValueError: its bytes are no JSON array.
+    """
+    read: Any = json.loads(transaction.data)
+    if not isinstance(read, list):
+        raise ValueError("the transaction is no list of operations")  # noqa: TRY004  (of bytes, not of a type)
+    return cast("list[object]", read)
+
+
+async def _prune(connection: AnyConnection, *, publication: str, keep: int) -> int:
+    ((upto, _),) = await fetch(connection, READ_END)
+    for link, confirmed in await fetch(connection, LOCK_PEERS, publication=publication):
+        values = {"publication": publication, "confirmed": confirmed, "link": link}
+        for (needed,) in await fetch(connection, FIRST_NEEDED, **values):
+            upto = min(upto, needed - 1)
+    piece = {"publication": publication, "upto": upto}
+    for (end,) in await fetch(connection, END_OF_PIECE, limit=DELETED_AT_ONCE, **piece):
+        piece["upto"] = end
+    gone = [offset for (offset,) in await fetch(connection, DELETE_LOG, keep=keep, **piece)]
+    if gone:
+        await execute(connection, NOTE_DELETED, offset=max(gone))
+    return len(gone)

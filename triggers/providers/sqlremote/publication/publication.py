@@ -1,0 +1,160 @@
+"""A publication: what an application commits, in the order of the commits, for the links that carry it away.
+
+An operation is appended in the application's own transaction. The first one there takes the next offset from
+a counter and holds the counter's row until the transaction ends, so offsets grow in the order of commits (a
+sequence of PostgreSQL would not do: it numbers in the order of asking). Append late in a transaction: others
+that publish wait from there to its end. What is rolled back takes its offset back with it.
+"""
+
+from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, to_json
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, execute_each, fetch
+from history.sql.links.history import APPLYING
+from history.sql.statements.dialects import statement
+from history.store.watermark import Offset
+
+#: Where an operation is appended.
+Transaction = Connection | Session | AsyncConnection | AsyncSession
+
+#: Under this key a connection remembers the offset of its open transaction, and the transaction.
+_NUMBERED: Final = "doubtless_published"
+
+#: psycopg's status of a connection that is in no transaction.
+_IDLE: Final = 0
+
+# The next offset, or once more the one that this transaction has; locks the counter until it ends.
+NUMBER = statement(
+    """UPDATE doubtless_link_end
+    SET operations = CASE WHEN last_offset = :mine THEN operations ELSE 0 END + :count,
+        last_offset = last_offset + CASE WHEN last_offset = :mine THEN 0 ELSE 1 END
+    WHERE id = 1 RETURNING last_offset, operations"""
+)
+
+APPEND = statement(
+    "INSERT INTO doubtless_link_log (commit_offset, publication, position, origin, committed_at, operation) "
+    "VALUES (:offset, :publication, :position, :origin, {now}, :operation)"
+)
+
+
+class Publication:
+    """A named part of the transaction log of one database. Safe to share between threads.
+
+    Its tables are those of the links: ``doubtless sqlremote setup`` creates them.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def append(self, transaction: Connection | Session, *operations: Any) -> Offset:
+        """Append operations to the transaction that is open, and return the offset of its COMMIT.
+
+        An operation is a JSON value, or a pydantic model. All of one transaction reach a subscriber together.
+
+        Raises:
+            ConfigurationError: there is no transaction, or an operation is no JSON.
+            SQLAlchemyError: the database refused, or ``setup`` has not made the tables; roll back.
+        """
+        return drive(self.aappend(transaction, *operations))
+
+    async def aappend(self, transaction: Transaction, *operations: Any) -> Offset:
+        """Append as :meth:`append`, over an asyncio connection or session too."""
+        texts = [_encoded(operation) for operation in operations]
+        connection = await _connection(transaction)
+        sync = _sync(connection)
+        _refuse_autocommit(sync)
+        offset, count = await self._number(connection, sync, len(texts))
+        rows: list[dict[str, object]] = [
+            {
+                "offset": offset,
+                "publication": self.name,
+                "position": count - len(texts) + place,
+                "origin": _origin(sync),
+                "operation": text,
+            }
+            for place, text in enumerate(texts)
+        ]
+        if rows:
+            await execute_each(connection, APPEND, rows)
+        return offset
+
+    async def _number(self, connection: AnyConnection, sync: Connection, count: int) -> tuple[Offset, int]:
+        known, within = sync.info.get(_NUMBERED, (-1, None))
+        mine = known if within is not None and within is sync.get_transaction() else -1
+        rows = await fetch(connection, NUMBER, mine=mine, count=count)
+        if not rows:
+            raise ConfigurationError("publication", "the log was not begun", "run: doubtless sqlremote setup")
+        ((offset, total),) = rows
+        if mine != offset:
+            sync.info[_NUMBERED] = (offset, sync.get_transaction())
+            _watch(sync)
+        return Offset(offset), total
+
+
+def _encoded(operation: Any) -> str:
+    try:
+        return to_json(operation).decode()
+    except (PydanticSerializationError, ValueError) as error:
+        raise ConfigurationError(
+            "operation", f"{type(operation).__qualname__} is no JSON", "publish a JSON value or a model"
+        ) from error
+
+
+async def _connection(transaction: Transaction) -> AnyConnection:
+    if isinstance(transaction, Session):
+        return transaction.connection()
+    if isinstance(transaction, AsyncSession):
+        return await transaction.connection()
+    return transaction
+
+
+def _sync(connection: AnyConnection) -> Connection:
+    held = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+    if held is None:
+        raise ConfigurationError("connection", "it is not connected", "await its start")
+    return held
+
+
+def _refuse_autocommit(connection: Connection) -> None:
+    """Refuse a connection that commits each statement by itself, and has no transaction open."""
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite":
+        alone = driver.isolation_level is None and not driver.in_transaction
+    else:
+        alone = driver.autocommit and driver.info.transaction_status == _IDLE
+    if alone:
+        raise ConfigurationError(
+            "connection", "it is in no transaction, so nothing holds operations together", "begin one first"
+        )
+
+
+def _watch(connection: Connection) -> None:
+    """Forget the offset where a text ends the transaction: SQLAlchemy does not notice that."""
+    if not event.contains(connection, "before_cursor_execute", _forget_at_end):
+        event.listen(connection, "before_cursor_execute", _forget_at_end)
+
+
+def _forget_at_end(
+    connection: Connection,
+    _cursor: object,
+    text: str,
+    _values: object,
+    _context: object,
+    _many: bool,  # noqa: FBT001
+) -> None:
+    word = text.lstrip()[:8].upper()
+    ends = word.startswith(("COMMIT", "END", "BEGIN", "ABORT"))
+    if ends or (word == "ROLLBACK" and " TO " not in text.upper()):
+        connection.info.pop(_NUMBERED, None)
+
+
+def _origin(connection: Connection) -> str | None:
+    """Return the link whose work is being applied in this very transaction: it is not echoed there."""
+    link, within = connection.info.get(APPLYING, (None, None))
+    return link if within is not None and within is connection.get_transaction() else None

@@ -1,0 +1,46 @@
+"""What an expression is, as far as its text tells: so that what can never match is refused at once."""
+
+from typing import assert_never
+
+from triggers.selectors.parsing.tree import (
+    And,
+    Between,
+    Chain,
+    Comparison,
+    Constant,
+    Identifier,
+    In,
+    IsNull,
+    Kind,
+    Like,
+    Node,
+    Not,
+    Or,
+    Path,
+    Signed,
+)
+from triggers.selectors.parsing.values import FILTER_HEADERS
+
+#: What may be reckoned with and put in order.
+NUMBERS = frozenset({Kind.NUMBER, Kind.ANY})
+
+#: What may be true.
+CONDITIONS = frozenset({Kind.CONDITION, Kind.ANY})
+
+
+def kind_of(node: Node) -> Kind:
+    """Return the kind of an expression; of a property or a place in the body, only a message tells."""
+    match node:
+        case Constant(bool()) | Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
+            return Kind.CONDITION
+        case Constant(str()):
+            return Kind.TEXT
+        case Constant() | Signed() | Chain():
+            return Kind.NUMBER
+        case Identifier(name):
+            header = FILTER_HEADERS.get(name)
+            return Kind.ANY if header is None else header[0]
+        case Path():
+            return Kind.ANY
+        case _:
+            assert_never(node)

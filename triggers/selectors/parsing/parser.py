@@ -1,0 +1,250 @@
+"""From words to a tree: a Pratt parser, whose depth is bounded.
+
+Precedence, from loose to tight: OR; AND; NOT; comparisons, of which two do not stand in a row; ``+ -``;
+``* /``; signs. Source: Jakarta Messaging 3.1, section 3.8.1.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import cast
+
+from triggers.selectors.parsing.cursor import Cursor
+from triggers.selectors.parsing.kinds import CONDITIONS, NUMBERS, kind_of
+from triggers.selectors.parsing.like import EscapeError, compile_like
+from triggers.selectors.parsing.names import read_name
+from triggers.selectors.parsing.numbers import LONGEST
+from triggers.selectors.parsing.tokens import Sort, Token
+from triggers.selectors.parsing.tree import (
+    And,
+    ArithmeticSign,
+    Between,
+    Chain,
+    Comparison,
+    ComparisonSign,
+    Constant,
+    Identifier,
+    In,
+    IsNull,
+    Kind,
+    Like,
+    Node,
+    Not,
+    Or,
+    Path,
+    Signed,
+)
+
+#: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
+MAX_DEPTH = 100
+
+
+class Power(IntEnum):
+    """How tightly an operator holds what stands beside it."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARISON = 4
+    SUM = 5
+    PRODUCT = 6
+    SIGN = 7
+
+
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS", "IN", "LIKE", "BETWEEN", "NOT")
+_POWERS: Mapping[str | None, Power] = {
+    "OR": Power.OR,
+    "AND": Power.AND,
+    **dict.fromkeys(_COMPARISONS, Power.COMPARISON),
+    **dict.fromkeys("+-", Power.SUM),
+    **dict.fromkeys("*/", Power.PRODUCT),
+}
+
+
+def parse(text: str, setting: str = "selector", *, paths: bool = False) -> Node:
+    """Return the tree of a condition; ``paths`` admits body paths, as filters do.
+
+    Raises:
+        SelectorError: it is no condition; ``setting`` is what the error calls it.
+    """
+    return _Parser(Cursor(text, setting, paths=paths), paths=paths).parse()
+
+
+class _Parser:
+    """One reading of one text."""
+
+    def __init__(self, cursor: Cursor, *, paths: bool) -> None:
+        self._cursor = cursor
+        self._paths = paths
+        self._depth = 0
+
+    def parse(self) -> Node:
+        """Read the whole text."""
+        start = self._cursor.token
+        tree = self._expression(Power.OR)
+        self._check(tree, start, CONDITIONS)
+        if self._cursor.token.sort is not Sort.END:
+            complete = kind_of(tree) is Kind.CONDITION
+            self._cursor.fail("AND, OR or the end" if complete else "a comparison such as = 'EU'")
+        return tree
+
+    def _expression(self, floor: Power) -> Node:
+        """Read everything that holds together at least as tightly as ``floor``."""
+        start = self._cursor.token
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._cursor.fail(f"at most {MAX_DEPTH} levels", f"{start.text!r:.40} nests too deep")
+        left = self._prefix(floor)
+        while (power := self._power()) is not None and power >= floor:
+            left = self._infix(left, start, power)
+        self._depth -= 1
+        return left
+
+    def _checked(self, floor: Power, wanted: frozenset[Kind]) -> Node:
+        start = self._cursor.token
+        node = self._expression(floor)
+        self._check(node, start, wanted)
+        return node
+
+    def _check(self, node: Node, start: Token, wanted: frozenset[Kind]) -> None:
+        kind = kind_of(node)
+        if kind not in wanted:
+            expected = "a number" if wanted is NUMBERS else "a condition such as JMSPriority > 4"
+            told = {Kind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
+            self._cursor.fail(expected, told.get(kind, f"this is {kind.value}"), at=start)
+
+    def _power(self) -> Power | None:
+        return _POWERS.get(self._cursor.operator)
+
+    def _prefix(self, floor: Power) -> Node:
+        cursor = self._cursor
+        token = cursor.token
+        match token.sort:
+            case Sort.TEXT:
+                return Constant(cursor.advance().text)
+            case Sort.NUMBER:
+                return self._number(negative=False)
+            case Sort.NAME:
+                return read_name(cursor, paths=self._paths)
+            case _:
+                return self._marked(token, floor)
+
+    def _marked(self, token: Token, floor: Power) -> Node:
+        """Read what begins with a symbol or a keyword."""
+        cursor = self._cursor
+        if cursor.take("TRUE", "FALSE"):
+            return Constant(token.text == "TRUE")
+        if cursor.take("("):
+            inner = self._expression(Power.OR)
+            cursor.expect(")")
+            return inner
+        if cursor.take("+", "-"):
+            if cursor.token.sort is Sort.NUMBER:
+                return self._number(negative=token.text == "-")
+            return Signed("-" if token.text == "-" else "+", self._checked(Power.SIGN, NUMBERS))
+        if floor <= Power.NOT and cursor.take("NOT"):
+            return Not(self._checked(Power.NOT, CONDITIONS))
+        null = cursor.operator == "NULL"
+        raise cursor.failure(
+            "IS NULL or IS NOT NULL, as nothing equals NULL"
+            if null
+            else "a header, a property, a literal or ("
+        )
+
+    def _number(self, *, negative: bool) -> Constant:
+        number = self._cursor.token.number
+        if not negative and isinstance(number, int) and number > LONGEST:
+            self._cursor.fail("a number in the range of Java's long")
+        self._cursor.advance()
+        return Constant(-number if negative else number)
+
+    def _infix(self, left: Node, start: Token, power: Power) -> Node:
+        match power:
+            case Power.OR:
+                return Or(self._operands(left, start, power))
+            case Power.AND:
+                return And(self._operands(left, start, power))
+            case Power.SUM | Power.PRODUCT:
+                return self._chain(left, start, power)
+            case _:
+                test = self._comparison(left, start)
+                if self._power() is Power.COMPARISON:
+                    self._cursor.fail("AND, OR or the end, as comparisons do not stand in a row")
+                return test
+
+    def _operands(self, left: Node, start: Token, power: Power) -> tuple[Node, ...]:
+        self._check(left, start, CONDITIONS)
+        found = [left]
+        while self._power() is power:
+            self._cursor.advance()
+            found.append(self._checked(Power(power + 1), CONDITIONS))
+        return tuple(found)
+
+    def _chain(self, left: Node, start: Token, power: Power) -> Chain:
+        self._check(left, start, NUMBERS)
+        rest: list[tuple[ArithmeticSign, Node]] = []
+        while self._power() is power:
+            sign = cast("ArithmeticSign", self._cursor.advance().text)
+            rest.append((sign, self._checked(Power(power + 1), NUMBERS)))
+        return Chain(left, tuple(rest))
+
+    def _comparison(self, left: Node, start: Token) -> Node:
+        cursor = self._cursor
+        operator = cursor.advance().text
+        if operator == "IS":
+            negated = cursor.take("NOT")
+            cursor.expect("NULL")
+            return IsNull(self._identifier(left, start), negated=negated)
+        negated = operator == "NOT"
+        if negated:
+            operator = cursor.token.text
+            if not cursor.take("IN", "LIKE", "BETWEEN"):
+                cursor.fail("IN, LIKE or BETWEEN")
+        match operator:
+            case "IN":
+                return In(self._identifier(left, start), self._texts(), negated=negated)
+            case "LIKE":
+                return self._like(self._identifier(left, start), negated=negated)
+            case "BETWEEN":
+                return self._between(left, start, negated=negated)
+            case _:
+                return self._compared(left, start, cast("ComparisonSign", operator))
+
+    def _identifier(self, node: Node, start: Token) -> Identifier | Path:
+        if not isinstance(node, Identifier | Path):
+            self._cursor.fail("a header or property before IS NULL, IN and LIKE", at=start)
+        return node
+
+    def _compared(self, left: Node, start: Token, sign: ComparisonSign) -> Comparison:
+        if sign in {"=", "<>"}:
+            return Comparison(sign, left, self._expression(Power.SUM))
+        self._check(left, start, NUMBERS)
+        return Comparison(sign, left, self._checked(Power.SUM, NUMBERS))
+
+    def _between(self, left: Node, start: Token, *, negated: bool) -> Between:
+        self._check(left, start, NUMBERS)
+        low = self._checked(Power.SUM, NUMBERS)
+        self._cursor.expect("AND")
+        return Between(left, low, self._checked(Power.SUM, NUMBERS), negated=negated)
+
+    def _texts(self) -> tuple[str, ...]:
+        self._cursor.expect("(")
+        found = [self._cursor.text_literal("a text in quotes")]
+        while self._cursor.take(","):
+            found.append(self._cursor.text_literal("a text in quotes"))
+        if not self._cursor.take(")"):
+            self._cursor.fail(", or )")
+        return tuple(found)
+
+    def _like(self, operand: Identifier | Path, *, negated: bool) -> Like:
+        cursor = self._cursor
+        token = cursor.token
+        pattern, escape = cursor.text_literal("a pattern in quotes"), None
+        if cursor.take("ESCAPE"):
+            if len(cursor.token.text) != 1:
+                cursor.fail("a text of one character")
+            escape = cursor.text_literal("a text of one character")
+        try:
+            compile_like(pattern, escape)
+        except EscapeError as error:
+            cursor.fail("%, _ or itself after it", str(error), at=token)
+        return Like(operand, pattern, escape, negated=negated)

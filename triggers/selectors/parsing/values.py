@@ -1,0 +1,96 @@
+"""What identifiers and paths read from a message."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import cast
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from history.message import UNDEFINED_COUNT, Message
+from triggers.selectors.parsing.tree import Kind
+
+#: Reads a header; None is NULL.
+Header = Callable[[Message], object]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class Reading:
+    """One message while conditions look at it: its body is read as JSON once, when the first one asks."""
+
+    __slots__ = ("_body", "_read", "message")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self._read = False
+        self._body: JsonValue = None
+
+    @property
+    def body(self) -> JsonValue:
+        """The body as JSON; None where it is none."""
+        if not self._read:
+            self._body, self._read = _read_json(self.message.body), True
+        return self._body
+
+    def at(self, keys: tuple[str | int, ...]) -> object:
+        """Return what stands at a place of the body; None where nothing does."""
+        value: object = self.body
+        for key in keys:
+            value = _member(value, key)
+        return value
+
+
+def _member(value: object, key: str | int) -> object:
+    if isinstance(key, str):
+        return cast("dict[str, object]", value).get(key) if isinstance(value, dict) else None
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return items[key] if key < len(items) else None
+
+
+def _read_json(body: bytes | JsonValue) -> JsonValue:
+    if not isinstance(body, bytes | str):
+        return body
+    try:
+        # The parser that fills a service's parameter, so that both read the same of a body.
+        parsed: JsonValue = from_json(body, allow_inf_nan=False)
+    except (ValueError, TypeError):  # TypeError: a text with a lone surrogate
+        return None
+    return parsed
+
+
+def _milliseconds(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _delivery_count(message: Message) -> int | None:
+    return None if message.delivery_count == UNDEFINED_COUNT else message.delivery_count
+
+
+#: The headers a selector may name, and JMS's own properties that :class:`Message` holds in fields.
+SELECTOR_HEADERS: Mapping[str, tuple[Kind, Header]] = MappingProxyType(
+    {
+        "JMSDeliveryMode": (Kind.TEXT, lambda one: "PERSISTENT" if one.persistent else "NON_PERSISTENT"),
+        "JMSPriority": (Kind.NUMBER, lambda one: one.priority),
+        "JMSMessageID": (Kind.TEXT, lambda one: one.message_id),
+        "JMSTimestamp": (Kind.NUMBER, lambda one: _milliseconds(one.timestamp)),
+        "JMSCorrelationID": (Kind.TEXT, lambda one: one.correlation_id),
+        "JMSType": (Kind.TEXT, lambda one: one.type),
+        "JMSXDeliveryCount": (Kind.NUMBER, _delivery_count),
+        "JMSXGroupID": (Kind.TEXT, lambda one: one.group_id),
+        "JMSXGroupSeq": (Kind.NUMBER, lambda one: one.group_sequence),
+    }
+)
+
+#: What a filter may name besides: it is asked here, after receipt, where these are known.
+FILTER_HEADERS: Mapping[str, tuple[Kind, Header]] = MappingProxyType(
+    {
+        **SELECTOR_HEADERS,
+        "JMSDestination": (Kind.TEXT, lambda one: one.destination),
+        "JMSReplyTo": (Kind.TEXT, lambda one: one.reply_to),
+        "JMSRedelivered": (Kind.CONDITION, lambda one: one.redelivered),
+        "JMSExpiration": (Kind.NUMBER, lambda one: _milliseconds(one.expiration)),
+        "JMSDeliveryTime": (Kind.NUMBER, lambda one: _milliseconds(one.delivery_time)),
+    }
+)

@@ -1,0 +1,299 @@
+"""Fill the parameters of a service by their annotations; the signature is read once, at decoration.
+
+======================================  =========================================================
+annotation                              value
+======================================  =========================================================
+``Message``                             the message
+``Delivery``                            uuid, fence, attempt and trigger name of this run
+``Connection``, ``Session``             of SQLAlchemy: the transaction of an atomic trigger; under asyncio
+                                        ``AsyncConnection``, ``AsyncSession``
+anything else pydantic can validate     the body; bytes and text are read as JSON
+``bytes``, ``str``                      the body as it is; bytes become text by UTF-8, and a JSON value
+                                        its encoding: compact JSON in UTF-8
+none                                    by name: ``message``, ``delivery``, else the body as it is
+======================================  =========================================================
+
+What a service is given is its own: a JSON body that it could change is copied for each attempt, so that the
+next one, a retry or a resolver, and the parked copy have what came.
+
+A parameter with a default that is none of the first three keeps it once the body has found its place, or
+where the service takes the message, and so the body with it.
+A batch service takes a list of each: ``list[Order]``, ``list[Message]``, ``list[Delivery]``.
+"""
+
+import copy
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+
+from history.errors import ConfigurationError
+from history.message import Message, copied_body, encoded_body
+from triggers.service.borrowing import borrows
+from triggers.service.failures import BodyInvalidError, LeaseLostError
+
+if TYPE_CHECKING:
+    from triggers.pipeline.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One run of a service: hand ``uuid`` and ``fence`` to a target that checks them, and effects are fenced.
+
+    ``attempt`` counts runs of this delivery from 1. ``fence`` is None without a document history.
+    """
+
+    uuid: str | None
+    fence: int | None
+    attempt: int
+    trigger_name: str
+    delivery_count: int = -1
+    held: "Run | None" = field(default=None, repr=False, compare=False)
+
+    def check(self) -> None:
+        """Stop a long service whose lease was lost; do nothing where there is no lease.
+
+        Raises:
+            LeaseLostError: another owner has the message. Let it pass: nothing is parked and nothing told.
+        """
+        held = self.held
+        if held is not None and held.taken_by is not None:
+            raise LeaseLostError(self.uuid or "", held.owner or "", held.taken_by)
+
+
+#: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
+Fill = Callable[[Message, Delivery, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What makes one argument of a service; a ``shared`` one is the same for all messages of a batch."""
+
+    fill: Fill
+    shared: bool = False
+
+
+#: What a service can be given of its transaction: the attribute of it, and whether it is for asyncio.
+_RESOURCES = {
+    "sqlalchemy.engine.base.Connection": ("connection", False),
+    "sqlalchemy.orm.session.Session": ("session", False),
+    "sqlalchemy.ext.asyncio.engine.AsyncConnection": ("connection", True),
+    "sqlalchemy.ext.asyncio.session.AsyncSession": ("session", True),
+}
+
+
+class Binding:
+    """A service and how its parameters are filled; ``batch`` says that it takes many messages at once.
+
+    ``resources`` are the annotations that only a transaction can fill, and whether they are for asyncio.
+    """
+
+    def __init__(
+        self,
+        service: Callable[..., Any],
+        local_names: Mapping[str, Any] | None = None,
+        *,
+        batch: bool = False,
+    ) -> None:
+        self.service = service
+        self.name = getattr(service, "__qualname__", repr(service))
+        self.is_async = _is_async(service)
+        self.batch = batch
+        self.resources: dict[str, bool] = {}
+        self.takes_delivery = False
+        self._positional: list[Slot] = []
+        self._named: dict[str, Slot] = {}
+        self._body: str | None = None
+        hints = _hints(service, local_names)
+        self._takes_message = Message in hints.values()
+        for parameter in inspect.signature(service).parameters.values():
+            self._add(parameter, hints.get(parameter.name, inspect.Parameter.empty))
+
+    def around(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Binding":
+        """Return the same binding of a service of the same parameters, which ``wrap`` makes of this one."""
+        twin = copy.copy(self)
+        twin.service = wrap(self.service)
+        return twin
+
+    def _add(self, parameter: inspect.Parameter, hint: Any) -> None:
+        if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            return
+        slot = self._resource_slot(hint) or self._slot(parameter, hint)
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            self._named[parameter.name] = slot
+        else:
+            self._positional.append(slot)
+
+    def _resource_slot(self, hint: Any) -> Slot | None:
+        # By name: who takes no connection need not import SQLAlchemy.
+        named = f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
+        if named not in _RESOURCES:
+            return None
+        attribute, for_asyncio = _RESOURCES[named]
+        self.resources[hint.__qualname__] = for_asyncio
+        return Slot(lambda _message, _delivery, work: getattr(work, attribute), shared=True)
+
+    def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
+        if self.batch:
+            hint = self._element(parameter, hint)
+        if hint is Message or (hint is parameter.empty and parameter.name == "message"):
+            return Slot(lambda message, _delivery, _work: message.copied())
+        if hint is Delivery or (hint is parameter.empty and parameter.name == "delivery"):
+            self.takes_delivery = True
+            return Slot(lambda _message, delivery, _work: delivery)
+        if parameter.default is not parameter.empty and (self._body is not None or self._takes_message):
+            # Handed over, not left out: a parameter after it may be filled by its place.
+            return Slot(lambda _message, _delivery, _work: parameter.default, shared=True)
+        if self._body is not None:
+            raise ConfigurationError(
+                f"service {self.name}",
+                f"parameters {self._body!r} and {parameter.name!r} both ask for the body",
+                "annotate one of them as Message or Delivery, or give it a default",
+            )
+        self._body = parameter.name
+        return self._body_slot(parameter.name, hint)
+
+    def _element(self, parameter: inspect.Parameter, hint: Any) -> Any:
+        """Return what a batch service's parameter is a list of."""
+        if hint is parameter.empty or parameter.default is not parameter.empty:
+            return hint
+        inner = typing.get_args(hint)
+        if typing.get_origin(hint) not in {list, Sequence} or len(inner) != 1:
+            raise ConfigurationError(
+                f"service {self.name}",
+                f"parameter {parameter.name!r} is {hint!r}, and batch= brings many messages at once",
+                f"annotate it as list[...], such as list[{getattr(hint, '__name__', 'Message')}]",
+            )
+        return inner[0]
+
+    def _body_slot(self, name: str, hint: Any) -> Slot:
+        if hint is inspect.Parameter.empty or hint is Any:
+            return Slot(lambda message, _delivery, _work: copied_body(message.body))
+        plain = _plain_type(hint)
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, TypeError) as error:
+            raise ConfigurationError(
+                f"service {self.name}",
+                f"parameter {name!r}: pydantic cannot validate a body as {hint!r}",
+                "annotate it with a pydantic model, Message, Delivery or a plain type",
+            ) from error
+        if plain is not None:
+            checked = None if hint is plain else adapter
+            return Slot(lambda message, _delivery, _work: _read_plain(message.body, plain, checked, name))
+        own = copied_body if borrows(adapter) else _as_it_is
+        return Slot(lambda message, _delivery, _work: _read_body(adapter, own, name, message.body))
+
+    def arguments(
+        self, message: Message, delivery: Delivery, work: Any = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of one run; ``work`` is the transaction of an atomic trigger.
+
+        Raises:
+            BodyInvalidError: the body is not what its parameter asks for.
+        """
+        positional = [slot.fill(message, delivery, work) for slot in self._positional]
+        return positional, {name: slot.fill(message, delivery, work) for name, slot in self._named.items()}
+
+    def together(
+        self, arguments: Sequence[tuple[list[Any], dict[str, Any]]]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of one run of a batch service, from those of each message."""
+        columns = [[one[0][place] for one in arguments] for place in range(len(self._positional))]
+        positional = [
+            column[0] if slot.shared else column
+            for slot, column in zip(self._positional, columns, strict=True)
+        ]
+        named = {
+            name: arguments[0][1][name] if slot.shared else [one[1][name] for one in arguments]
+            for name, slot in self._named.items()
+        }
+        return positional, named
+
+
+def _is_async(service: Callable[..., Any]) -> bool:
+    """Whether calling the service makes a coroutine.
+
+    Raises:
+        ConfigurationError: it would make a generator, and nothing would run.
+    """
+    called = _called(service)
+    for function in (service, called):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigurationError(
+                f"service {getattr(service, '__qualname__', service)!s}",
+                "it is a generator function: calling it runs nothing",
+                "take the yield out of it",
+            )
+    return inspect.iscoroutinefunction(service) or inspect.iscoroutinefunction(called)
+
+
+def _called(service: Callable[..., Any]) -> Callable[..., Any]:
+    return service if inspect.isroutine(service) else type(service).__call__
+
+
+def _hints(service: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
+    while isinstance(service, functools.partial):
+        service = service.func
+    try:
+        return typing.get_type_hints(_called(service), localns=dict(local_names or {}), include_extras=True)
+    except NameError as error:
+        raise ConfigurationError(
+            f"service {getattr(service, '__qualname__', service)!s}",
+            f"an annotation cannot be read: {error}",
+            "define or import the name before the service is decorated",
+        ) from error
+
+
+def _read_body(adapter: TypeAdapter[Any], own: Callable[[Any], Any], name: str, body: Any) -> Any:
+    """Validate a body; ``own`` makes a JSON value the service's own, where it would hold parts of it."""
+    try:
+        if isinstance(body, bytes | str):
+            return adapter.validate_json(body)
+        return adapter.validate_python(own(body))
+    except ValidationError as error:
+        raise BodyInvalidError(name, _problems(error)) from error
+    except UnicodeError as error:
+        raise BodyInvalidError(name, f"not UTF-8: {error}") from error
+
+
+def _as_it_is(body: Any) -> Any:
+    return body
+
+
+def _plain_type(hint: Any) -> type[bytes] | type[str] | None:
+    """Return bytes or str where a parameter is one of them, whatever is demanded of it besides."""
+    while True:
+        if isinstance(hint, typing.NewType):
+            hint = hint.__supertype__
+        elif typing.get_origin(hint) is typing.Annotated:
+            hint = typing.get_args(hint)[0]
+        else:
+            return hint if hint is bytes or hint is str else None
+
+
+def _read_plain(
+    body: Any, plain: type[bytes] | type[str], adapter: TypeAdapter[Any] | None, name: str
+) -> bytes | str:
+    """Return a body as bytes or text, a JSON value as its encoding; ``adapter`` says what else it must be."""
+    try:
+        if not isinstance(body, plain):
+            encoded = encoded_body(body)
+            body = encoded if plain is bytes else encoded.decode("utf-8")
+        told: bytes | str = body if adapter is None else adapter.validate_python(body)
+    except ValidationError as error:
+        raise BodyInvalidError(name, _problems(error)) from error
+    except UnicodeError as error:
+        raise BodyInvalidError(name, f"not UTF-8: {error}") from error
+    return told
+
+
+def _problems(error: ValidationError) -> str:
+    """Name each wrong field and its problem; the values stay out, as they may be personal."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found[:10])

@@ -1,0 +1,227 @@
+"""Transient or fatal: which failures are worth another try, and how often it is tried.
+
+A transient failure may go away by itself (a database that is restarting); a fatal one will not (a message
+that makes no sense). The webMethods trigger tells them apart by one exception class, ISRuntimeException;
+here it is :class:`TransientError`, the project's own UnavailableError, and what the trigger lists as
+``transient``.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from history.bridge import settled
+from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from triggers.service.checking import check_duration, check_least, pointing
+
+T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
+
+#: Waits for so many seconds; a coroutine function under asyncio.
+Sleep = Callable[[float], Awaitable[None] | None]
+
+
+class TransientError(DoubtlessError):
+    """Raise it in a service or resolver: this try failed, another may succeed."""
+
+
+class FatalError(DoubtlessError):
+    """Raise it in a service: no try of this message can succeed. It wins over ``transient=``."""
+
+
+class BodyTooLargeError(FatalError):
+    """A body is larger than the trigger accepts."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"body: {size} bytes are more than max_body_size={limit}; raise it or split the message"
+        )
+
+
+class BodyInvalidError(FatalError):
+    """A body is not what the service's parameter asks for."""
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        super().__init__(f"body: cannot fill parameter {parameter!r}: {problem}")
+
+
+class LeaseLostError(DoubtlessError):
+    """Another owner has taken the entry of this run over: whatever the run does from here on is its second.
+
+    ``delivery.check()`` raises it, so that a service can stop. The message is left to its new owner: it is
+    neither parked nor told of, and what this run would have completed is not recorded.
+    """
+
+    def __init__(self, uuid: str, owner: str, taken_by: str) -> None:
+        super().__init__(f"{owner} has lost message {uuid} to {taken_by}")
+        self.uuid = uuid
+        self.owner = owner
+        self.taken_by = taken_by
+
+
+class UnawaitedError(FatalError):
+    """A service that is no coroutine function returned something to await, where nobody can."""
+
+    def __init__(self, service: str, result: object) -> None:
+        super().__init__(
+            f"service {service} returned a {type(result).__qualname__} to await: it has not ended; "
+            "make it a coroutine function, and use ahandle or an asyncio consumer"
+        )
+        if inspect.iscoroutine(result):
+            result.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """In-process re-runs after a transient failure, on the held message and without detecting it again.
+
+    Total runs are ``1 + max_attempts``. The pause before re-run n (from 1) is
+    ``interval * backoff ** (n - 1)``, at most ``max_interval``.
+    """
+
+    max_attempts: int = 0
+    interval: timedelta = timedelta(seconds=10)
+    backoff: float = 1.0
+    max_interval: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        with pointing():
+            check_least("retry.max_attempts", self.max_attempts, 0)
+            check_duration("retry.interval", self.interval, none=True)
+            check_duration("retry.max_interval", self.max_interval, none=True)
+            _check_backoff(self.backoff)
+
+    def pause(self, rerun: int) -> float:
+        """Return the seconds to wait before the re-run of this number, counted from 1."""
+        if not self.interval:
+            return 0.0
+        longest = self.max_interval.total_seconds()
+        try:
+            return min(self.interval.total_seconds() * self.backoff ** (rerun - 1), longest)
+        except OverflowError:
+            return longest
+
+
+def _check_backoff(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError("retry.backoff", f"{value!r:.60} is no number", "use 1 or more")
+    if not value >= 1:
+        raise ConfigurationError("retry.backoff", f"{value} would shorten the pause", "use 1 or more")
+
+
+def own_error(error: E) -> E | StopIteration:
+    """Return what user code raised, where Python made something else of it.
+
+    A StopIteration cannot leave a coroutine: it arrives as the cause of a RuntimeError (PEP 479).
+    """
+    if type(error) is RuntimeError and error.args == _STOPPED:
+        cause = error.__cause__
+        if type(cause) is StopIteration:
+            return cause
+    return error
+
+
+#: The only argument of the RuntimeError that Python makes of a StopIteration.
+_STOPPED = ("coroutine raised StopIteration",)
+
+
+def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:
+    """Tell whether another try may succeed; of a group, whether each of its failures says so."""
+    error = own_error(error)
+    # By its class, as an except clause does: what an exception answers to __class__ is anybody's code.
+    kind = type(error)
+    if issubclass(kind, FatalError):
+        return False
+    if issubclass(kind, (TransientError, UnavailableError, *transient)):
+        return True
+    return issubclass(kind, BaseExceptionGroup) and all(
+        is_transient(one, transient) for one in members(error)
+    )
+
+
+def members(group: BaseException) -> Sequence[BaseException]:
+    """Return the exceptions of a group, which may be groups."""
+    found: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(group)
+    return found
+
+
+def is_failure(error: BaseException, *, blocking: bool) -> bool:
+    """Tell whether what user code raised is a failure of it; everything else is let through.
+
+    An :class:`asyncio.CancelledError` is one where nobody has cancelled the task that runs it: the code
+    awaited something that was cancelled. So is a group whose members are failures.
+    """
+    kind = type(error)
+    if issubclass(kind, Exception):
+        return True
+    if issubclass(kind, BaseExceptionGroup):
+        return all(is_failure(one, blocking=blocking) for one in members(error))
+    return issubclass(kind, asyncio.CancelledError) and (blocking or not _was_cancelled())
+
+
+def _was_cancelled() -> bool:
+    """Whether somebody has cancelled the task that runs."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs: nothing here can be cancelled
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+async def rerun(
+    run: Callable[[int], Awaitable[T]],
+    *,
+    retry: Retry,
+    transient: tuple[type[Exception], ...],
+    sleep: Sleep,
+) -> T:
+    """Run again after a first transient failure; ``run`` is given the attempt's number, from 2.
+
+    Raises:
+        Exception: what the last run raised.
+    """
+
+    async def pause(seconds: float) -> None:
+        await settled(sleep(seconds))
+
+    await pause(retry.pause(1))
+    retrying = AsyncRetrying(
+        stop=stop_after_attempt(retry.max_attempts),
+        wait=lambda state: retry.pause(state.attempt_number + 1),
+        retry=retry_if_exception(lambda error: is_transient(error, transient)),
+        sleep=pause,
+        reraise=True,
+    )
+    async for attempt in retrying:
+        with attempt:
+            return await run(attempt.retry_state.attempt_number + 1)
+    raise AssertionError("tenacity ends by returning or raising")
+
+
+async def persist(write: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
+    """Repeat a write that may be sent twice until it is answered, for about a second.
+
+    Raises:
+        UnavailableError: it never was.
+    """
+
+    async def pause(seconds: float) -> None:
+        await settled(sleep(seconds))
+
+    # tenacity awaits only what is declared as a coroutine function, which a lambda is not.
+    async def attempt() -> T:
+        return await write()
+
+    retrying = AsyncRetrying(
+        stop=stop_after_attempt(5),
+        wait=wait_exponential(multiplier=0.05, max=0.5),
+        retry=retry_if_exception(lambda error: isinstance(error, UnavailableError)),
+        sleep=pause,
+        reraise=True,
+    )
+    return await retrying(attempt)

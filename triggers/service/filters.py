@@ -1,0 +1,56 @@
+"""What a filter is given as, text or a function, as one thing to ask."""
+
+import inspect
+from collections.abc import Callable
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.selectors.parsing.values import Reading
+from triggers.selectors.selector import Filter
+from triggers.service.failures import FatalError
+
+#: The text of a condition, or a function that answers True or False.
+MessageFilter = str | Callable[[Message], bool]
+
+#: Tells whether a message passes.
+Wanted = Callable[[Reading], bool]
+
+
+class FilterAnswerError(FatalError):
+    """A filter function answered neither True nor False."""
+
+    def __init__(self, name: str, answer: object) -> None:
+        super().__init__(f"{name} returned a {type(answer).__qualname__}: return True or False")
+
+
+def read_filter(given: MessageFilter) -> Wanted:
+    """Return what tells whether a message passes a filter; unknown does not.
+
+    Raises:
+        ConfigurationError: it is neither the text of a condition nor a function that answers at once.
+    """
+    if isinstance(given, str):
+        condition = Filter.parse(given)
+        return lambda reading: condition.evaluate(reading) is True
+    if not callable(given):  # pyright: ignore[reportUnnecessaryComparison]  (a user's)
+        raise ConfigurationError(
+            "filter", f"{given!r:.60} is neither text nor a function", "write filter=\"JMSType = 'cancel'\""
+        )
+    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+        raise ConfigurationError(
+            "filter", "it is a coroutine function", "decide by the message alone, in a plain function"
+        )
+    return _asking(given)
+
+
+def _asking(function: Callable[[Message], bool]) -> Wanted:
+    name = getattr(function, "__qualname__", repr(function))
+
+    def wanted(reading: Reading) -> bool:
+        answer: object = function(reading.message.copied())
+        # Not its truth: that of a coroutine, a match or an empty list is nobody's decision.
+        if answer is True or answer is False:
+            return answer
+        raise FilterAnswerError(f"filter {name}", answer)
+
+    return wanted

@@ -1,0 +1,221 @@
+"""The settings of a trigger, checked once, with errors that name the setting and the remedy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from history.entry import DEFAULT_TIME_TO_LIVE, check_held
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store.parking import Parking
+from triggers.detection.table import (
+    FailurePolicy,
+    ForgottenPolicy,
+    HistoryErrorPolicy,
+    InDoubtPolicy,
+    Policy,
+)
+from triggers.events import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
+from triggers.selectors import MessageFilter, Selector
+from triggers.service.checking import (
+    check_able,
+    check_callable,
+    check_choice,
+    check_duration,
+    check_kind,
+    check_least,
+    check_name,
+    check_switch,
+    check_text,
+)
+from triggers.service.failures import Retry
+from triggers.service.join_terms import DEFAULT_JOIN_TIMEOUT, JoinKind, check_join
+
+#: The largest body a service is given when nobody says otherwise, in bytes.
+DEFAULT_MAX_BODY_SIZE = 1024 * 1024
+
+#: How often a suspended trigger asks whether it may go on.
+DEFAULT_MONITOR_INTERVAL = timedelta(seconds=60)
+
+#: For how long a started run is presumed alive when nobody says otherwise; renewed while the run goes on.
+DEFAULT_LEASE = timedelta(seconds=30)
+
+#: The usual lease is at most this part of a shorter history_time_to_live.
+LEASES_PER_TIME_TO_LIVE = 3
+
+#: One run, and no other.
+NO_RETRY = Retry()
+
+#: When a delivery is acknowledged: after it was processed, before, or after it but lazily.
+AcknowledgeMode = Literal["client", "auto", "dups_ok"]
+
+#: By the two switches, in this order.
+_SILENCED: dict[tuple[bool, bool], frozenset[Cause]] = {
+    (True, True): frozenset(),
+    (True, False): RETRY_FAILURE_CAUSES,
+    (False, True): EXCEPTION_CAUSES,
+    (False, False): EXCEPTION_CAUSES | RETRY_FAILURE_CAUSES,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that ``@trigger`` was told, but for the history and the resolver, which it opens."""
+
+    name: str
+    destination: str
+    policy: Policy
+    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE
+    lease: timedelta | None = None
+    retry: Retry = NO_RETRY
+    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+    monitor: Callable[[], bool] | None = None
+    monitor_interval: timedelta = DEFAULT_MONITOR_INTERVAL
+    concurrency: int = 1
+    prefetch: int = 10
+    batch: int = 1
+    max_body_size: int = DEFAULT_MAX_BODY_SIZE
+    parking: str | Parking | None = None
+    local_parking_file: Path | None = None
+    raise_event_on_exception: bool = True
+    raise_event_on_retry_failure: bool = True
+    acknowledge_mode: AcknowledgeMode = "client"
+    redelivery_horizon: timedelta | None = None
+    more_destinations: tuple[str, ...] = ()
+    join: JoinKind = "any"
+    join_timeout: timedelta | None = DEFAULT_JOIN_TIMEOUT
+    ordered: bool = False
+    selector: Selector | None = None
+    filter: MessageFilter | None = None
+
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+        for name in self.destinations:
+            check_name("destination", name)
+        self._check_policy()
+        self._check_numbers()
+        self._check_durations()
+        self._check_kinds()
+        self._check_what_recovers()
+        _check_memory(self.history_time_to_live, self.lease)
+        if self.policy.transacted and self.retry.max_attempts:
+            raise ConfigurationError(
+                "retry",
+                "a transacted trigger is tried again by redelivery, not in process",
+                "leave retry out, or transacted",
+            )
+        check_join(self)
+
+    def _check_policy(self) -> None:
+        policy = self.policy
+        check_least("max_delivery_count", policy.max_delivery_count, 1)
+        check_choice("in_doubt", policy.in_doubt, InDoubtPolicy)
+        check_choice("on_retry_failure", policy.on_retry_failure, FailurePolicy)
+        check_choice("on_history_error", policy.on_history_error, HistoryErrorPolicy)
+        check_choice("forgotten", policy.forgotten, ForgottenPolicy)
+        check_switch("detect_duplicates", policy.detect_duplicates)
+        check_switch("transacted", policy.transacted)
+        check_switch("suspend_on_error", policy.suspend_on_error)
+
+    def _check_numbers(self) -> None:
+        check_least("concurrency", self.concurrency, 1)
+        check_least("prefetch", self.prefetch, 1)
+        check_least("batch", self.batch, 1)
+        check_least("max_body_size", self.max_body_size, 1)
+
+    def _check_durations(self) -> None:
+        check_duration("history_time_to_live", self.history_time_to_live)
+        check_duration("monitor_interval", self.monitor_interval)
+        for setting in ("lease", "redelivery_horizon", "join_timeout"):
+            value = getattr(self, setting)
+            if value is not None:
+                check_duration(setting, value)
+
+    def _check_kinds(self) -> None:
+        check_kind("retry", self.retry, Retry, "use Retry(max_attempts=3), or leave it out")
+        _check_transient(self.transient)
+        check_switch("raise_event_on_exception", self.raise_event_on_exception)
+        check_switch("raise_event_on_retry_failure", self.raise_event_on_retry_failure)
+        check_switch("ordered", self.ordered)
+        check_choice("acknowledge_mode", self.acknowledge_mode, AcknowledgeMode)
+        check_choice("join", self.join, JoinKind)
+        if self.monitor is not None:
+            check_callable("monitor", self.monitor, "give a function that returns True or False")
+        if self.local_parking_file is not None:
+            check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
+        if isinstance(self.parking, str):
+            check_text("parking", self.parking, "give a URL or a parking lot")
+        elif self.parking is not None:
+            check_able("parking", self.parking, ("park", "list", "remove"), "give a URL or a parking lot")
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """Where the messages come from, in the trigger's order."""
+        return (self.destination, *self.more_destinations)
+
+    def place_of(self, message: Message | None) -> int:
+        """Return the place of a message's destination among them; 0 when it names none."""
+        told = None if message is None else message.destination
+        return self.destinations.index(told) if told in self.destinations else 0
+
+    def _check_what_recovers(self) -> None:
+        """Refuse to promise that a message is given back that was acknowledged before it was processed."""
+        if self.acknowledge_mode != "auto":
+            return
+        for setting, recovers in (
+            ("transacted", self.policy.transacted),
+            ("on_retry_failure", self.policy.on_retry_failure == "suspend"),
+        ):
+            if recovers:
+                raise ConfigurationError(
+                    setting,
+                    "gives messages back, and acknowledge_mode='auto' has acknowledged them already",
+                    "use acknowledge_mode='client', or leave it out",
+                )
+
+    @cached_property
+    def silenced(self) -> frozenset[Cause]:
+        """The causes that raise no event. No switch silences those for which the sender is to blame."""
+        return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
+
+
+def retry_of(retry: Any) -> Retry:
+    """Return the retries; none where they were left out. What is no Retry the settings refuse."""
+    return NO_RETRY if retry is None else retry
+
+
+def lease_of(lease: timedelta | None, history_time_to_live: timedelta) -> timedelta | None:
+    """Return the lease; one that nobody chose is shorter where the history forgets soon.
+
+    Raises:
+        ConfigurationError: the time to live is none.
+    """
+    if lease is None or lease is not DEFAULT_LEASE:
+        return lease
+    check_duration("history_time_to_live", history_time_to_live)
+    return min(lease, max(history_time_to_live / LEASES_PER_TIME_TO_LIVE, timedelta(milliseconds=1)))
+
+
+def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
+    """Refuse what the history cannot hold, or would forget while it presumes the run alive."""
+    check_held("history_time_to_live", time_to_live)
+    check_held("lease", lease)
+    if lease is not None and lease > time_to_live:
+        raise ConfigurationError(
+            "history_time_to_live",
+            f"{time_to_live} is less than the lease of {lease}: the history would forget runs that go on",
+            "raise history_time_to_live, or lower lease",
+        )
+
+
+def _check_transient(kinds: Any) -> None:
+    if not isinstance(kinds, tuple):
+        raise ConfigurationError("transient", f"{kinds!r:.60} is no tuple", "write (ConnectionError,)")
+    for kind in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
+        if not isinstance(kind, type) or not issubclass(kind, Exception):
+            raise ConfigurationError(
+                "transient", f"{kind!r:.60} is no exception class", "give subclasses of Exception"
+            )

@@ -1,0 +1,16 @@
+"""Rows and history entries in one transaction of a database: :func:`atomic_sink`.
+
+``sink.py`` is the handler of batches, ``writing.py`` the transactions on the executors, ``writers.py`` rows
+into a table.
+"""
+
+from typing import TYPE_CHECKING
+
+from history.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, TableWriter, atomic_sink, into_table
+
+__all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
+
+__getattr__ = lazy(__name__, sink=("AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"))

@@ -1,0 +1,245 @@
+"""``atomic_sink``: rows and their history entries in one SQL transaction, exactly once each.
+
+::
+
+    from triggers.spark.atomic_sink import atomic_sink, into_table
+
+    bookings = atomic_sink(
+        "orders", name="book-order", uuid="uuid", history="postgresql://shop@db/shop",
+        write=into_table("bookings", columns=["uuid", "customer", "amount"]),
+    )
+    stream.writeStream.foreachBatch(bookings).option("checkpointLocation", path).start()
+
+The table is in the history's own database. A task claims its rows, writes them and completes their entries
+in one transaction: what is killed leaves all three behind, or none, and whoever comes next, be it another
+attempt of the task, a speculative twin, the next run of the batch or another query with the same name, finds
+duplicates.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from history.entry import DEFAULT_TIME_TO_LIVE
+from history.errors import ConfigurationError
+from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
+from resolvers.loading import load_resolver
+from resolvers.resolution import Asked, Resolver, asking
+from triggers.declaration.decorator import default_name
+from triggers.detection.table import InDoubtPolicy, Policy, Status
+from triggers.events import RetrievalFailureEvent, publish
+from triggers.service.checking import pointing
+from triggers.service.settings import Settings
+from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
+from triggers.spark.atomic_sink.writing import TOLD, AtomicWriting
+from triggers.spark.batch.claiming import KEY, VERDICT, Verdict, prepared
+from triggers.spark.batch.ledger import Ledger, identity_of, run_of
+from triggers.spark.batch.purging import Upkeep
+from triggers.spark.batch.second_look import EVENT, STATUS, looked_at_again
+from triggers.spark.connections import patiently
+from triggers.spark.report import BatchReport
+from triggers.spark.rows.arrow import mapped
+from triggers.spark.rows.columns import check_columns
+from triggers.spark.settings import DEFAULT_PATIENCE, BatchSettings, Columns, FatalPolicy, ResetPolicy
+
+__all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
+
+_log = logging.getLogger(__name__)
+
+#: The most rows of one transaction, if nobody says otherwise.
+ROWS = 10_000
+
+
+@pointing()
+def atomic_sink(  # noqa: PLR0913  (one keyword per setting)
+    destination: str,
+    *,
+    uuid: str,
+    history: str,
+    write: RowsWriter,
+    message_id: str | None = None,
+    delivery_count: str | None = None,
+    body: str | None = None,
+    name: str | None = None,
+    query: str | None = None,
+    resolver: Resolver | str | None = None,
+    on_fatal: FatalPolicy = "raise",
+    on_reset: ResetPolicy = "warn",
+    in_doubt: InDoubtPolicy = "park",
+    max_delivery_count: int = 100,
+    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
+    patience: timedelta = DEFAULT_PATIENCE,
+    rows_per_transaction: int = ROWS,
+    partitions: int | None = None,
+) -> "AtomicSink":
+    """Make a sink for ``writeStream.foreachBatch`` that writes each row once, always.
+
+    Args:
+        destination: where the messages come from, for events and parked rows.
+        uuid: the column with the identity: text, whole numbers or bytes, see
+        :mod:`triggers.spark.rows.columns`;
+            where it is null, ``message_id`` is the identity.
+        history: the URL of the document history: PostgreSQL, or SQLite where driver and executors are one
+            machine. The rows are written to the same database.
+        write: what writes rows: :func:`into_table`, or a function of ``(connection, rows)`` of your own, with
+            a ``sqlalchemy.Connection`` that it must not commit, and the rows as dictionaries.
+        message_id: the column with the JMSMessageID, if there is one.
+        delivery_count: the column with the JMSXDeliveryCount, if there is one; null is undefined.
+        body: the column that is the body of a message that is parked or resolved; the whole row by default.
+        name: the namespace in the history, shared by all that must not process a row twice; by default
+            "module.function" of a ``write`` of your own.
+        query: the name of the query in the batch ledger; by default its queryName, else its id.
+        resolver: asked about rows that a trigger of the same name started elsewhere and did not complete.
+        on_fatal: when rows cannot be written, "raise" fails the query; "reject" finds out which ones, parks
+            them, with an event each, and writes the others.
+        on_reset: when batch ids go back, "warn" says so and goes on, "raise" fails the query.
+        in_doubt: "park" keeps In Doubt rows for a decision, "execute" writes them, "acknowledge" drops them.
+        max_delivery_count: rows above it are rejected.
+        history_time_to_live: how long an entry is remembered.
+        transient: exception classes that always fail the task, besides TransientError and UnavailableError:
+            Spark tries it again.
+        patience: how long a task waits for a database that is away, and for rows that somebody else who is
+            alive processes.
+        rows_per_transaction: the most rows of one transaction, and of one call of ``write``.
+        partitions: how many tasks write; one for each core by default.
+
+    Raises:
+        ConfigurationError: naming what is wrong and the remedy.
+    """
+    _check(history, write, rows_per_transaction)
+    if name is None and not hasattr(write, "__qualname__"):
+        raise ConfigurationError("name", "its writer has none that could be taken", "say name='book-order'")
+    trigger = Settings(
+        name=default_name(write) if name is None else name,
+        destination=destination,
+        policy=Policy(max_delivery_count=max_delivery_count, in_doubt=in_doubt),
+        history_time_to_live=history_time_to_live,
+        transient=transient,
+    )
+    settings = BatchSettings(
+        trigger=trigger,
+        columns=Columns(uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body),
+        history=history,
+        on_fatal=on_fatal,
+        on_reset=on_reset,
+        patience=patience,
+        query=query,
+        partitions=partitions,
+    )
+    loaded = load_resolver(resolver)
+    return AtomicSink(settings, write, None if loaded is None else asking(loaded), rows_per_transaction)
+
+
+class AtomicSink:
+    """Made by :func:`atomic_sink`; give it to ``writeStream.foreachBatch``.
+
+    ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
+    process, the last ones only. What an attempt that was cut off has written counts as ``new`` in the report
+    of the attempt that came to its end, where both had the same partitions.
+
+    Guarantee: atomic: history entry and effects share one SQL transaction, exactly once, no In Doubt window.
+    """
+
+    def __init__(self, settings: BatchSettings, write: RowsWriter, resolver: Asked | None, rows: int) -> None:
+        self.settings = settings
+        self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self._write = write
+        self._resolver = resolver
+        self._rows = rows
+        self._upkeep = Upkeep(settings)
+
+    def __repr__(self) -> str:
+        return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
+
+    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
+        """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
+
+        Raises:
+            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
+        """
+        check_columns(self.settings.columns, stream.schema)
+        return stream.writeStream.foreachBatch(self)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch; Spark calls this.
+
+        Raises:
+            ConfigurationError: the stream's columns do not do.
+            Exception: rows could not be written, or the database stayed away.
+        """
+        started = time.perf_counter()
+        check_columns(self.settings.columns, batch.schema)
+        ledger = Ledger(self.settings)
+        record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
+        ledger.note(record, BatchState.RUNNING)
+        rows = prepared(batch, self.settings)
+        counts = self._written(rows, record)
+        if counts.pop("keyless"):
+            counts["rejected"] += self._keyless(rows, record)
+        report = BatchReport(
+            batch_id=batch_id,
+            query=record.query,
+            rows=sum(counts.values()),
+            seconds=time.perf_counter() - started,
+            attempt=record.attempt,
+            notes=tuple(notes),
+            **counts,
+        )
+        ledger.note(record, BatchState.COMPLETED, report.counts)
+        self.reports.append(report)
+        _log.info("%s", report, extra={"trigger": self.settings.name, **report.counts})
+        self._upkeep.after(report)
+
+    def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
+        """Let the tasks write, and return their counts; publish the events of what they gave up."""
+        token, _, _ = run_of(record).owner.token.rpartition("/")
+        writing = AtomicWriting(
+            history=self.settings.history,
+            settings=self.settings.trigger,
+            columns=self.settings.columns,
+            write=self._write,
+            resolver=self._resolver,
+            on_fatal=self.settings.on_fatal,
+            rows=self._rows,
+            patience=self.settings.patience,
+            token=token,
+        )
+        told = mapped(rows, writing.partition, TOLD).collect()
+        for row in told:
+            self._publish(row["events"])
+        return {name: sum(row[name] for row in told) for name in TOLD.names if name != "events"}
+
+    def _keyless(self, rows: DataFrame, record: BatchRecord) -> int:
+        """Park rows without an identity, or with a delivery count that is none or too large; count them."""
+        aside = rows.filter(F.col(KEY).isNull()).withColumn(VERDICT, F.lit(int(Verdict.ASIDE)).cast("byte"))
+        told = looked_at_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
+        self._publish([row[EVENT] for row in told if row[EVENT] is not None])
+        return sum(row[STATUS] != Status.DUPLICATE for row in told)
+
+    def _publish(self, events: Sequence[str]) -> None:
+        for told in events:
+            event = RetrievalFailureEvent.model_validate_json(told)
+            patiently(self.settings.patience, publish, event, blocking=True)
+
+
+def _check(history: Any, write: Any, rows: Any) -> None:
+    scheme = urlsplit(history).scheme.partition("+")[0] if isinstance(history, str) else ""
+    if scheme not in {"postgresql", "postgres", "sqlite"}:
+        raise ConfigurationError(
+            "history",
+            f"an atomic sink needs a SQL database, and {history!r:.60} is none",
+            "give postgresql://..., the database that the rows are written to; or use foreach_batch",
+        )
+    if not callable(write):
+        raise ConfigurationError("write", f"{write!r:.60} is not callable", "give into_table(...)")
+    if type(rows) is not int or rows < 1:
+        raise ConfigurationError("rows_per_transaction", f"{rows!r} is no number from 1", "leave it out")

@@ -1,0 +1,302 @@
+"""What the tasks of an atomic sink do: claim rows, write them and complete their entries in one transaction.
+
+A transaction has at most some thousand rows, so that no lock is held for long and no task needs much memory.
+Each is complete in itself: a task that is killed leaves whole transactions behind, and its next attempt, its
+speculative twin or the next run of the batch finds their rows COMPLETED.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from pydantic import ValidationError
+from pyspark import TaskContext
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State, digest
+from history.errors import HistoryUnavailableError, TransactionConflictError, UnavailableError
+from history.message import Message, Uuid
+from history.store import BatchOwner, HistoryStore
+from resolvers.resolution import Asked
+from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.table import Answer, HistoryUse, Status
+from triggers.events import RetrievalFailureEvent
+from triggers.pipeline.judge import Judge
+from triggers.pipeline.run import Run
+from triggers.service.failures import FatalError, is_transient
+from triggers.service.settings import Settings
+from triggers.spark.atomic_sink.writers import RowsWriter
+from triggers.spark.batch.claiming import COUNT, KEY
+from triggers.spark.connections import history_at, patiently
+from triggers.spark.rows.arrow import OddRow, RecordBatch, record_batch, rows_of
+from triggers.spark.rows.messages import message_of
+from triggers.spark.settings import Columns, FatalPolicy
+
+if TYPE_CHECKING:
+    from history.sql.history import SqlHistory
+    from history.sql.transaction import SqlTransaction
+
+#: What a task says of its rows: counts, and the events of those that were given up.
+TOLD = StructType(
+    [
+        *(StructField(name, LongType()) for name in ("new", "duplicate", "in_doubt", "rejected", "keyless")),
+        StructField("events", ArrayType(StringType())),
+    ]
+)
+
+Values = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many rows are what. ``keyless`` ones have no identity or no delivery count; others see to them."""
+
+    new: int = 0
+    duplicate: int = 0
+    in_doubt: int = 0
+    rejected: int = 0
+    keyless: int = 0
+    events: list[RetrievalFailureEvent] = field(default_factory=list[RetrievalFailureEvent])
+
+    def add(self, other: "Tally") -> None:
+        """Count what another one has counted."""
+        self.new += other.new
+        self.duplicate += other.duplicate
+        self.in_doubt += other.in_doubt
+        self.rejected += other.rejected
+        self.keyless += other.keyless
+        self.events += other.events
+
+    def told(self) -> tuple[Any, ...]:
+        """Return the row of :data:`TOLD`."""
+        events = [event.model_dump_json() for event in self.events]
+        return (self.new, self.duplicate, self.in_doubt, self.rejected, self.keyless, events)
+
+
+class InProgressError(UnavailableError):
+    """Somebody who is alive has a row: it is looked at again later."""
+
+    def __init__(self, uuid: str | None) -> None:
+        super().__init__(f"the row {uuid}", "somebody else, who is alive, processes it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtomicWriting:
+    """What a task needs: plain values, and functions, that travel with it.
+
+    ``token`` begins the tokens of all attempts of the batch.
+    """
+
+    history: str
+    settings: Settings
+    columns: Columns
+    write: RowsWriter
+    resolver: Asked | None
+    on_fatal: FatalPolicy
+    rows: int
+    patience: timedelta
+    token: str
+
+    def partition(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Write the rows of one partition, in which the rows of each uuid stand together; yield the tally."""
+        context = TaskContext.get()
+        mine = f"{self.token}/{0 if context is None else context.partitionId()}."
+        tally, before = Tally(), None
+        for rows in _pieces(batches, self.rows):
+            chunk = Chunk(self, rows, mine, before)
+            tally.add(patiently(self.patience, chunk.write))
+            before = rows[-1][KEY]
+        yield record_batch([tally.told()], TOLD)
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The rows of one transaction. ``before`` is the uuid of the row before them."""
+
+    of: AtomicWriting
+    rows: Sequence[Values]
+    mine: str
+    before: str | None
+    tally: Tally = field(default_factory=Tally)
+
+    async def write(self) -> Tally:
+        """Do all of it, or nothing; may be called again after whatever it raised.
+
+        Raises:
+            UnavailableError: it is worth another try.
+            Exception: what the writer raised.
+        """
+        history = cast("SqlHistory", history_at(self.of.history))
+        self.tally = Tally()
+        async with await history.transaction() as transaction:
+            await self._inside(transaction)
+        return self.tally
+
+    async def _inside(self, transaction: "SqlTransaction") -> None:
+        store, owner = transaction.history, BatchOwner(self.mine + uuid4().hex)
+        judge = Judge(
+            settings=self.of.settings, store=store, resolver=self.of.resolver, inside=True, batch=owner
+        )
+        claims = await self._claim(store, owner)
+        new: dict[str, Values] = {}
+        seen = {self.before or ""}
+        for row in self.rows:
+            uuid: str | None = row[KEY]
+            if uuid is None:
+                self.tally.keyless += 1
+                continue
+            if uuid in seen and (uuid in new or not _is_open(claims[uuid].found)):
+                self.tally.duplicate += 1
+            elif claims[uuid].found is None or await self._judged(judge, row, claims[uuid]):
+                new[uuid] = row
+            seen.add(uuid)
+        failed = await self._hand_over(transaction, list(new.values()))
+        await self._give_up(judge, failed)
+        self.tally.new += len(new) - len(failed)
+        if claims and not await store.settle_batch(
+            self.of.settings.name, owner, EntryOutcome.OK if new else None
+        ):
+            raise HistoryUnavailableError("completing a transaction's rows: it has forgotten them")
+
+    async def _claim(self, store: HistoryStore, owner: BatchOwner) -> dict[str, Claim]:
+        """Claim all uuids in one order, in which no two transactions can wait for each other."""
+        uuids = sorted({row[KEY] for row in self.rows if row[KEY] is not None}, key=digest)
+        claims = await store.claim(
+            self.of.settings.name, uuids, owner, time_to_live=self.of.settings.history_time_to_live
+        )
+        return dict(zip(uuids, claims, strict=True))
+
+    async def _judged(self, judge: Judge, row: Values, claim: Claim) -> bool:
+        """Decide about a row whose entry is there already; return whether it is to be written."""
+        found = claim.found
+        if found is not None and found.state is State.COMPLETED and (found.owner or "").startswith(self.mine):
+            self._count_again(row, found)
+            return False
+        run = self._run(row, claim)
+        decision = await judge.judge(run)
+        if decision.answer is Answer.RECOVER_LATER:
+            raise InProgressError(run.message.uuid)
+        if decision.runs:
+            return True
+        if decision.status is Status.DUPLICATE:
+            self.tally.duplicate += 1
+        elif decision.status is Status.IN_DOUBT:
+            self.tally.in_doubt += 1
+        else:
+            self.tally.rejected += 1
+        await self._put_aside(judge, [run])
+        return False
+
+    def _count_again(self, row: Values, found: Entry) -> None:
+        """Count what an earlier attempt of this task has done, whose tally is lost."""
+        if found.outcome is not EntryOutcome.FAILED:
+            self.tally.new += 1
+            return
+        run = self._run(row, Claim(None, found.fence))
+        self._fail(run, FatalError("it failed in an attempt of this task that did not come to its end"))
+        self.tally.rejected += 1
+        self._note_event(run)
+
+    async def _hand_over(
+        self, transaction: "SqlTransaction", rows: Sequence[Values]
+    ) -> list[tuple[Values, Exception]]:
+        """Let the writer write; return the rows that it cannot write, if they are to be rejected."""
+        if not rows:
+            return []
+        await transaction.mark()
+        try:
+            _refuse_odd(rows)
+            self.of.write(cast("Any", transaction.connection), [_of_user(row) for row in rows])
+            await transaction.keep()
+        except Exception as error:
+            if transaction.is_worth_another_try(error):
+                raise TransactionConflictError("writing rows") from error
+            if self.of.on_fatal == "raise" or is_transient(error, self.of.settings.transient):
+                raise
+            await transaction.undo()
+            if len(rows) == 1:
+                return [(rows[0], error)]
+        else:
+            return []
+        half = len(rows) // 2
+        first = await self._hand_over(transaction, rows[:half])
+        return [*first, *await self._hand_over(transaction, rows[half:])]
+
+    async def _give_up(self, judge: Judge, failed: Sequence[tuple[Values, Exception]]) -> None:
+        if not failed or judge.store is None:
+            return
+        name = self.of.settings.name
+        runs: list[Run] = []
+        # Not the fences of the claims: an entry that was taken over has another.
+        entries = await judge.store.lookup(name, [row[KEY] for row, _ in failed])
+        for (row, error), entry in zip(failed, entries, strict=True):
+            run = self._run(row, Claim(None, Fence(0) if entry is None else entry.fence))
+            await judge.judge(run)
+            self._fail(run, error)
+            runs.append(run)
+        wishes = [
+            Settlement(Uuid(run.message.uuid or ""), run.fence or Fence(0), EntryOutcome.FAILED)
+            for run in runs
+        ]
+        if not all(await judge.store.settle(name, wishes)):
+            raise HistoryUnavailableError("noting rows that failed: it has forgotten them")
+        self.tally.rejected += len(failed)
+        await self._put_aside(judge, runs)
+
+    def _fail(self, run: Run, error: Exception) -> None:
+        run.begun, run.error = True, error
+        run.aftermath = afterwards(Ending.FATAL, self.of.settings.policy, history=True)
+
+    async def _put_aside(self, judge: Judge, runs: Sequence[Run]) -> None:
+        parked = [run.copy(self.of.settings.name) for run in runs if run.parks]
+        if parked and judge.store is not None:
+            await judge.store.parking.park(parked)
+        for run in runs:
+            self._note_event(run)
+
+    def _note_event(self, run: Run) -> None:
+        if run.raises_event:
+            settings = self.of.settings
+            self.tally.events.append(run.make_event(settings.name, settings.destination))
+
+    def _run(self, row: Values, claim: Claim) -> Run:
+        values, settings, columns = _of_user(row), self.of.settings, self.of.columns
+        try:
+            message = message_of(values, columns, destination=settings.destination, uuid=row[KEY])
+        except ValidationError:
+            message = Message(uuid=row[KEY], body=repr(values), destination=settings.destination)
+        return Run(message, HistoryUse.ON, found=claim.found, fence=claim.fence)
+
+
+def _is_open(found: Entry | None) -> bool:
+    """Whether an entry is nobody's or one that did not come to its end."""
+    return found is None or found.state is State.STARTED
+
+
+def _refuse_odd(rows: Sequence[Values]) -> None:
+    """Let no row go into a table that is not what came.
+
+    Raises:
+        FatalError: a value is none of Python's.
+    """
+    for row in rows:
+        if isinstance(row, OddRow):
+            raise FatalError(f"column {row.column} of row {row[KEY]} is no UTF-8, or no instant of Python's")
+
+
+def _of_user(row: Values) -> Values:
+    return {name: value for name, value in row.items() if name not in {KEY, COUNT}}
+
+
+def _pieces(batches: Iterator[RecordBatch], most: int) -> Iterator[Sequence[Values]]:
+    """Yield rows, so many at a time."""
+    waiting: list[Values] = []
+    for batch in batches:
+        waiting += rows_of(batch, maps="strict")
+        while len(waiting) >= most:
+            yield waiting[:most]
+            waiting = waiting[most:]
+    if waiting:
+        yield waiting

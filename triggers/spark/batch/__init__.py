@@ -1,0 +1,1 @@
+"""One micro-batch: claim, second look, run, complete, purge."""

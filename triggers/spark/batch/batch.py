@@ -1,0 +1,136 @@
+"""One run of one micro-batch; its steps are told of in :mod:`triggers.spark.foreach_batch`."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from history.entry import EntryOutcome
+from history.rendering import text_of
+from history.store.progress import BatchRecord, BatchState, Ending
+from triggers.events import RetrievalFailureEvent, publish
+from triggers.service.failures import is_transient
+from triggers.spark.batch.claiming import COUNT, KEY, VERDICT, Verdict, with_verdicts
+from triggers.spark.batch.ledger import Ledger, run_of
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.batch.rejecting import reject
+from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, looked_at_again
+from triggers.spark.batch.session import plainly
+from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.tally import Tally
+from triggers.spark.connections import patiently
+from triggers.spark.report import BatchReport
+from triggers.spark.rows.columns import quoted
+from triggers.spark.settings import BatchSettings
+
+
+@dataclass(slots=True)
+class Batch:
+    """One run of one micro-batch."""
+
+    function: Callable[[DataFrame, int], Any]
+    settings: BatchSettings
+    ledger: Ledger
+    record: BatchRecord
+    notes: Sequence[str]
+    batch: DataFrame
+    reach: Callable[[BatchStep], None]
+
+    def process(self) -> BatchReport:
+        """Judge, run, complete; return the report."""
+        started = time.perf_counter()
+        run = run_of(self.record)
+        verdicts = with_verdicts(self.batch, self.settings, run)
+        aside: DataFrame | None = None
+        try:
+            with plainly(self.batch.sparkSession):
+                told = Tally.of_verdicts(verdicts.persist(), self.settings.name)
+            self.reach(BatchStep.CLAIMED)
+            if told.aside:
+                aside = looked_at_again(verdicts, self.settings, run).persist()
+                told = told.with_aside(aside)
+                self._tell(aside)
+                self.reach(BatchStep.KEPT_ASIDE)
+            if self.settings.on_replay == "execute":
+                told = told.with_whole_batch(unfinished=bool(self.record.unfinished))
+            ended = told
+            if told.runs:
+                ended = self._run(self._rows(verdicts, aside, told), run, told)
+            report = ended.report(self.record, self.notes, time.perf_counter() - started)
+            self._end(run, told, ended, report.counts)
+            return replace(report, seconds=time.perf_counter() - started)
+        finally:
+            for held in (verdicts, aside):
+                if held is not None:
+                    held.unpersist()
+
+    def _rows(self, verdicts: DataFrame, aside: DataFrame | None, told: Tally) -> DataFrame:
+        """Return what the user's function is given."""
+        wanted = f"{VERDICT} = {Verdict.NEW:d}"
+        if told.again:
+            wanted += f" OR {VERDICT} = {Verdict.DONE:d}"
+        rows = verdicts.filter(wanted).drop(KEY, COUNT, VERDICT)
+        if aside is None or not told.runs_aside:
+            return rows
+        return rows.unionByName(aside.filter(RUNS).select(*map(quoted, rows.columns)))
+
+    def _tell(self, aside: DataFrame) -> None:
+        """Publish the events of what was given up, and hand over what was kept aside."""
+        for row in aside.filter(F.col(EVENT).isNotNull()).select(EVENT).toLocalIterator():
+            event = RetrievalFailureEvent.model_validate_json(row[0])
+            patiently(self.settings.patience, publish, event, blocking=True)
+        if self.settings.parked_to is not None:
+            shown = [*map(quoted, self.batch.columns), STATUS, REASON]
+            self.settings.parked_to(aside.filter(PARKED).select(*shown), self.record.batch)
+
+    def _run(self, new: DataFrame, run: BatchRun, told: "Tally") -> "Tally":
+        """Run the user's function, or do what its failure asks for; return how the batch is to end."""
+        self.ledger.note(self.record, BatchState.RUNNING)
+        self.reach(BatchStep.ENTERED)
+        error = self._attempts(new)
+        if error is None:
+            self.reach(BatchStep.RUN)
+            return told
+        transient = is_transient(error, self.settings.trigger.transient)
+        if transient:
+            owners = run.owners(claimed=told.new > 0, resolved=told.runs_aside > 0)
+            self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
+        # Rows that an earlier run has completed cannot be given up.
+        if transient or self.settings.on_fatal == "raise" or told.again or _was_stopped(error):
+            raise error
+        reject(new, self.settings, run, error)
+        return told.as_failed()
+
+    def _attempts(self, new: DataFrame) -> Exception | None:
+        """Call the user's function, again where the failure is transient and the settings say so."""
+        retry, failure = self.settings.trigger.retry, None
+        for attempt in range(retry.max_attempts + 1):
+            if attempt:
+                time.sleep(retry.pause(attempt))
+            try:
+                self.function(new, self.record.batch)
+            except Exception as error:  # noqa: BLE001  (the function is user code)
+                failure = error
+                if not is_transient(error, self.settings.trigger.transient):
+                    break
+            else:
+                return None
+        return failure
+
+    def _end(self, run: BatchRun, told: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
+        """Complete all that the run owns, and note it: one write, so that no later run finds half of it."""
+        owners = run.owners(claimed=told.new > 0, resolved=told.runs_aside > 0)
+        outcome, state = EntryOutcome.OK, BatchState.COMPLETED
+        if ended.failed:
+            outcome, state = EntryOutcome.FAILED, BatchState.FAILED
+        self.ledger.end(self.record, owners, Ending(outcome=outcome, state=state, counts=counts))
+        self.reach(BatchStep.COMPLETED)
+
+
+def _was_stopped(error: Exception) -> bool:
+    """Whether somebody stopped the query, which is no failure of its rows."""
+    told = text_of(error)
+    return "InterruptedException" in told or "cancelled" in told

@@ -1,0 +1,244 @@
+"""The verdicts of a whole micro-batch: claimed by the executors, decided by the decision table, in bulk.
+
+Rows with the same uuid are brought together and sorted, so that the first one of each is the same whenever
+and wherever it is computed: the one with the lowest delivery count, then with the lowest message id, then
+with the lowest hash of all its columns. Only it is claimed; the others are its duplicates.
+
+Only the identities and delivery counts travel to Python, and one small number comes back for each. The table
+is asked once for each kind of row there can be, never for a row.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from history.entry import Claim, State
+from history.message import UNDEFINED_COUNT
+from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
+from triggers.pipeline.run import found_in
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.connections import history_at, patiently
+from triggers.spark.rows.arrow import Array, Numbers, byte_column, firsts, last_of, numbers, texts_at, valid
+from triggers.spark.rows.columns import delivery_count, hashable, identity, quoted
+from triggers.spark.settings import BatchSettings
+
+#: What is added to the user's columns while a batch is judged.
+KEY, COUNT, VERDICT = "__doubtless_key", "__doubtless_count", "__doubtless_verdict"
+
+#: How often entries that keep changing hands are claimed again.
+ROUNDS = 5
+
+
+class Verdict(IntEnum):
+    """What becomes of a row; from ASIDE on it is looked at once more, whole.
+
+    DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
+    """
+
+    NEW = 0
+    DUPLICATE = 1
+    DONE = 2
+    ASIDE = 3
+    ASKED = 4
+    REPLAYED = 5
+
+
+#: Added to the verdict on the first row of a uuid, for each further one.
+AGAIN = 8
+
+
+def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
+    """Return the batch with key and count, the rows of each uuid together and in their order.
+
+    The key is the identity of a row that the history is asked about, and null for any other.
+    """
+    columns, count = settings.columns, delivery_count(settings.columns)
+    most = settings.trigger.policy.max_delivery_count
+    counts = f"{count} = {UNDEFINED_COUNT} OR {count} BETWEEN 1 AND {most}"
+    key = f"CASE WHEN {counts} THEN {identity(columns, batch.schema)} END"
+    keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
+    parted = keyed.repartition(task_count(batch, settings), KEY)
+    message_id = [] if columns.message_id is None else [quoted(columns.message_id)]
+    whole = F.expr(f"xxhash64({', '.join(hashable(batch.schema))})")
+    return parted.sortWithinPartitions(F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, whole)
+
+
+def task_count(batch: DataFrame, settings: BatchSettings) -> int:
+    """Return how many tasks share a batch: one for each core, unless the settings tell.
+
+    Spark would take ``spark.sql.shuffle.partitions``, which is 200, and which nothing adapts to the size of a
+    batch in a streaming query; a small batch would be ten seconds of starting tasks.
+    """
+    if settings.partitions is not None:
+        return settings.partitions
+    spark = batch.sparkSession
+    most = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    try:
+        return min(most, spark.sparkContext.defaultParallelism)
+    except PySparkException:  # Spark Connect does not tell
+        return most
+
+
+def with_verdicts(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
+    """Return the batch with key, count and verdict; what is computed again comes out the same."""
+    judge = byte_column(Claiming.of(settings, run).verdicts)
+    return prepared(batch, settings).withColumn(VERDICT, judge(KEY, COUNT))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claiming:
+    """What a task needs to claim: plain values that travel with it."""
+
+    url: str
+    trigger: str
+    time_to_live: timedelta
+    patience: timedelta
+    policy: Policy
+    asks: bool
+    asks_replayed: bool
+    executes_replayed: bool
+    run: BatchRun
+
+    @classmethod
+    def of(cls, settings: BatchSettings, run: BatchRun) -> "Claiming":
+        """Return what the tasks of a run need of the settings."""
+        return cls(
+            url=settings.history,
+            trigger=settings.name,
+            time_to_live=settings.trigger.history_time_to_live,
+            patience=settings.patience,
+            policy=settings.trigger.policy,
+            asks=settings.resolver is not None,
+            asks_replayed=settings.replay_resolver is not None,
+            executes_replayed=settings.on_replay == "execute",
+            run=run,
+        )
+
+    def verdicts(self, batches: Iterator[tuple[Array, Array]]) -> Iterator[Numbers]:
+        """Yield the verdicts of one partition, whose keys are sorted."""
+        last_key, last_verdict = None, int(Verdict.ASIDE)
+        for keys, counts in batches:
+            size = len(keys)
+            first, known = firsts(keys, last_key), valid(keys)
+            found = np.full(size, Verdict.ASIDE, np.int8)
+            claimed = first & known
+            if claimed.any():
+                classes = _count_classes(numbers(counts)[claimed])
+                found[claimed] = self._judge(texts_at(keys, claimed), classes)
+            # Every further row of a uuid gets the verdict of its first, which may stand in the batch before.
+            places = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
+            of_first = np.where(places < 0, last_verdict, found[places])
+            if size and known[-1]:
+                last_key, last_verdict = last_of(keys), int(of_first[-1])
+            yield np.where(first | ~known, found, of_first + AGAIN).astype(np.int8)
+
+    def _judge(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
+        """Claim uuids, none of which stands twice, and look their verdicts up."""
+        verdicts: Numbers = self._table[self._kinds(uuids), classes]
+        return verdicts
+
+    def _kinds(self, uuids: Sequence[str]) -> Numbers:
+        """Claim, and return for each uuid what was found, as a place in :data:`_KINDS`."""
+        kinds = np.zeros(len(uuids), np.int8)
+        places: Sequence[int] = range(len(uuids))
+        for _ in range(ROUNDS):
+            adopted = self._claim(uuids, places, kinds)
+            if not adopted:
+                return kinds
+            places = self._left(uuids, adopted)
+            if not places:
+                return kinds
+        kinds[list(places)] = _KINDS.index((Found.STARTED, False))
+        return kinds
+
+    def _claim(
+        self, uuids: Sequence[str], places: Sequence[int], kinds: Numbers
+    ) -> Sequence[tuple[int, int]]:
+        """Claim the uuids at some places and note what was found; return places and fences to adopt."""
+        store = history_at(self.url)
+        asked = uuids if len(places) == len(uuids) else [uuids[place] for place in places]
+        claims = patiently(
+            self.patience, store.claim, self.trigger, asked, self.run.owner, time_to_live=self.time_to_live
+        )
+        kinds[list(places)] = 0
+        adopted: list[tuple[int, int]] = []
+        for place, claim in zip(places, claims, strict=True):
+            if claim.found is None:
+                continue
+            kinds[place], adopts = self._kind(claim)
+            if adopts:
+                adopted.append((place, claim.fence))
+        return adopted
+
+    def _left(self, uuids: Sequence[str], adopted: Sequence[tuple[int, int]]) -> Sequence[int]:
+        """Adopt entries; return the places of those that changed hands meanwhile."""
+        store, wanted = history_at(self.url), [(uuids[place], fence) for place, fence in adopted]
+        done = patiently(
+            self.patience, store.adopt, self.trigger, wanted, self.run.owner, time_to_live=self.time_to_live
+        )
+        return [place for (place, _), held in zip(adopted, done, strict=True) if not held]
+
+    def _kind(self, claim: Claim) -> tuple[int, bool]:
+        """Return what an entry in the way is, and whether its row is ours to adopt."""
+        entry = claim.found
+        found = found_in(entry)
+        if entry is None or entry.state is not State.STARTED:
+            done = self.executes_replayed and entry is not None and self.run.has_completed(entry)
+            return _KINDS.index((found, done)), False
+        if self.run.never_ran(entry):
+            return 0, True
+        replayed = self.run.is_replayed(entry)
+        return _KINDS.index((found, replayed)), replayed and self.executes_replayed
+
+    @cached_property
+    def _table(self) -> Numbers:
+        """The verdict on each kind of row, by what was found and the class of its delivery count."""
+        return np.array([[self._verdict(kind, count) for count in _CLASSES] for kind in _KINDS], np.int8)
+
+    def _verdict(self, kind: tuple[Found, bool], count: Count) -> int:
+        found, replayed = kind
+        if replayed and found is Found.COMPLETED_OK:
+            return Verdict.DONE
+        if replayed and self.executes_replayed:
+            word = Word.NEW
+        else:
+            word = Word.NOT_ASKED if (self.asks_replayed if replayed else self.asks) else Word.NONE
+        facts = Facts(count=count, history=HistoryUse.ON, found=found, word=word)
+        decision = decide(facts, self.policy)
+        if decision.ask:
+            return Verdict.REPLAYED if replayed else Verdict.ASKED
+        return _verdict_of(decision)
+
+
+def _verdict_of(decision: Decision) -> Verdict:
+    """Return what a decision means where nobody need look at the row again."""
+    if decision.status is Status.NEW and decision.runs:
+        return Verdict.NEW
+    return Verdict.DUPLICATE if decision.status is Status.DUPLICATE else Verdict.ASIDE
+
+
+#: What may be found of a row that is claimed, and whether its entry is an earlier run's of the same batch.
+_KINDS: tuple[tuple[Found, bool], ...] = (
+    (Found.NOTHING, False),
+    (Found.COMPLETED_OK, False),
+    (Found.COMPLETED_FAILED, False),
+    (Found.STARTED, False),
+    (Found.IN_PROGRESS, False),
+    (Found.COMPLETED_OK, True),
+    (Found.STARTED, True),
+    (Found.IN_PROGRESS, True),
+)
+
+#: The classes of delivery counts that are not over the limit.
+_CLASSES = (Count.UNDEFINED, Count.FIRST, Count.AGAIN)
+
+
+def _count_classes(counts: Numbers) -> Numbers:
+    return np.where(counts == UNDEFINED_COUNT, 0, np.where(counts == 1, 1, 2))

@@ -1,0 +1,145 @@
+"""The batch ledger as the driver keeps it: which run of a batch this is, what it does, how it ended."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.store import BatchOwner
+from history.store.progress import BatchRecord, BatchState, Beginning, Ending, begin, change, end
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.connections import history_at, patiently
+from triggers.spark.settings import BatchSettings
+
+_log = logging.getLogger(__name__)
+
+#: How Spark tells a thread that runs a query about it.
+_QUERY_ID, _DESCRIPTION = "sql.streaming.queryId", "spark.job.description"
+
+#: A description begins with the query's name, if it has one.
+_NAME = re.compile(r"(.*?)(?:<br/>|\n)id = ", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryIdentity:
+    """Which query this is. ``lineage`` is the id that stands in its checkpoint, and changes with it."""
+
+    query: str
+    lineage: str
+    name: str | None = None
+
+
+def identity_of(batch: DataFrame, given: str | None) -> QueryIdentity:
+    """Find out which query a batch belongs to: the name given, else its queryName, else its id.
+
+    Raises:
+        ConfigurationError: no name was given, and Spark does not tell, such as over Spark Connect.
+    """
+    try:
+        context = batch.sparkSession.sparkContext
+        lineage = context.getLocalProperty(_QUERY_ID)
+        told = context.getLocalProperty(_DESCRIPTION) or ""
+    except Exception:  # noqa: BLE001  (Spark Connect has no context, and says so in many ways)
+        lineage, told = None, ""
+    if lineage is None:
+        if given is None:
+            raise ConfigurationError(
+                "query", "Spark does not tell which query this is", "give query='a name'"
+            )
+        return QueryIdentity(given, given, given)
+    named = given or (found[1] if (found := _NAME.match(told)) else None)
+    return QueryIdentity(named or lineage, lineage, named)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The batch ledger of one ``foreach_batch``."""
+
+    settings: BatchSettings
+
+    def begin(self, identity: QueryIdentity, batch_id: int) -> tuple[BatchRecord, Sequence[str]]:
+        """Begin a run of a batch; return its record, and what somebody should know.
+
+        Raises:
+            ConfigurationError: the checkpoint was reset, and ``on_reset`` is "raise".
+        """
+        progress, name = history_at(self.settings.history).progress, self.settings.name
+        latest = patiently(self.settings.patience, progress.latest, name)
+        notes = [*self._resets(identity, batch_id, latest)]
+        beginning = Beginning(
+            query=identity.query,
+            batch=batch_id,
+            lineage=identity.lineage,
+            run=uuid4().hex[:12],
+            name=identity.name,
+        )
+        record = patiently(self.settings.patience, begin, progress, name, beginning, datetime.now(UTC))
+        if record.attempt > 1:
+            notes.append(f"run {record.attempt} of this batch")
+        return record, notes
+
+    def note(self, record: BatchRecord, state: BatchState, counts: dict[str, int] | None = None) -> None:
+        """Note what a run does now.
+
+        Raises:
+            StaleRunError: another run of the batch has begun since.
+        """
+        progress, name = history_at(self.settings.history).progress, self.settings.name
+        now = datetime.now(UTC)
+        patiently(self.settings.patience, change, progress, name, record, state, now, counts)
+
+    def end(self, record: BatchRecord, owners: Sequence[BatchOwner], ending: Ending) -> None:
+        """Complete or release what a run owns, and note it, with one write.
+
+        Raises:
+            StaleRunError: another run of the batch has begun since.
+            HistoryUnavailableError: it stayed away, or has forgotten what was claimed.
+        """
+        store, now = history_at(self.settings.history), datetime.now(UTC)
+        name, patience = self.settings.name, self.settings.patience
+        if patiently(patience, end, store, name, record, owners, ending, now) is None:
+            raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
+
+    def _resets(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> Sequence[str]:
+        """Say that batch ids went back, if they did."""
+        own = [last for last in latest if last.query == identity.query]
+        if any(last.lineage == identity.lineage for last in own):
+            back = [last for last in own if batch_id < last.batch]
+        else:
+            nameless = [last for last in latest if last.name is None] if identity.name is None else []
+            back = [last for last in own or nameless if batch_id <= last.batch]
+        return [self._tell_reset(identity, batch_id, last) for last in back[:1]]
+
+    def _tell_reset(self, identity: QueryIdentity, batch_id: int, last: BatchRecord) -> str:
+        old = last.lineage == identity.lineage
+        what = "an older state of its checkpoint" if old else f"a new checkpoint ({identity.lineage})"
+        when = f"{last.changed_at:%Y-%m-%d %H:%M}Z"
+        problem = (
+            f"batch {batch_id} of query {identity.query} comes from {what}, "
+            f"but batch {last.batch} (checkpoint {last.lineage}) was there on {when}"
+        )
+        remembered = self.settings.trigger.history_time_to_live
+        remedy = (
+            "rows that the history remembers are duplicates and do not run again; rows from before its "
+            f"history_time_to_live ({remembered}) would: let the source start after them, or restore the "
+            "checkpoint. For a second query, set another queryName"
+        )
+        if self.settings.on_reset == "raise":
+            raise ConfigurationError("checkpoint", problem, f"{remedy}. on_reset='warn' lets it go on")
+        _log.warning("%s: %s", problem, remedy, extra={"trigger": self.settings.name})
+        return f"{problem}: {remedy}"
+
+
+def run_of(record: BatchRecord) -> BatchRun:
+    """Return the run that a record speaks of, as the executors know it."""
+    return BatchRun(
+        lineage=record.lineage,
+        batch=record.batch,
+        token=record.run,
+        unentered=frozenset(record.unentered),
+    )

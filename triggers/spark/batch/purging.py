@@ -1,0 +1,71 @@
+"""What the driver does after a batch: forget what has expired, and close parked copies that are settled.
+
+Where no service shares the history, nobody else does it.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from history.bridge import drive
+from history.store import HistoryStore
+from history.store.parking import Parking
+from history.store.progress import REMEMBERED
+from triggers.consumer.sweep import SWEEP_INTERVAL, close_settled
+from triggers.spark.connections import history_at
+from triggers.spark.report import BatchReport
+from triggers.spark.settings import BatchSettings
+
+_log = logging.getLogger(__name__)
+
+#: For how long a purge looks on where it finds nothing to delete, in seconds.
+LOOKING = 0.005
+
+#: A batch deletes at most so many times what it has brought: arrears of any size shrink, and none is felt.
+ARREARS = 2
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """Tidies up for one trigger, some after each batch, and keeps the place up to which it has come.
+
+    What fails is logged and waits for the next batch: no batch fails for it.
+    """
+
+    settings: BatchSettings
+    cursor: str | None = None
+    _sweep_due: float = field(default=float("-inf"))
+
+    def after(self, report: BatchReport) -> None:
+        """Do what is due after a batch."""
+        name = self.settings.name
+        try:
+            store = history_at(self.settings.history)
+            self._purge(store, ARREARS * report.rows)
+            if time.monotonic() >= self._sweep_due:
+                self._sweep_due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
+                self._sweep(store)
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: the batch is completed)
+            self.cursor = None
+            _log.warning("what has expired waits for the next batch: %s", error, extra={"trigger": name})
+
+    def _purge(self, store: HistoryStore, most: int) -> None:
+        """Delete some of what has expired; a piece takes the server a few milliseconds."""
+        enough, deleted = time.monotonic() + LOOKING, 0
+        while True:
+            some, self.cursor = drive(store.purge_some(self.settings.name, self.cursor))
+            deleted += some
+            if self.cursor is None or (time.monotonic() > enough and (not some or deleted >= most)):
+                return
+
+    def _sweep(self, store: HistoryStore) -> None:
+        drive(store.progress.purge_some(self.settings.name, datetime.now(UTC) - REMEMBERED))
+        drive(close_settled(self.settings.name, store, self._parking(store)))
+
+    def _parking(self, store: HistoryStore) -> Parking:
+        """Return where this trigger's rows are parked, by ``foreach_batch`` or by a trigger of its own."""
+        given = self.settings.parking or self.settings.trigger.parking
+        if given is None:
+            return store.parking
+        return history_at(given).parking if isinstance(given, str) else given

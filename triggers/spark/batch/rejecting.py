@@ -1,0 +1,81 @@
+"""Giving up the new rows of a batch whose function has failed fatally, as ``on_fatal="reject"`` says."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from history.rendering import class_of, text_of
+from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.table import Count, Facts, HistoryUse, Word, decide
+from triggers.events import RetrievalFailureEvent, publish
+from triggers.pipeline.run import Run
+from triggers.service.failures import FatalError
+from triggers.spark.batch.claiming import KEY
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.connections import history_at, patiently
+from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, text_batch
+from triggers.spark.rows.columns import identity
+from triggers.spark.rows.messages import message_of
+from triggers.spark.settings import BatchSettings
+
+
+def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception) -> None:
+    """Publish an event for each row, and park it, as the second table says of a fatal failure."""
+    keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
+    failure = Failure(class_of(error), text_of(error))
+    parked = mapped(keyed, Rejecting(settings.shipped, run, failure).reject, "event string")
+    for row in parked.toLocalIterator():
+        event = RetrievalFailureEvent.model_validate_json(row[0])
+        patiently(settings.patience, publish, event, blocking=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the user's function raised, as text: an exception need not survive the journey."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejecting:
+    """What a task needs to park rows."""
+
+    settings: BatchSettings
+    run: BatchRun
+    failure: Failure
+
+    def reject(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Park the rows, and yield their events."""
+        settings = self.settings
+        lot = history_at(settings.parking or settings.history).parking
+        for batch in batches:
+            runs = [self._run(values) for values in rows_of(batch)]
+            if runs:
+                parked = [run.copy(settings.name).model_copy(update=self._told) for run in runs]
+                patiently(settings.patience, lot.park, parked)
+            events = [self._event(run).model_dump_json() for run in runs]
+            yield text_batch({"event": events})
+
+    def _run(self, values: dict[str, Any]) -> Run:
+        settings, key = self.settings, values.pop(KEY)
+        message = message_of(values, settings.columns, destination=settings.trigger.destination, uuid=key)
+        run = Run(message, HistoryUse.ON, begun=True, error=FatalError(self.failure.text))
+        run.owner = self.run.owner.token
+        run.decision = decide(
+            Facts(count=Count.FIRST, history=HistoryUse.ON, word=Word.NONE), settings.trigger.policy
+        )
+        run.aftermath = afterwards(Ending.FATAL, settings.trigger.policy, history=True)
+        return run
+
+    def _event(self, run: Run) -> RetrievalFailureEvent:
+        settings = self.settings
+        event = run.make_event(settings.name, settings.trigger.destination)
+        update = {"exception_class": self.failure.kind, "exception_message": self.failure.text}
+        return event.model_copy(update=update)
+
+    @property
+    def _told(self) -> dict[str, str]:
+        return {"error_class": self.failure.kind, "error_message": self.failure.text}

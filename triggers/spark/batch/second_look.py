@@ -1,0 +1,300 @@
+"""Rows that need a second look: rejected ones, those in doubt, and those that a resolver is asked about.
+
+There are few of them, so they travel to Python whole and are judged one by one, by the same
+:class:`~triggers.pipeline.judge.Judge` as messages are. What the table says to keep aside is parked from the
+executors; events are published by the driver, where their subscribers are.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
+from resolvers.bulk import UUID_COLUMN, AskedInBulk, Shape
+from resolvers.resolution import NO_EVIDENCE, NonsenseAnswerError, Resolution, Resolved
+from triggers.detection.table import Answer, HistoryUse, Status, Word, classify_count, decide
+from triggers.events import Cause, RetrievalFailureEvent
+from triggers.pipeline.judge import Judge
+from triggers.pipeline.run import Run
+from triggers.service.failures import TransientError
+from triggers.spark.batch.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
+from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
+from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
+from triggers.spark.settings import BatchSettings
+
+_log = logging.getLogger(__name__)
+
+#: What is added to a row that was looked at again; the first two are for ``parked_to`` as well.
+STATUS, REASON = "doubtless_status", "doubtless_reason"
+RUNS, PARKED, EVENT = "__doubtless_runs", "__doubtless_parked", "__doubtless_event"
+
+#: What a resolver of DataFrames has answered.
+RESOLUTION, WHY = "__doubtless_resolution", "__doubtless_why"
+
+#: The status of a row that was given up.
+REJECTED = "REJECTED"
+
+_ADDED = (
+    StructField(STATUS, StringType()),
+    StructField(REASON, StringType()),
+    StructField(EVENT, StringType()),
+    StructField(RUNS, BooleanType()),
+    StructField(PARKED, BooleanType()),
+)
+
+_UNREADABLE = "its delivery count, uuid or message id is none"
+
+
+def looked_at_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
+    """Return the rows that were put aside, with what became of each; they are parked when it is computed."""
+    aside = verdicts.filter(F.col(VERDICT) % AGAIN >= int(Verdict.ASIDE))
+    for verdict, resolver in (
+        (Verdict.ASKED, settings.resolver),
+        (Verdict.REPLAYED, settings.replay_resolver),
+    ):
+        if resolver is not None and resolver.shape is Shape.DATAFRAME:
+            aside = _answered(aside, resolver, verdict, settings.name)
+    together = aside.repartition(task_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
+    looking = Looking(settings=settings.shipped, run=run)
+    schema = StructType([*together.schema.fields, *_ADDED])
+    return mapped(together, looking.at, schema)
+
+
+def _answered(aside: DataFrame, resolver: AskedInBulk, verdict: Verdict, trigger: str) -> DataFrame:
+    """Ask a resolver of DataFrames about the rows with a verdict, and add its answers to them."""
+    internal = [KEY, COUNT, VERDICT, RESOLUTION, WHY]
+    asked = aside.filter(F.col(VERDICT) == int(verdict)).withColumn(UUID_COLUMN, F.col(KEY))
+    answers = resolver.ask_rows(asked.drop(*internal), trigger)
+    why = F.col("reason") if "reason" in answers.columns else F.lit(None)
+    told = answers.select(
+        F.col(UUID_COLUMN).alias("__doubtless_asked"),
+        F.lit(int(verdict)).alias("__doubtless_for"),
+        F.col("resolution").cast("string").alias("__doubtless_told"),
+        why.cast("string").alias("__doubtless_told_why"),
+    ).dropDuplicates(["__doubtless_asked"])
+    fits = (F.col(KEY) == F.col("__doubtless_asked")) & (F.col(VERDICT) % AGAIN == F.col("__doubtless_for"))
+    joined = aside.join(told, fits, "left")
+    has = RESOLUTION in aside.columns
+    before, why_before = (F.col(RESOLUTION), F.col(WHY)) if has else (F.lit(None), F.lit(None))
+    return joined.withColumns(
+        {
+            RESOLUTION: F.coalesce(F.col("__doubtless_told"), before.cast("string")),
+            WHY: F.coalesce(F.col("__doubtless_told_why"), why_before.cast("string")),
+        }
+    ).drop("__doubtless_asked", "__doubtless_for", "__doubtless_told", "__doubtless_told_why")
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row: its message and what is known of it, or None for what is no message."""
+
+    key: str | None
+    values: Mapping[str, Any]
+    again: bool
+    run: Run | None
+    parked: Parked | None = None
+    event: RetrievalFailureEvent | None = None
+    status: str = REJECTED
+    reason: str = _UNREADABLE
+    runs: bool = False
+
+    @property
+    def is_in_progress(self) -> bool:
+        """Whether somebody who is alive has it."""
+        decision = None if self.run is None else self.run.decision
+        return decision is not None and decision.answer is Answer.RECOVER_LATER
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What was answered, by message; asked in the place of the resolver that gave the answers."""
+
+    given: dict[int, Resolved | Exception] = field(default_factory=dict[int, Resolved | Exception])
+
+    async def ask(
+        self, uuid: str, trigger_name: str, message: Message, evidence: Evidence = NO_EVIDENCE
+    ) -> Resolved:
+        """Return the answer that was given before."""
+        _ = uuid, trigger_name, evidence
+        answer = self.given[id(message)]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looking:
+    """What a task needs to look at rows again."""
+
+    settings: BatchSettings
+    run: BatchRun
+
+    def at(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Judge and park the rows of one partition, whose keys are sorted."""
+        last: _Row | None = None
+        for batch in batches:
+            rows = [self._row(values) for values in rows_of(batch)]
+            self._judge([row for row in rows if row.run is not None and not row.again])
+            for row in rows:
+                first = last if row.again and last is not None and last.key == row.key else None
+                self._conclude(row, first)
+                last = last if row.again and first is not None else row
+            self._park([row.parked for row in rows if row.parked is not None])
+            yield _with_results(batch, rows)
+
+    def _row(self, values: Mapping[str, Any]) -> _Row:
+        user = {name: value for name, value in values.items() if not name.startswith("__doubtless_")}
+        again = values[VERDICT] >= AGAIN
+        columns, destination = self.settings.columns, self.settings.trigger.destination
+        try:
+            uuid = values[KEY] or identity_of_row(user, columns)
+            message = message_of(user, columns, destination=destination, uuid=uuid)
+        except NoIdentityError as error:
+            return _Row(values[KEY], values, again, None, reason=str(error))
+        except ValidationError:
+            return _Row(values[KEY], values, again, None)
+        return _Row(values[KEY], values, again, Run(message, HistoryUse.ON))
+
+    def _judge(self, rows: Sequence[_Row]) -> None:
+        """Claim the rows, ask who is to be asked, and decide; wait for what is in progress elsewhere."""
+        deadline = time.monotonic() + self.settings.patience.total_seconds()
+        while rows:
+            patiently(self.settings.patience, self._judge_once, rows)
+            rows = [row for row in rows if row.is_in_progress]
+            if rows and time.monotonic() > deadline:
+                raise TransientError(f"{len(rows)} rows are in progress elsewhere, such as {rows[0].key}")
+            if rows:
+                time.sleep(LONGEST_PAUSE)
+
+    async def _judge_once(self, rows: Sequence[_Row]) -> None:
+        runs = [row.run for row in rows if row.run is not None]
+        for run in runs:
+            run.history, run.error, run.notes = HistoryUse.ON, None, []
+        judge = Judge(
+            settings=self.settings.trigger,
+            store=history_at(self.settings.history),
+            resolver=None,
+            batch=self.run.resolved_owner,
+        )
+        await judge.claim(runs)
+        answers = _Answers()
+        answers.given.update(await self._answers(rows, self.settings.resolver, replayed=False))
+        answers.given.update(await self._answers(rows, self.settings.replay_resolver, replayed=True))
+        answering = replace(judge, resolver=answers)
+        for run in runs:
+            await (answering if id(run.message) in answers.given else judge).judge(run)
+            if run.history is HistoryUse.UNREACHABLE:
+                raise run.error or HistoryUnavailableError("claiming")
+
+    async def _answers(
+        self, rows: Sequence[_Row], resolver: AskedInBulk | None, *, replayed: bool
+    ) -> dict[int, Resolved | Exception]:
+        """Ask a resolver about the rows that the table asks it about; return the answers by message."""
+        asked = [(row, row.run) for row in rows if row.run and self._asks(row.run, replayed=replayed)]
+        runs = [run for _, run in asked]
+        if replayed and self.settings.on_replay == "execute":
+            return {id(run.message): _EXECUTE for run in runs}
+        if resolver is None or not runs:
+            return {}
+        if resolver.shape is Shape.DATAFRAME:
+            return {id(run.message): _told(row.values, resolver) for row, run in asked}
+        told = await resolver.ask(
+            [run.message.uuid or "" for run in runs],
+            self.settings.name,
+            [run.message for run in runs],
+            [run.evidence() for run in runs],
+        )
+        return {id(run.message): one for run, one in zip(runs, told, strict=True)}
+
+    def _asks(self, run: Run, *, replayed: bool) -> bool:
+        """Whether the table wants the last word on a row of this kind."""
+        if run.history is not HistoryUse.ON:
+            return False
+        if (run.found is not None and self.run.is_replayed(run.found)) is not replayed:
+            return False
+        policy = self.settings.trigger.policy
+        count = classify_count(run.message.delivery_count, policy.max_delivery_count)
+        return decide(run.facts(count, Word.NOT_ASKED), policy).ask
+
+    def _conclude(self, row: _Row, first: _Row | None) -> None:
+        """Note what becomes of a row; a further one of a uuid follows its first."""
+        name = self.settings.name
+        if row.run is None:
+            row.parked, row.event = self._unreadable(row)
+            return
+        run = row.run
+        if first is not None and first.run is not None:
+            if first.runs:
+                row.status, row.reason = Status.DUPLICATE, "a duplicate of another row of this batch"
+                return
+            run.decision, run.found, run.error = first.run.decision, first.run.found, first.run.error
+            run.notes = list(first.run.notes)
+        decision = run.decision
+        assert decision is not None  # noqa: S101  (every first row was judged)
+        row.runs, row.reason = decision.runs, run.reason
+        row.status = REJECTED if decision.status is None else decision.status
+        if decision.status is Status.IN_DOUBT and not decision.park and not decision.runs:
+            _log.error("an In Doubt row is dropped, as in_doubt='acknowledge' says", extra={"trigger": name})
+        if run.parks:
+            row.parked = run.copy(name)
+        if run.raises_event:
+            row.event = run.make_event(name, self.settings.trigger.destination)
+
+    def _unreadable(self, row: _Row) -> tuple[Parked, RetrievalFailureEvent]:
+        name, destination = self.settings.name, self.settings.trigger.destination
+        raw = raw_fields(raw_of(row.values))
+        parked = Parked(
+            id=parked_id(name, Message(body=repr(sorted(raw.items())))),
+            trigger_name=name,
+            kind=ParkedKind.UNREADABLE,
+            reason=row.reason,
+            destination=destination,
+            raw=raw,
+        )
+        event = RetrievalFailureEvent(
+            trigger_name=name,
+            destination=destination,
+            delivery_count=-1,
+            exception_message=row.reason,
+            cause=Cause.UNREADABLE,
+        )
+        return parked, event
+
+    def _park(self, parked: Sequence[Parked]) -> None:
+        if not parked:
+            return
+        lot = history_at(self.settings.parking or self.settings.history).parking
+        patiently(self.settings.patience, lot.park, parked)
+
+
+def _with_results(batch: RecordBatch, rows: Sequence[_Row]) -> RecordBatch:
+    texts: dict[str, Sequence[str | None]] = {
+        STATUS: [str(row.status) for row in rows],
+        REASON: [row.reason for row in rows],
+        EVENT: [None if row.event is None else row.event.model_dump_json() for row in rows],
+    }
+    truths = {RUNS: [row.runs for row in rows], PARKED: [row.parked is not None for row in rows]}
+    return widened(batch, texts, truths)
+
+
+def _told(values: Mapping[str, Any], resolver: AskedInBulk) -> Resolved | Exception:
+    """Return what a resolver of DataFrames has answered about a row."""
+    answer = values.get(RESOLUTION)
+    try:
+        return Resolved(Resolution(answer or ""), values.get(WHY))
+    except ValueError:
+        return NonsenseAnswerError(resolver.name, answer)
+
+
+_EXECUTE = Resolved(Resolution.NEW, "on_replay='execute'")

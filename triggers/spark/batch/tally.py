@@ -1,0 +1,114 @@
+"""How many rows of a micro-batch are what."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from history.store.progress import BatchRecord
+from triggers.detection.table import Status
+from triggers.spark.batch.claiming import AGAIN, VERDICT, Verdict
+from triggers.spark.batch.second_look import REJECTED, RUNS, STATUS
+from triggers.spark.report import BatchReport
+
+#: What the name of the observed metrics of a trigger begins with.
+OBSERVED = "doubtless:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many rows are what; ``aside`` are those that are looked at again.
+
+    ``done`` duplicates were completed by an earlier run of the same batch; ``again`` rows are such ones that
+    the function is given once more. ``unfinished`` says that it is called even where no row is left.
+    """
+
+    new: int = 0
+    again: int = 0
+    duplicate: int = 0
+    done: int = 0
+    in_doubt: int = 0
+    rejected: int = 0
+    aside: int = 0
+    runs_aside: int = 0
+    new_aside: int = 0
+    unfinished: bool = False
+    failed: bool = False
+
+    @classmethod
+    def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
+        """Count the verdicts, which computes and persists them; Spark's listeners are told, too."""
+        metrics = _metrics()
+        done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
+        # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.
+        observed = verdicts.observe(f"{OBSERVED}{trigger}", *metrics)
+        (counts,) = observed.agg(*metrics, done).collect()
+        return cls(**{name: counts[name] for name in ("new", "duplicate", "done", "aside")})
+
+    def with_aside(self, aside: DataFrame) -> "Tally":
+        """Count what became of the rows that were put aside, which computes it."""
+        counts = counted(aside, STATUS, [*Status, REJECTED], F.count_if(RUNS).alias("runs"))
+        return replace(
+            self,
+            duplicate=self.duplicate + counts[Status.DUPLICATE],
+            in_doubt=counts[Status.IN_DOUBT],
+            rejected=counts[REJECTED],
+            runs_aside=counts["runs"],
+            new_aside=counts[Status.NEW],
+        )
+
+    def with_whole_batch(self, *, unfinished: bool) -> "Tally":
+        """Count what a sink that is written anew must be given: all rows of the batch, or none.
+
+        ``unfinished`` says that an earlier run may have written rows that nobody has completed.
+        """
+        if not unfinished and not self.runs:
+            return self
+        return replace(self, again=self.done, duplicate=self.duplicate - self.done, unfinished=unfinished)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the user's function is called."""
+        return self.unfinished or self.new + self.runs_aside > 0
+
+    def as_failed(self) -> "Tally":
+        """Count the new rows as given up."""
+        given_up = self.new + self.new_aside
+        return Tally(
+            duplicate=self.duplicate,
+            in_doubt=self.in_doubt,
+            rejected=self.rejected + given_up,
+            failed=True,
+        )
+
+    def report(self, record: BatchRecord, notes: Sequence[str], seconds: float) -> BatchReport:
+        """Return the report of the batch."""
+        new = self.new + self.again + self.new_aside
+        return BatchReport(
+            batch_id=record.batch,
+            query=record.query,
+            rows=new + self.duplicate + self.in_doubt + self.rejected,
+            new=new,
+            duplicate=self.duplicate,
+            in_doubt=self.in_doubt,
+            rejected=self.rejected,
+            seconds=seconds,
+            attempt=record.attempt,
+            notes=tuple(notes),
+        )
+
+
+def counted(rows: DataFrame, column: str, words: Iterable[str], *more: Column) -> Mapping[str, Any]:
+    """Count the rows by the word in a column, and what else is asked, in one task."""
+    counts = [F.count_if(F.col(column) == word).alias(word) for word in words]
+    (found,) = rows.agg(*counts, *more).collect()
+    return cast("Mapping[str, Any]", found.asDict())
+
+
+def _metrics() -> Sequence[Column]:
+    """Return what is observed of a batch: its rows by what the claims made of them."""
+    new, aside = f"{VERDICT} = {Verdict.NEW:d}", f"{VERDICT} % {AGAIN} >= {Verdict.ASIDE:d}"
+    counts = {"rows": "true", "new": new, "duplicate": f"NOT ({new} OR {aside})", "aside": aside}
+    return [F.expr(f"count_if({what}) AS {name}") for name, what in counts.items()]

@@ -1,0 +1,1 @@
+"""A trigger that runs for each row, on the executors."""

@@ -1,0 +1,234 @@
+"""A trigger service that runs row by row on the executors: ``trigger.foreach_batch(...)``.
+
+Each task takes its rows through the trigger's own pipeline, a chunk at a time: one claim, the services in
+order, one completion. So everything that ``@trigger`` promises holds for a row as it does for a message. A
+row that is to be given back makes the batch fail in the end: when Spark tries it again, what was processed
+is a duplicate.
+
+An executor that dies leaves the chunk that it was at STARTED, and what Spark then runs in its place finds
+these rows In Doubt. So does a speculative twin, unless the trigger has a lease: then it waits. Retrieval
+failure events are published on the executors, to the handlers of the modules that are loaded there.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+from pydantic import ValidationError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store import CLAIM_BATCH
+from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
+from triggers.detection.table import Status
+from triggers.providers.provider import Unreadable
+from triggers.service.failures import TransientError
+from triggers.service.outcome import Outcome
+from triggers.spark.batch.claiming import COUNT, KEY, prepared
+from triggers.spark.batch.ledger import Ledger, identity_of
+from triggers.spark.batch.purging import Upkeep
+from triggers.spark.batch.tally import counted
+from triggers.spark.connections import LONGEST_PAUSE
+from triggers.spark.report import BatchReport
+from triggers.spark.row_service.shipping import AnyTrigger, packed, unpacked
+from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
+from triggers.spark.rows.columns import check_columns
+from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
+from triggers.spark.settings import BatchSettings, Columns
+
+_log = logging.getLogger(__name__)
+
+#: What became of a row, besides the three verdicts.
+REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
+_STATUSES = (*Status, REJECTED, UNMATCHED, UNDECIDED)
+
+
+class RowService:
+    """What ``trigger.foreach_batch`` makes of a trigger; give it to ``writeStream.foreachBatch``.
+
+    ``reports`` and :meth:`write_stream` are as of :class:`~triggers.spark.foreach_batch.ForeachBatch`.
+
+    Guarantee: that of the trigger, for each row.
+    """
+
+    def __init__(self, trigger: AnyTrigger, settings: BatchSettings) -> None:
+        _check(trigger)
+        self.trigger = trigger
+        self.settings = settings
+        self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self._shipped: bytes | None = None
+        self._upkeep = Upkeep(settings)
+
+    @property
+    def name(self) -> str:
+        """The namespace in the history."""
+        return self.settings.name
+
+    def write_stream(self, stream: DataFrame) -> DataStreamWriter:
+        """Return ``stream.writeStream.foreachBatch(self)``, once the stream has the columns it needs.
+
+        Raises:
+            ConfigurationError: naming a column that it lacks, or whose type tells no identity.
+        """
+        check_columns(self.settings.columns, stream.schema)
+        return stream.writeStream.foreachBatch(self)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Run the service for each NEW row of one micro-batch; Spark calls this.
+
+        Raises:
+            ConfigurationError: the stream's columns do not do, or the trigger cannot travel.
+            TransientError: rows are to be given back, so that the batch must come again.
+        """
+        started = time.perf_counter()
+        check_columns(self.settings.columns, batch.schema)
+        if self._shipped is None:
+            self._shipped = packed(self.trigger, self.settings.history)
+        ledger = Ledger(self.settings)
+        record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
+        ledger.note(record, BatchState.RUNNING)
+        counts, reason = self._run(batch)
+        if undecided := counts.get(UNDECIDED, 0):
+            ledger.note(record, BatchState.RELEASED)
+            raise TransientError(f"{undecided} rows of batch {batch_id} are to be given back: {reason}")
+        report = _report(counts, record, notes, time.perf_counter() - started)
+        ledger.note(record, BatchState.COMPLETED, report.counts)
+        self.reports.append(report)
+        _log.info("%s", report, extra={"trigger": self.name, **report.counts})
+        self._upkeep.after(report)
+
+    def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
+        """Run the services; return how many rows became what, and why some are to be given back."""
+        running = _Running(self._shipped or b"", self.settings)
+        statuses = mapped(prepared(batch, self.settings), running.run, "status string, reason string")
+        counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
+        return {status: counts[status] for status in _STATUSES}, counts["reason"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What a task needs to run a trigger."""
+
+    shipped: bytes
+    settings: BatchSettings
+
+    def run(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Take the rows of one partition through the trigger's pipeline, a chunk at a time."""
+        trigger = unpacked(self.shipped)
+        for batch in batches:
+            told = [one for rows in chunks_of(batch, CLAIM_BATCH) for one in self._chunk(trigger, rows)]
+            yield text_batch({"status": [one for one, _ in told], "reason": [why for _, why in told]})
+
+    def _chunk(self, trigger: AnyTrigger, rows: Sequence[dict[str, Any]]) -> list[tuple[str, str | None]]:
+        messages: list[Message] = []
+        told: list[tuple[str, str | None]] = []
+        for row in rows:
+            try:
+                messages.append(self._message(row))
+            except (ValidationError, NoIdentityError) as error:
+                self._set_aside(trigger, row, error)
+                told.append((REJECTED, None))
+        return told + [_told(outcome) for outcome in self._handle(trigger, messages)]
+
+    def _message(self, row: dict[str, Any]) -> Message:
+        key = row.pop(KEY)
+        row.pop(COUNT)
+        uuid = key or identity_of_row(row, self.settings.columns)
+        return message_of(
+            row, self.settings.columns, destination=self.settings.trigger.destination, uuid=uuid
+        )
+
+    def _set_aside(self, trigger: AnyTrigger, row: Mapping[str, Any], error: ValueError) -> None:
+        """Park a row that is no message, as a provider's unreadable delivery is."""
+        drive(trigger.pipeline().park_unreadable(Unreadable(raw_of(row), str(error), None)))
+
+    def _handle(self, trigger: AnyTrigger, messages: Sequence[Message]) -> list[Outcome]:
+        """Handle messages, and again those that somebody alive is at; the rest is to be given back."""
+        outcomes = list(trigger.handle_batch(messages))
+        deadline = time.monotonic() + self.settings.patience.total_seconds()
+        while waiting := [place for place, one in enumerate(outcomes) if _comes_again(one)]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(min(max(outcomes[place].recover_after for place in waiting), LONGEST_PAUSE))
+            again = trigger.handle_batch([messages[place] for place in waiting])
+            for place, outcome in zip(waiting, again, strict=True):
+                outcomes[place] = outcome
+        return outcomes
+
+
+def _comes_again(outcome: Outcome) -> bool:
+    """Whether a provider would be told to deliver it again, at once or a little later."""
+    return not outcome.acknowledge and not outcome.executed
+
+
+def _told(outcome: Outcome) -> tuple[str, str | None]:
+    """Return what became of a row; one whose service has failed was given up, and parked."""
+    if not outcome.acknowledge:
+        return UNDECIDED, outcome.reason
+    if outcome.status is None:
+        return (REJECTED if outcome.rejected else UNMATCHED), None
+    if outcome.status is Status.NEW and outcome.error is not None:
+        return REJECTED, None
+    return str(outcome.status), None
+
+
+def _report(
+    counts: Mapping[str, int], record: BatchRecord, notes: Sequence[str], seconds: float
+) -> BatchReport:
+    return BatchReport(
+        batch_id=record.batch,
+        query=record.query,
+        rows=sum(counts.values()),
+        new=counts.get(Status.NEW, 0),
+        duplicate=counts.get(Status.DUPLICATE, 0),
+        in_doubt=counts.get(Status.IN_DOUBT, 0),
+        rejected=counts.get(REJECTED, 0),
+        unmatched=counts.get(UNMATCHED, 0),
+        seconds=seconds,
+        attempt=record.attempt,
+        notes=tuple(notes),
+    )
+
+
+def _check(trigger: AnyTrigger) -> None:
+    settings = trigger.settings
+    for setting, wrong in (
+        ("ordered", settings.ordered),
+        ("join", len(settings.destinations) > 1),
+        ("its service", trigger.is_async),
+    ):
+        if wrong:
+            raise ConfigurationError(
+                f"trigger {trigger.name}",
+                f"{setting} does not work in a micro-batch: rows run on many executors, one after the other",
+                "use a plain trigger of one destination, or a consumer",
+            )
+
+
+def row_service(
+    trigger: AnyTrigger,
+    history: object,
+    *,
+    columns: Columns,
+    patience: timedelta,
+    query: str | None,
+    partitions: int | None,
+) -> RowService:
+    """Return the row service of a trigger; see :meth:`~triggers.Trigger.foreach_batch`."""
+    settings = BatchSettings(
+        trigger=trigger.settings,
+        columns=columns,
+        history=cast("str", history),  # which it checks
+        patience=patience,
+        query=query,
+        partitions=partitions,
+    )
+    return RowService(trigger, settings)

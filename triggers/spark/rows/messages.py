@@ -1,0 +1,133 @@
+"""Rows as messages: for resolvers, for parking, and for trigger services that run row by row."""
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from triggers.spark.rows.arrow import BrokenText
+from triggers.spark.settings import Columns
+
+
+class NoIdentityError(ValueError):
+    """What is to be the identity of a row is no UTF-8."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"its {column} is no UTF-8")
+
+
+def identity_of_row(row: Mapping[str, Any], columns: Columns) -> str | None:
+    """Return the identity that :func:`~triggers.spark.rows.columns.identity` tells; None where there is none.
+
+    Raises:
+        NoIdentityError: it is no UTF-8.
+    """
+    for column in (columns.uuid, columns.message_id):
+        value = None if column is None else row[column]
+        if isinstance(value, BrokenText):
+            raise NoIdentityError(column or "")
+        if text := _as_text(value):
+            return text
+    return None
+
+
+def raw_of(row: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Return the columns of a row that is no message, as a provider returns the fields of a delivery."""
+    user = {name: value for name, value in row.items() if not name.startswith("__doubtless_")}
+    return {
+        name.encode("utf-8", "backslashreplace"): value if isinstance(value, bytes) else str(value).encode()
+        for name, value in user.items()
+    }
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, bytes | bytearray):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.decode("utf-8", "backslashreplace") if isinstance(value, BrokenText) else value.hex()
+    return None if value is None else str(value)
+
+
+def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uuid: str | None) -> Message:
+    """Return a row as a message, whole: what is not named as something else becomes a property.
+
+    A column with the name of a JMS header is that header. Without a column for the body, the body is the
+    whole row, as a JSON object. What JSON cannot hold is written as text. ``uuid`` is the identity as Spark
+    has told it.
+
+    Raises:
+        pydantic.ValidationError: the row's uuid, message id or delivery count is none.
+    """
+    named = {columns.uuid, columns.message_id, columns.delivery_count, columns.body}
+    headers: dict[str, Any] = {}
+    if columns.body is not None:
+        headers = {name: _property(value) for name, value in row.items() if name not in named}
+    identity: dict[str, Any] = {
+        "uuid": uuid,
+        "JMSMessageID": _text(row, columns.message_id),
+        "JMSXDeliveryCount": _count(row, columns.delivery_count),
+    }
+    identity = {name: value for name, value in identity.items() if value is not None}
+    body = _plain(dict(row)) if columns.body is None else _body(row[columns.body])
+    try:
+        return Message.from_headers({"JMSDestination": destination, **headers, **identity}, body)
+    except ValidationError:
+        # A column that has the name of a header, and holds something else.
+        kept = {name: value for name, value in headers.items() if name not in HEADER_FIELDS}
+        return Message.from_headers({"JMSDestination": destination, **kept, **identity}, body)
+
+
+def _text(row: Mapping[str, Any], column: str | None) -> str | None:
+    return None if column is None else _as_text(row[column]) or None
+
+
+def _count(row: Mapping[str, Any], column: str | None) -> Any:
+    if column is None or row[column] is None:
+        return UNDEFINED_COUNT
+    count = row[column]
+    return int(count) if isinstance(count, Decimal) else count
+
+
+def _property(value: Any) -> bool | int | float | str | None:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else json.dumps(plain)
+
+
+def _body(value: Any) -> Any:
+    match value:
+        case bytes():
+            return bytes(value)
+        case str():
+            return str(value)
+        case _:
+            return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    try:
+        return json.loads(json.dumps(value, default=_told))
+    except TypeError:  # the keys of a map are no text
+        return json.loads(json.dumps(_with_text_keys(value), default=_told))
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        pairs: Mapping[Any, Any] = cast("Any", value)
+        return {_told(key): _with_text_keys(one) for key, one in pairs.items()}
+    if isinstance(value, list | tuple):
+        items: Sequence[Any] = cast("Any", value)
+        return [_with_text_keys(one) for one in items]
+    return value
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, BrokenText):
+        return value.decode("utf-8", "backslashreplace")
+    return value.hex() if isinstance(value, bytes | bytearray) else str(value)
