@@ -7,6 +7,7 @@ configuration; 3 a server is unavailable; 128 and more, ended by a signal.
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TextIO
 
@@ -71,14 +72,18 @@ app.add_typer(patchbay.app, name="patchbay")
 app.add_typer(sqljms.app, name="sqljms")
 
 
-def main() -> None:
-    """Run the command line; turn every error into one line and an exit code."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, by default that of this process; turn every error into one line and an exit code.
+
+    Raises:
+        SystemExit: always, with the exit code.
+    """
     _survive_strange_encodings(sys.stdout, sys.stderr)
     log_to_stderr()
     state = State()
     code = 0
     try:
-        code = app(standalone_mode=False, prog_name="doubtless", obj=state) or 0
+        code = app(arguments, standalone_mode=False, prog_name="doubtless", obj=state) or 0
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read this has seen enough; the interpreter must not try to flush once more.
