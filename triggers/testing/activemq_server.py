@@ -2,13 +2,12 @@
 
 import shutil
 import socket
-import subprocess
 import time
 from pathlib import Path
 from typing import Self
 
 from history.errors import ConfigurationError
-from triggers.testing.child import ChildServer
+from triggers.testing.child import Child, ChildServer
 from triggers.testing.redis_server import free_port
 
 #: Where Debian's package ``activemq`` puts its jars.
@@ -122,7 +121,7 @@ class ActiveMqServer(ChildServer):
         (self.folder / "activemq.xml").write_text(_CONFIGURATION.format(**self._told))
         (self.folder / "log4j.properties").write_text(_LOGGING)
         with (self.folder / "activemq.log").open("ab") as log:
-            self._process = subprocess.Popen(self._command(), cwd=self.folder, stdout=log, stderr=log)
+            self._process = Child(self._command(), cwd=self.folder, stdout=log, stderr=log)
         self._wait_until_it_listens()
         return self
 

@@ -2,8 +2,44 @@
 
 import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+#: Waits until whoever holds the other end of its input has ended, then ends the process or group of $1.
+_WATCH = 'read _; kill -s KILL -- "$1"'
+
+
+class Child(subprocess.Popen[bytes]):
+    """A process that is killed when this one has ended, however this one ended.
+
+    A test or a demo that is killed runs no ``finally``: its servers would stay. With ``start_new_session``
+    the whole group of the process is killed.
+    """
+
+    def __init__(self, command: Sequence[str | Path], **options: Any) -> None:
+        super().__init__(command, **options)
+        group = "-" if options.get("start_new_session") else ""
+        # In a session of its own, so that Ctrl-C does not end it first.
+        self._watcher = subprocess.Popen(
+            ["sh", "-c", _WATCH, "sh", f"{group}{self.pid}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended, and return its exit code."""
+        code = super().wait(timeout)
+        self._end_watcher()
+        return code
+
+    def _end_watcher(self) -> None:
+        """End the watcher: the number of the process may soon be another one's."""
+        self._watcher.kill()
+        self._watcher.communicate()
 
 
 class ChildServer(ABC):

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from history.errors import ConfigurationError
+from triggers.testing.child import Child
 from triggers.testing.redis_server import free_port
 
 #: How long a server may take to answer for the first time, in seconds.
@@ -114,7 +115,7 @@ class PostgresServer:
     def _spawn(self, words: Sequence[str | Path]) -> subprocess.Popen[bytes]:
         root = os.geteuid() == 0
         with self._log.open("ab") as log:
-            return subprocess.Popen(
+            return Child(
                 words,
                 cwd=self.folder,
                 stdout=log,

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from history.errors import ConfigurationError
+from triggers.testing.child import Child
 from triggers.testing.redis_server import free_port
 
 #: How long a server may take to answer its first connection, in seconds.
@@ -75,12 +76,10 @@ class RabbitmqServer:
         # A server that finds no epmd starts one as a daemon, which nobody would end.
         epmd = [*self._inside("epmd"), "-address", "127.0.0.1", "-port", str(self._epmd_port)]
         quiet = subprocess.DEVNULL
-        self._processes = [
-            subprocess.Popen(epmd, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-        ]
+        self._processes = [Child(epmd, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)]
         _wait_for(self._epmd_port, b"", self._fail)
         with (self.folder / "output").open("ab") as output:
-            server = subprocess.Popen(
+            server = Child(
                 self._inside(f"/{PROGRAM}"),
                 env=self._environment(),
                 stdin=quiet,

@@ -2,7 +2,6 @@
 
 import shutil
 import socket
-import subprocess
 import time
 from pathlib import Path
 from typing import Any, Self, cast
@@ -10,7 +9,7 @@ from typing import Any, Self, cast
 import redis
 
 from history.errors import ConfigurationError
-from triggers.testing.child import ChildServer
+from triggers.testing.child import Child, ChildServer
 
 #: How long a server may take to answer its first PING, in seconds.
 START_TIMEOUT = 10.0
@@ -52,7 +51,7 @@ class RedisServer(ChildServer):
         words = [word for name, value in self._settings.items() for word in (f"--{name}", value)]
         base = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         with (self.folder / "redis.log").open("ab") as log:
-            self._process = subprocess.Popen([program, *base, *words], stdout=log, stderr=log)
+            self._process = Child([program, *base, *words], stdout=log, stderr=log)
         self._wait_until_it_answers()
         return self
 

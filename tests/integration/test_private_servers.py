@@ -1,0 +1,50 @@
+"""Private servers end with the process that started them, even where it is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fixtures.waiting import eventually
+
+_STARTED = """
+import sys
+from pathlib import Path
+from triggers.testing.{module} import {server}
+
+with {server}(Path(sys.argv[1])) as server:
+    print(server._process.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_redis_server_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:
+    _check("redis_server", "RedisServer", tmp_path)
+
+
+def test_a_postgres_server_ends_with_the_process_that_was_killed(postgres_folder: Path) -> None:
+    _check("postgres_server", "PostgresServer", postgres_folder)
+
+
+def _check(module: str, server: str, folder: Path) -> None:
+    program = _STARTED.format(module=module, server=server)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+
+        parent.send_signal(signal.SIGKILL)
+
+        eventually(lambda: not _lives(pid))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A container whose first process reaps nobody keeps it as a zombie.
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
