@@ -9,20 +9,20 @@ from tests.fixtures.waiting import slowness
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.books")
+pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.helpers.books")
 
 pytest_plugins = [
-    "tests.fixtures.redis",
+    "tests.fixtures.servers.redis",
     "tests.fixtures.sqljms",
-    "tests.fixtures.postgres",
-    "tests.fixtures.rabbitmq",
+    "tests.fixtures.servers.postgres",
+    "tests.fixtures.servers.rabbitmq",
     "tests.fixtures.network",
     "tests.fixtures.histories",
     "tests.fixtures.patchbay",
     "tests.fixtures.links",
-    "tests.fixtures.activemq",
-    "tests.fixtures.spark",
-    "tests.fixtures.spark_cluster",
+    "tests.fixtures.servers.activemq",
+    "tests.fixtures.servers.spark",
+    "tests.fixtures.servers.spark_cluster",
 ]
 
 

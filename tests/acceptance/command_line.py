@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests import ROOT
 from tests.fixtures.waiting import patiently
 
 
@@ -53,7 +54,7 @@ class CommandLine:
         self._program = program
         here = Path(__file__).parent
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DOUBTLESS_")}
-        ours = {**kept, "PYTHONPATH": f"{here}{os.pathsep}{here.parent.parent}"}
+        ours = {**kept, "PYTHONPATH": f"{here}{os.pathsep}{ROOT}"}
         self.environment = {
             **(ours if environment is None else environment),
             "XDG_STATE_HOME": str(folder / "state"),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.acceptance.pages import ROOT
+from tests import ROOT
 
 DRIVERS = (
     *("aiosqlite", "greenlet", "httpx", "jpype", "pandas", "pika", "proton", "psycopg", "pyarrow", "pyspark"),

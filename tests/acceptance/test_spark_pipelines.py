@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.acceptance.command_line import CommandLine
-from tests.acceptance.pages import ROOT
 from tests.fixtures.scale import ONLY_IN_FULL
-from tests.fixtures.spark import SPARK_PROCESSES, need_spark
+from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
 
 pytestmark = [SPARK_PROCESSES, pytest.mark.timeout(300)]
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from tests.fixtures.activemq import ACTIVEMQ
+from tests.fixtures.servers.activemq import ACTIVEMQ
 from tests.hostile import over_jms
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.answering import AnsweringContract

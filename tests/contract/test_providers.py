@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 
 from history.bridge import drive
 from history.message import Message
-from tests.fixtures.redis import connected
+from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.common import ContractTools

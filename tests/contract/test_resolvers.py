@@ -24,7 +24,7 @@ from resolvers import (
     sql_row_exists,
 )
 from resolvers.contract import ResolverContract
-from tests.fixtures.http_server import HttpServer
+from tests.fixtures.servers.http_server import HttpServer
 
 BY_UUID = "SELECT 1 FROM bookings WHERE uuid = :uuid"
 

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.crash.aftermath import Left, run_matrix
-from tests.crash.deaths import Death
+from tests.crash.helpers.aftermath import Left, run_matrix
+from tests.crash.helpers.deaths import Death
 from tests.fixtures.needed import missing
 from triggers.testing.redis_server import RedisServer
 

@@ -15,8 +15,8 @@ from history.entry import EntryOutcome
 from history.message import Message, Uuid
 from history.opening import open_history
 from history.store.parking import Parked, ParkedKind
-from tests.crash.joining_fleet import JoiningFleet
-from tests.crash.joining_service import DESTINATIONS, NAME, effects_of
+from tests.crash.helpers.joining_fleet import JoiningFleet
+from tests.crash.victims.joining_service import DESTINATIONS, NAME, effects_of
 from tests.fixtures.scale import sized
 from triggers.consumer.sweep import close_settled
 from triggers.pipeline.joining.composite import Joined

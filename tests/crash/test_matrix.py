@@ -3,7 +3,7 @@
 import pytest
 
 from tests.crash.conftest import Matrix
-from tests.crash.deaths import DEATHS, DOOMED, SKIPPED, UUIDS, Death, Path
+from tests.crash.helpers.deaths import DEATHS, DOOMED, SKIPPED, UUIDS, Death, Path
 from triggers.pipeline.pipeline import Step
 
 pytestmark = pytest.mark.crash

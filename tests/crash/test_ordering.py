@@ -16,8 +16,8 @@ from history.bridge import drive
 from history.message import Message
 from history.opening import open_history
 from history.store.parking import Parked, ParkedKind
-from tests.crash.ordering_fleet import OrderingFleet
-from tests.crash.ordering_service import CONCURRENCY, DESTINATION, NAME, begun_in, effects_of
+from tests.crash.helpers.ordering_fleet import OrderingFleet
+from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, NAME, begun_in, effects_of
 from tests.fixtures.scale import sized
 from triggers.providers.opening import open_provider
 

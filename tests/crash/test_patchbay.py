@@ -33,12 +33,12 @@ lease = "400ms"
 url = "{url}{mark}lease=0.4&poll_interval=0.05"
 [[source]]
 name = "shop"
-component = "tests.crash.patchbay_victim:silent"
+component = "tests.crash.victims.patchbay_victim:silent"
 [[source.output]]
 to = ["orders"]
 [[sink]]
 name = "booking"
-component = "tests.crash.patchbay_victim:book"
+component = "tests.crash.victims.patchbay_victim:book"
 [[sink.input]]
 from = [
   {{ destination = "orders", redelivery = {{ failure_port = "F", max_attempts = {attempts}, delay = 0 }} }},
@@ -142,7 +142,7 @@ def test_killed_before_any_of_its_writes_it_loses_nothing_and_repeats_nothing(
         bench.prepare()
 
     words = [f"{bench.file}={point}" for point, bench in benches.items()]
-    victim = [sys.executable, "-m", "tests.crash.patchbay_victim", *words]
+    victim = [sys.executable, "-m", "tests.crash.victims.patchbay_victim", *words]
     done = subprocess.run(victim, capture_output=True, text=True, check=False, cwd=Path.cwd())
 
     assert done.returncode == 0, done.stderr[-3000:]

@@ -11,9 +11,9 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store.parking import ParkedKind
-from tests.crash.aftermath import DEADLINE, FAST
-from tests.crash.poison_service import LIMIT, TRIGGERS
-from tests.integration.consuming import is_drained, parked_in
+from tests.crash.helpers.aftermath import DEADLINE, FAST
+from tests.crash.victims.poison_service import LIMIT, TRIGGERS
+from tests.integration.helpers.consumers import is_drained, parked_in
 from triggers.providers.opening import open_provider
 from triggers.testing.ledger import Ledger
 
@@ -29,7 +29,7 @@ def test_a_message_that_kills_its_process_every_time_is_parked_with_an_event(
     provider = open_provider(redis_url)
     drive(provider.send(name, [Message(uuid=uuid, body=body) for uuid, body in bodies.items()]))
     drive(provider.close())
-    service = [sys.executable, "-m", "tests.crash.poison_service"]
+    service = [sys.executable, "-m", "tests.crash.victims.poison_service"]
     words = [*service, name, redis_url + FAST, history, str(events)]
     state = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
 

@@ -11,9 +11,9 @@ from sqlalchemy import create_engine, text
 from history.bridge import drive
 from history.message import Message
 from history.opening import open_history
-from tests.crash.aftermath import DEADLINE, count_rows, impatient
-from tests.crash.atomic_victim import POINTS, TABLE, UUIDS, name_of
 from tests.crash.conftest import empty_database
+from tests.crash.helpers.aftermath import DEADLINE, count_rows, impatient
+from tests.crash.victims.atomic_victim import POINTS, TABLE, UUIDS, name_of
 from triggers.providers.opening import open_provider
 
 pytestmark = pytest.mark.crash
@@ -41,7 +41,7 @@ def test_a_killed_consumer_leaves_one_effect_and_no_row(
     drive(provider.close())
 
     for task in ("kill", "finish"):
-        words = [sys.executable, "-m", "tests.crash.atomic_victim", impatient(url), url, task, scheme]
+        words = [sys.executable, "-m", "tests.crash.victims.atomic_victim", impatient(url), url, task, scheme]
         subprocess.run(words, check=True, timeout=DEADLINE)
 
     with engine.connect() as connection:

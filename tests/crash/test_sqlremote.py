@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from history.bridge import drive
-from tests.crash.link_site import create_tables, open_engine
+from tests.crash.victims.link_site import create_tables, open_engine
 from tests.fixtures.scale import sized
 from tests.fixtures.waiting import eventually
 from triggers.providers.sqlremote.links import Links
@@ -57,7 +57,7 @@ def sites(link_databases: Sequence[str], tmp_path: Path) -> dict[str, Path]:
 
 def start(file: Path) -> subprocess.Popen[bytes]:
     with (file.with_suffix(".log")).open("ab") as log:
-        command = [sys.executable, "-m", "tests.crash.link_site", str(file), str(TRANSACTIONS)]
+        command = [sys.executable, "-m", "tests.crash.victims.link_site", str(file), str(TRANSACTIONS)]
         return subprocess.Popen(command, stdout=log, stderr=log)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.hostile.content import CHARSETS, EDGES, NAMES, body, dice_of, short
-from tests.integration.rabbitmq_looking import raw
+from tests.integration.helpers.rabbitmq_queues import raw
 from triggers.providers.rabbitmq.frames import driver
 from triggers.testing.rabbitmq_server import RabbitmqServer
 

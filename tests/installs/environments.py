@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.acceptance.pages import ROOT, in_path
+from tests import ROOT
+from tests.acceptance.docs.pages import in_path
 from tests.fixtures.waiting import patience
 
 #: How long an installation may take, in seconds: the client of AMQP 1.0 is compiled, and Spark is 400 MB.

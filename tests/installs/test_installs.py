@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.acceptance.command_line import CommandLine
-from tests.acceptance.in_flight import Site
-from tests.acceptance.pages import ROOT, follow
-from tests.fixtures.http_server import HttpServer
-from tests.fixtures.spark import need_spark
-from tests.fixtures.webhook_server import WebhookServer
+from tests.acceptance.docs.in_flight import Site
+from tests.acceptance.docs.pages import follow
+from tests.fixtures.servers.http_server import HttpServer
+from tests.fixtures.servers.spark import need_spark
+from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.installs.environments import EXTRAS, Environment, Kind, find_python, make
 from triggers.testing.activemq_server import ActiveMqServer
 

@@ -10,10 +10,10 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from tests.integration.consuming import Lane
-from tests.integration.rows import Bench
-from tests.integration.serving import Steering
-from tests.integration.streamed import Send
+from tests.integration.helpers.consumers import Lane
+from tests.integration.helpers.orders import Send
+from tests.integration.helpers.rows import Bench
+from tests.integration.helpers.service_process import Steering
 from triggers.providers.redis_streams import RedisStreams
 
 

@@ -1,0 +1,149 @@
+"""``doubtless run``: from the broker through the services of a module."""
+
+import json
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from history.store import HistoryStore
+from history.store.parking import ParkedKind
+from tests.acceptance.command_line import CommandLine, finish
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import eventually
+from triggers.providers.redis_streams import RedisStreams
+from triggers.testing.redis_server import RedisServer
+
+#: A silent worker counts as dead soon, so that the tests need not wait for half a minute.
+FAST = "?claim_idle=0.5&reclaim_interval=0.1"
+
+
+def send(url: str, destination: str, *orders: str) -> None:
+    """Send each order under its own name."""
+    provider = RedisStreams.from_url(url)
+    drive(provider.send(destination, [Message(body={"id": order}, uuid=order) for order in orders]))
+    drive(provider.close())
+
+
+def words(url: str, *more: str) -> list[str]:
+    return ["run", "shop", "--provider", url + FAST, "--history", url, *more]
+
+
+def test_the_triggers_of_a_module_run_and_are_counted(doubtless: CommandLine, redis_url: str) -> None:
+    send(redis_url, "orders", "N-1", "N-2", "N-1", "fails")
+    send(redis_url, "parcels", "P-1")
+
+    answer = doubtless(*words(redis_url, "--until-idle", "0.3", "--json"))
+
+    assert answer.code == 0
+    book, ship = answer.json
+    assert book == {"trigger": "book", "messages": 4, "ok": 2, "duplicate": 1, "failed": 1}
+    assert ship == {"trigger": "ship", "messages": 1, "ok": 1}
+    assert sorted((doubtless.folder / "done.txt").read_text().split()) == ["N-1", "N-2", "P-1"]
+
+
+def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceback(
+    doubtless: CommandLine, redis_url: str
+) -> None:
+    send(redis_url, "orders", "fails")
+
+    answer = doubtless(*words(redis_url, "-t", "book", "--until-idle", "0.3"))
+
+    lines = answer.err.splitlines()
+    (place,) = [place for place, line in enumerate(lines) if "WARNING parked" in line]
+    assert "trigger=book uuid=fails fence=" in lines[place]
+    assert lines[place + 1] == "Traceback (most recent call last):"
+    assert "shop.py" in lines[place + 2]
+    assert lines[place + 4].startswith("triggers.service.failures.FatalError: ")
+    assert r"customer \x1b[31m:smile:" in lines[place + 4], "nothing that acts on the terminal"
+
+
+def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    send(redis_url, "orders", "kills", "N-1")
+
+    killed = doubtless(*words(redis_url, "-t", "book"))
+    (doubtless.folder / "done.txt").touch()
+    second = doubtless(*words(redis_url, "-t", "book", "--until-idle", "1", "--json"))
+    (parked,) = drive(store.parking.list())
+    run = doubtless("parked", "run", "shop", parked.id, "--yes", "--history", redis_url)
+
+    assert killed.code == -signal.SIGKILL
+    assert second.json == [{"trigger": "book", "messages": 2, "in doubt": 1, "ok": 1}]
+    assert (parked.uuid, parked.kind) == ("kills", ParkedKind.IN_DOUBT)
+    assert run.code == 0
+    assert (doubtless.folder / "done.txt").read_text().split() == ["N-1", "kills"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_the_exit_code_is_0(
+    doubtless: CommandLine, redis_url: str, number: signal.Signals
+) -> None:
+    send(redis_url, "orders", "N-1")
+
+    with doubtless.start(*words(redis_url, "-t", "book")) as process:
+        eventually((doubtless.folder / "done.txt").exists)
+        process.send_signal(number)
+        answer = finish(process)
+
+    assert answer.code == 0
+    assert answer.out.splitlines()[0] == "running book; Ctrl-C drains"
+
+
+def test_a_service_that_ends_the_process_sets_the_exit_code(doubtless: CommandLine, redis_url: str) -> None:
+    (doubtless.folder / "mine.py").write_text(
+        "import sys\nfrom triggers import trigger\n"
+        "@trigger('orders')\ndef leave(body: object) -> None: sys.exit(7)"
+    )
+    send(redis_url, "orders", "N-1")
+
+    answer = doubtless("run", "mine", "--provider", redis_url, "--history", redis_url)
+
+    assert answer.code == 7
+
+
+def test_a_server_that_evicts_is_refused_with_the_remedy(
+    doubtless: CommandLine, private_redis: RedisServer
+) -> None:
+    with connected(private_redis.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+    send(private_redis.url, "orders", "N-1")
+
+    answer = doubtless(*words(private_redis.url, "-t", "book"))
+
+    assert answer.code == 2
+    assert "error: maxmemory-policy: allkeys-lru lets Redis forget history" in answer.err
+    assert "CONFIG SET maxmemory-policy noeviction" in answer.err
+
+
+def test_a_worker_waits_for_a_server_that_is_not_there_yet(
+    doubtless: CommandLine, private_redis: RedisServer
+) -> None:
+    url, told = private_redis.url, list[str]()
+    private_redis.stop()
+
+    with doubtless.start(*words(url, "-t", "book", "--until-idle", "0.5", "--json")) as process:
+        reading = threading.Thread(target=_read, args=(process, told))
+        reading.start()
+        eventually(lambda: any("trying again" in line for line in told))
+        private_redis.start()
+        send(url, "orders", "N-1")
+        assert process.stdout is not None
+        counts = json.loads(process.stdout.read())
+        reading.join()
+
+    assert process.returncode == 0
+    (book,) = counts
+    # Where the provider was seen to be back before the history, the message was given back once.
+    assert (book["trigger"], book["ok"]) == ("book", 1)
+    assert book["messages"] - book.get("recovered", 0) == 1
+
+
+def _read(process: "subprocess.Popen[str]", told: list[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        told.append(line)  # noqa: PERF402  (one at a time, as they come)

@@ -1,0 +1,220 @@
+"""``doubtless run --sink``: where the events of given-up messages go while a consumer runs."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from history.store import HistoryStore
+from tests.acceptance.command_line import CommandLine
+from tests.fixtures.ports import closed_port
+from tests.fixtures.servers.http_server import HANG
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.servers.webhook_server import WebhookServer
+from triggers.providers.redis_streams import RedisStreams
+
+#: A module with a trigger of each kind that gives every message up.
+GIVES_UP = """
+from triggers import FatalError, Message, trigger
+
+@trigger("orders", name="book")
+def book(message: Message) -> None:
+    raise FatalError("no such customer")
+"""
+
+ASYNC_GIVES_UP = """
+from triggers import FatalError, Message, trigger
+
+@trigger("orders", name="book")
+async def book(message: Message) -> None:
+    raise FatalError("no such customer")
+"""
+
+
+@pytest.fixture(params=[GIVES_UP, ASYNC_GIVES_UP], ids=["blocking", "asyncio"])
+def each_kind(request: pytest.FixtureRequest, doubtless: CommandLine) -> None:
+    """Let ``shop`` have a blocking service, then one that is a coroutine function."""
+    (doubtless.folder / "mine.py").write_text(request.param)
+
+
+@pytest.fixture
+def blocking(doubtless: CommandLine) -> None:
+    (doubtless.folder / "mine.py").write_text(GIVES_UP)
+
+
+@pytest.fixture
+def server() -> Iterator[WebhookServer]:
+    with WebhookServer() as server:
+        yield server
+
+
+def send(url: str, *uuids: str) -> None:
+    provider = RedisStreams.from_url(url)
+    drive(provider.send("orders", [Message(body="secret body", uuid=uuid) for uuid in uuids]))
+    drive(provider.close())
+
+
+def words(url: str, *sinks: str) -> list[str]:
+    told = [word for sink in sinks for word in ("--sink", sink)]
+    return ["run", "mine", "--provider", url, "--history", url, "--until-idle", "0.3", *told]
+
+
+def uuids_of(events: list[Any]) -> list[str | None]:
+    return [Message.from_json(event["data"]["message"]).uuid for event in events]
+
+
+def streamed(url: str, stream: str) -> list[Any]:
+    with connected(url) as client:
+        return [json.loads(fields[b"event"]) for _, fields in client.xrange(stream)]
+
+
+@pytest.mark.usefixtures("each_kind")
+def test_every_sink_hears_of_every_event(
+    doubtless: CommandLine, redis_url: str, postgres_url: str, server: WebhookServer, store: HistoryStore
+) -> None:
+    send(redis_url, "1", "2")
+
+    answer = doubtless(
+        *words(
+            redis_url,
+            "log:",
+            f"{redis_url}?stream=given-up",
+            "sqlite:///events.db?table=given_up",
+            postgres_url,
+            f"{server.url}/hook",
+            "dead-letter:",
+            "dead-letter:graveyard",
+        ),
+        "--json",
+    )
+
+    assert answer.code == 0
+    assert answer.json == [{"trigger": "book", "messages": 2, "failed": 2}]
+    assert [line for line in answer.err.splitlines() if "book gave up message 2: " in line]
+    assert uuids_of(streamed(redis_url, "given-up")) == ["1", "2"]
+    with sqlite3.connect(doubtless.folder / "events.db") as lite:
+        assert lite.execute("SELECT uuid FROM given_up ORDER BY time").fetchall() == [("1",), ("2",)]
+    lite.close()
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("SELECT count(*) FROM doubtless_events").fetchone() == (2,)
+    assert uuids_of([posted.json for posted in server.posted]) == ["1", "2"]
+    with connected(redis_url) as client:
+        assert [client.xlen("orders.dead"), client.xlen("graveyard")] == [2, 2]
+    assert drive(store.parking.count()) == 2
+    assert "secret body" not in answer.err
+
+
+@pytest.mark.usefixtures("blocking")
+def test_the_sinks_may_stand_in_the_environment(doubtless: CommandLine, redis_url: str) -> None:
+    send(redis_url, "1")
+
+    answer = doubtless(*words(redis_url), DOUBTLESS_SINKS=f"log: {redis_url}?stream=given-up")
+
+    assert answer.code == 0
+    assert "book gave up message 1" in answer.err
+    assert len(streamed(redis_url, "given-up")) == 1
+
+
+@pytest.mark.usefixtures("blocking")
+def test_each_process_has_the_sinks(doubtless: CommandLine, redis_url: str, server: WebhookServer) -> None:
+    sinks = (f"{redis_url}?stream=given-up", "sqlite:///events.db", server.url)
+    uuids = [str(number) for number in range(30)]
+    send(redis_url, *uuids)
+
+    answer = doubtless(*words(redis_url, *sinks), "--processes", "2")
+
+    assert answer.code == 0
+    assert sorted(uuids_of(streamed(redis_url, "given-up")), key=str) == sorted(uuids)
+    assert sorted(uuids_of([posted.json for posted in server.posted]), key=str) == sorted(uuids)
+    with sqlite3.connect(doubtless.folder / "events.db") as lite:
+        assert lite.execute("SELECT count(DISTINCT uuid) FROM doubtless_events").fetchone() == (30,)
+    lite.close()
+
+
+@pytest.mark.usefixtures("each_kind")
+def test_sinks_that_are_away_cost_a_line_in_the_log_and_nothing_else(
+    doubtless: CommandLine, redis_url: str, store: HistoryStore
+) -> None:
+    send(redis_url, "1")
+    port = closed_port()
+    sinks = (
+        f"redis://127.0.0.1:{port}/0",
+        f"postgresql://me@127.0.0.1:{port}/none",
+        "sqlite:///no/folder/e.db",
+    )
+
+    answer = doubtless(*words(redis_url, *sinks), "--json")
+
+    assert answer.code == 0
+    assert answer.json == [{"trigger": "book", "messages": 1, "failed": 1}]
+    failed = [line for line in answer.err.splitlines() if "ERROR the retrieval failure handler" in line]
+    assert len(failed) == len(sinks)
+    assert all("trigger=book uuid=1" in line for line in failed)
+    assert drive(store.parking.count()) == 1
+
+
+@pytest.mark.usefixtures("blocking")
+def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
+    doubtless: CommandLine, redis_url: str, server: WebhookServer
+) -> None:
+    send(redis_url, "1", "2")
+    server.status = HANG
+    (doubtless.folder / "sitecustomize.py").write_text(
+        "from datetime import timedelta\nfrom triggers.events import mailbox\n"
+        "mailbox.flush_events.__defaults__ = (timedelta(seconds=0.2),)\n"
+        "mailbox.PATIENCE = timedelta(seconds=0.2)\n"
+    )
+    doubtless.environment["PYTHONPATH"] += f":{doubtless.folder}"
+
+    answer = doubtless(*words(redis_url, server.url), "--json")
+
+    assert answer.code == 0
+    assert answer.json == [{"trigger": "book", "messages": 2, "failed": 2}]
+    assert "WebhookSink has not come back from an event trigger=book uuid=1" in answer.err
+    assert "WebhookSink was not told of an event in time trigger=book uuid=2" in answer.err
+
+
+@pytest.mark.usefixtures("blocking")
+def test_what_waits_for_a_webhook_is_posted_before_the_end(
+    doubtless: CommandLine, redis_url: str, server: WebhookServer
+) -> None:
+    send(redis_url, "1", "2", "3")
+    server.answers += [503, 503]  # tried again after one second and two, when the messages are long done
+
+    answer = doubtless(*words(redis_url, f"http://user:secret1@{server.address}/?key=secret2"), "--verbose")
+
+    assert answer.code == 0
+    assert uuids_of([posted.json for posted in server.posted]) == ["1", "1", "1", "2", "3"]
+    assert "secret" not in answer.err
+
+
+@pytest.mark.usefixtures("each_kind")
+@pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        ("kafka://127.0.0.1", "unknown URL scheme 'kafka'; use log:, redis:"),
+        ("log", "unknown URL scheme ''"),
+        ("http://[::1/", "Invalid IPv6 URL"),
+        ("redis://127.0.0.1/0?maxlen=many", "'many' is no number"),
+        ("https://", "its URL is not http(s)://"),
+        ("sqlite:///e.db?table=" + "t" * 99, "is no name of a table"),
+    ],
+    ids=["kafka", "no colon", "no URL", "maxlen", "no host", "table"],
+)
+def test_a_sink_that_cannot_be_opened_is_an_error_before_a_message_is_touched(
+    doubtless: CommandLine, redis_url: str, sink: str, problem: str
+) -> None:
+    send(redis_url, "1")
+
+    answer = doubtless(*words(redis_url, "log:", sink))
+
+    assert answer.code == 2
+    assert answer.error.startswith("error: --sink: ")
+    assert problem in answer.error
+    with connected(redis_url) as client:
+        assert client.keys("*doubtless*") == []

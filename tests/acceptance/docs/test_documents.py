@@ -1,0 +1,89 @@
+"""README and docs: their code runs, their commands print what they show, their links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.acceptance.docs.pages import READERS_REDIS, blocks, follow, in_path, pages, program
+from tests.fixtures.waiting import PATIENCE
+
+PAGES = pages()
+
+
+def pages_with(kind: str) -> list[Path]:
+    return [page for page in PAGES if any(block.kind == kind for block in blocks(page))]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, redis_url: str) -> None:
+    source = program(page, "python").replace(READERS_REDIS, redis_url)
+    script = tmp_path / "blocks_of_a_page.py"
+    script.write_text(source, encoding="utf-8")
+
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert "Warning" not in ended.stderr
+
+
+@pytest.mark.parametrize("page", pages_with("python no-run"), ids=name_of)
+def test_the_python_blocks_that_are_not_run_compile(page: Path) -> None:
+    for block in blocks(page):
+        if block.kind == "python no-run":
+            compile("\n".join(block.lines), name_of(page), "exec")
+
+
+@pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, redis_url: str) -> None:
+    environment = {**os.environ, "PATH": in_path(Path(sys.executable).parent)}
+
+    follow(page, tmp_path, redis_url, {**environment, "XDG_STATE_HOME": str(tmp_path / "state")})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+
+    missing = [link for link in links if not _leads_somewhere(page, link)]
+
+    assert missing == []
+
+
+def _leads_somewhere(page: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = page if not name else (page.parent / name).resolve()
+    if not target.exists():
+        return False
+    return not anchor or anchor in _anchors(target)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = ROOT / "docs" / "index.md"
+
+    linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
+
+    assert {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - linked == {index}

@@ -1,0 +1,27 @@
+"""README's examples keep their word while copies are in flight, in two processes that are killed."""
+
+import pytest
+
+from tests.acceptance.command_line import CommandLine
+from tests.acceptance.docs.in_flight import Site
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.fixture
+def site(doubtless: CommandLine, redis_url: str) -> Site:
+    """An empty folder, and an empty Redis."""
+    return Site(doubtless, redis_url)
+
+
+def test_the_shop_sells_once_while_copies_come(site: Site) -> None:
+    site.sell_while_copies_come()
+
+
+def test_the_shop_sells_once_while_workers_are_killed(site: Site) -> None:
+    site.sell_while_workers_are_killed()
+
+
+@pytest.mark.parametrize("kills", [0, 2])
+def test_the_demos_orders_are_booked_once_and_only_a_kill_leaves_doubt(site: Site, kills: int) -> None:
+    site.book_the_demos_orders(kills=kills)

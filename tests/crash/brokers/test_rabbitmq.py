@@ -1,0 +1,182 @@
+"""Consumers on RabbitMQ are killed at every step and at random, and so is the broker; effects are counted.
+
+Everything runs over both wires: AMQP 0-9-1 to RabbitMQ 3.10, and AMQP 1.0 to RabbitMQ 4.
+With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from history.bridge import drive
+from history.errors import UnavailableError
+from history.message import Message
+from tests.crash.helpers.aftermath import Left, run_matrix
+from tests.crash.helpers.books import (
+    KILLS,
+    MESSAGES,
+    MOST_IN_DOUBT,
+    ORDERS,
+    Books,
+    end,
+    fleet_of,
+    kill_now_and_then,
+)
+from tests.crash.helpers.deaths import DEATHS, Death
+from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
+from tests.integration.helpers.rabbitmq_queues import depth, subscribe
+from triggers.providers.opening import open_provider
+from triggers.testing.rabbitmq_server import RabbitmqServer
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("rabbitmq")]
+
+#: How many are sent at once; a tenth of them once more with the next ones.
+BATCH = 50
+
+#: A quorum queue is safe from a kill of its broker so long after it was declared, in seconds.
+SETTLING = 3.0
+
+WIRES = ["rabbitmq", "amqp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A server, and the scheme of the wire to it."""
+
+    server: RabbitmqServer
+    scheme: str
+
+    @property
+    def url(self) -> str:
+        """The provider's URL."""
+        return f"{self.scheme}://{self.server.address}/"
+
+    def depth(self, name: str) -> int:
+        """Count what waits for a subscription."""
+        return depth(self.server, name)
+
+
+def shared(request: pytest.FixtureRequest, wire: str) -> Broker:
+    name = {"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}[wire]
+    return Broker(cast("RabbitmqServer", request.getfixturevalue(name)), wire)
+
+
+@pytest.fixture(params=WIRES)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """The broker that most tests share, over each wire."""
+    return shared(request, cast("str", request.param))
+
+
+@pytest.fixture(params=WIRES)
+def private_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own, to stop and to kill."""
+    wire = cast("str", request.param)
+    with ExitStack() as running:
+        server = new_rabbitmq(tmp_path) if wire == "rabbitmq" else new_rabbitmq4()
+        yield Broker(running.enter_context(server), wire)
+
+
+#: What is left of each death, by wire.
+Deaths = Callable[[str], dict[Death, Left]]
+
+
+@pytest.fixture(scope="module")
+def deaths_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Deaths:
+    """Run the crash matrix once for each wire."""
+
+    @cache
+    def run(wire: str) -> dict[Death, Left]:
+        folder, broker = tmp_path_factory.mktemp(wire), shared(request, wire)
+        subscribe(broker.url, *(death.name for death in DEATHS))
+        return run_matrix(folder, broker.url, f"sqlite:///{folder}/history.sqlite3", broker.depth)
+
+    return run
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
+def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
+    deaths_left: Deaths, wire: str, death: Death
+) -> None:
+    deaths_left(wire)[death].check(death)
+
+
+def books_of(folder: Path, broker: Broker, history: str) -> Books:
+    subscribe(broker.url, NAME)
+    return Books(folder, broker.url, history, partial(broker.depth, NAME))
+
+
+@dataclass(slots=True)
+class Producer:
+    """Sends the orders, and counts what it has sent."""
+
+    broker: Broker
+    sent: int = 0
+
+    def produce(self) -> None:
+        """Send everything, a tenth of it twice; and again, under the same uuids, what may be lost."""
+        provider = open_provider(self.broker.url)
+        copies: list[str] = []
+        for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
+            uuids = ORDERS[first : first + BATCH]
+            batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in uuids + copies]
+            while not _arrived(partial(provider.send, NAME, batch)):
+                time.sleep(0.1)
+            self.sent += len(batch)
+            copies = uuids[: BATCH // 10]
+        drive(provider.close())
+
+
+def _arrived(send: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+    try:
+        drive(send())
+    except UnavailableError:
+        return False
+    return True
+
+
+def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
+    tmp_path: Path, broker: Broker, redis_url: str
+) -> None:
+    books, producer = books_of(tmp_path, broker, redis_url), Producer(broker)
+    started = time.monotonic()
+    producing = threading.Thread(target=producer.produce)
+    with fleet_of(books) as fleet:
+        producing.start()
+        kills = kill_now_and_then(fleet, books)
+        producing.join()
+        end(fleet, books)
+
+    told = books.check(MOST_IN_DOUBT)
+    seconds = time.monotonic() - started
+    print(f"{broker.scheme}: {kills} kills in {seconds:.0f} s: {producer.sent} sent, {told}")  # noqa: T201  (for whoever asks)
+    assert kills == KILLS
+
+
+def test_consumers_and_producers_reconnect_to_a_broker_that_was_killed_and_stopped(
+    tmp_path: Path, private_broker: Broker, redis_url: str
+) -> None:
+    books, producer = books_of(tmp_path, private_broker, redis_url), Producer(private_broker)
+    server = private_broker.server
+    time.sleep(SETTLING)
+    ends = {MESSAGES // 4: server.kill, MESSAGES // 2: server.stop}
+    producing = threading.Thread(target=producer.produce)
+    with fleet_of(books, lease=LONG_LEASE) as fleet:
+        producing.start()
+        for effects in fleet.watch(lambda: not ends and books.over()):
+            if ends and effects >= min(ends):
+                ends.pop(min(ends))()
+                server.start()
+        producing.join()
+        end(fleet, books)
+
+    told = books.check(most_in_doubt=0)
+    print(f"{private_broker.scheme}: killed, and stopped: {producer.sent} sent, {told}")  # noqa: T201  (as above)

@@ -1,0 +1,159 @@
+"""One run of the crash matrix over one store: send, kill, finish, and look at what is left."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+from sqlalchemy import create_engine, text
+
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.parking import Parked
+from tests.crash.helpers import deaths
+from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
+from tests.crash.victims.victim import effects_of, events_of
+from triggers.providers.opening import open_provider
+
+#: A silent consumer counts as dead soon, so that the tests need not wait.
+FAST = "?claim_idle=0.5&reclaim_interval=0.1"
+
+#: How long the dying and the finishing may take, in seconds.
+DEADLINE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of one death: effects and events by uuid, parked copies, unacknowledged entries, ..."""
+
+    sent: Sequence[tuple[str, str]]
+    effects: Counter[str]
+    executed: frozenset[str]
+    parked: Sequence[Parked]
+    completed: frozenset[str]
+    events: Counter[str]
+    unanswered: int
+
+    def check(self, death: Death) -> None:
+        """Say that the death left what the table of the pipeline says, and nothing twice, lost or waiting."""
+        others = set(UUIDS) - {DOOMED}
+        assert max(self.effects.values()) == 1
+        assert self.effects[DOOMED] == death.ending.effects
+        assert [one.uuid for one in self.parked] == [DOOMED] * death.ending.parked
+        assert self.events[DOOMED] >= death.ending.event
+        assert {uuid: self.effects[uuid] for uuid in others} == dict.fromkeys(others, 1)
+        assert (self.unanswered, self.unaccounted) == (0, [])
+
+    @property
+    def unaccounted(self) -> list[str]:
+        """The JMSMessageIDs that were neither executed, nor parked, nor duplicates of a completed uuid."""
+        kept = self.executed | {one.message.message_id for one in self.parked if one.message is not None}
+        return [name for uuid, name in self.sent if name not in kept and uuid not in self.completed]
+
+
+#: The same for SQL-JMS.
+FAST_SQLJMS = "lease=0.5&poll_interval=0.1"
+
+
+def run_matrix(
+    folder: Path, server: str, history: str, count: Callable[[str], int] | None = None
+) -> dict[Death, Left]:
+    """Let every process die, let another one finish, and return what is left of each death.
+
+    ``server`` is the URL of the provider: a Redis, or a database; ``count`` counts what is left in a
+    destination of any other.
+    """
+    provider = impatient(server)
+    sent = {death: _send(provider, death) for death in DEATHS}
+    _prepare(history)
+    for task in ("kill", "finish"):
+        words = [sys.executable, "-m", "tests.crash.victims.victim", str(folder), provider, history, task]
+        subprocess.run(words, check=True, timeout=DEADLINE)
+    store = open_history(history)
+    count = count or partial(_count_unanswered, server)
+    left = {death: _look(folder, count, store, death, sent[death]) for death in DEATHS}
+    drive(store.close())
+    return left
+
+
+def impatient(server: str) -> str:
+    """Return a provider's URL under which a silent consumer counts as dead soon."""
+    if server.startswith("redis"):
+        return server + FAST
+    if server.startswith(("jms", "rabbitmq", "amqp")):
+        return server  # the broker knows at once who is gone
+    return f"{server}{'&' if '?' in server else '?'}{FAST_SQLJMS}"
+
+
+def _send(url: str, death: Death) -> Sequence[tuple[str, str]]:
+    provider = open_provider(url)
+    names = drive(provider.send(death.name, death.messages()))
+    drive(provider.close())
+    return list(zip(UUIDS, names, strict=True))
+
+
+def _prepare(history: str) -> None:
+    """Have somebody else claim the messages that are to be In Doubt, and complete the duplicates."""
+    store = open_history(history)
+    for death in DEATHS:
+        if death.path in {deaths.Path.IN_DOUBT, deaths.Path.DUPLICATE}:
+            claim = drive(store.claim(death.name, [DOOMED], "somebody else"))[0]
+            if death.path is deaths.Path.DUPLICATE:
+                drive(store.complete(death.name, DOOMED, claim.fence))
+    drive(store.close())
+
+
+def _look(
+    folder: Path,
+    count: Callable[[str], int],
+    store: HistoryStore,
+    death: Death,
+    sent: Sequence[tuple[str, str]],
+) -> Left:
+    effects = effects_of(folder, death)
+    uuids = sorted(set(UUIDS))
+    entries = drive(store.lookup(death.name, uuids))
+    return Left(
+        sent=sent,
+        effects=effects.counts(),
+        executed=frozenset(name for _, name in effects.lines()),
+        parked=drive(store.parking.list(trigger=death.name)),
+        completed=frozenset(
+            uuid
+            for uuid, entry in zip(uuids, entries, strict=True)
+            if entry is not None and entry.outcome in set(EntryOutcome)
+        ),
+        events=Counter(uuid for name, uuid in events_of(folder).lines() if name == death.name),
+        unanswered=count(death.name),
+    )
+
+
+def _count_unanswered(server: str, name: str) -> int:
+    """Count the messages that a subscription has not read, or has not acknowledged."""
+    if not server.startswith("redis"):
+        return count_rows(server, WAITING, name=name)
+    with cast("Any", redis.Redis).from_url(server) as client:
+        group = client.xinfo_groups(name)[0]
+        unread = client.xrange(name, "(" + group["last-delivered-id"].decode(), "+")
+        return int(group["pending"]) + len(unread)
+
+
+#: The messages of SQL-JMS that wait for a subscription, or are held.
+WAITING = """SELECT COUNT(*) FROM dms_topic_entry JOIN dms_topic_sub USING (subscriber_id)
+    WHERE subscriber_name = :name"""
+
+
+def count_rows(url: str, query: str, **values: str) -> int:
+    """Return the number that a query of a database returns."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        found = int(connection.execute(text(query), values).scalar_one())
+    engine.dispose()
+    return found

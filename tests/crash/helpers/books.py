@@ -1,0 +1,103 @@
+"""What the crash tests of brokers share: processes that book orders, the killing, and what is counted."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from history.store.parking import Parked, ParkedKind
+from tests.crash.helpers.fleet import Fleet
+from tests.crash.victims.booking_service import CONCURRENCY, NAME, SHORT_LEASE, effects_of
+from tests.fixtures.scale import sized
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import parked_in
+
+MESSAGES = sized(300, full=5000)
+
+#: There is a kill for each 500 messages, and at least two.
+KILLS = max(2, MESSAGES // 500)
+
+PROCESSES = 2
+
+#: What was in flight at a kill; copies that meet their original in flight wait for it.
+MOST_IN_DOUBT = KILLS * CONCURRENCY
+
+#: The uuids of what is sent, in order.
+ORDERS = [f"order-{number}" for number in range(MESSAGES)]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What a fleet has booked and parked of :data:`ORDERS`; ``depth`` counts what is left in the queue."""
+
+    folder: Path
+    provider: str
+    history: str
+    depth: Callable[[], int]
+
+    @property
+    def parked(self) -> Sequence[Parked]:
+        """What is parked, beside the history or in the local file."""
+        local = self.folder / "parked.sqlite3"
+        lots = [self.history, *([f"sqlite:///{local}"] if local.exists() else [])]
+        return [one for lot in lots for one in parked_in(lot, NAME)]
+
+    def over(self) -> bool:
+        """Whether each order is booked or parked, and the queue is empty."""
+        booked = set(effects_of(self.folder).counts())
+        if len(booked) + PROCESSES * CONCURRENCY * (KILLS + 2) < MESSAGES:
+            return False
+        return booked | {one.uuid for one in self.parked} >= set(ORDERS) and self.drained()
+
+    def drained(self) -> bool:
+        """Whether nothing waits in the queue."""
+        return self.depth() == 0
+
+    def check(self, most_in_doubt: int) -> str:
+        """Say that nothing is lost, nothing twice, and what is not booked is In Doubt; and tell of it."""
+        booked, expected = effects_of(self.folder).counts(), set(ORDERS)
+        parked = self.parked
+        assert {uuid: times for uuid, times in booked.items() if times > 1} == {}
+        assert {one.kind for one in parked} <= {ParkedKind.IN_DOUBT}
+        doubtful = {one.uuid for one in parked}
+        assert expected - set(booked) <= doubtful <= expected
+        assert len(doubtful) <= most_in_doubt
+        # What the drained processes had fetched is back in the queue by now, if anything is.
+        assert self.drained()
+        return (
+            f"{len(booked)} booked once, {len(doubtful)} of {MESSAGES} In Doubt: {sorted(map(str, doubtful))}"
+        )
+
+
+def fleet_of(books: Books, processes: int = PROCESSES, *, lease: int = SHORT_LEASE) -> Fleet:
+    """Return processes that are to book the orders; ``lease`` is in seconds."""
+    return Fleet(
+        service="tests.crash.victims.booking_service",
+        folder=books.folder,
+        effects=effects_of(books.folder),
+        provider=books.provider,
+        history=books.history,
+        processes=processes,
+        options=[str(lease)],
+    )
+
+
+def end(fleet: Fleet, books: Books) -> None:
+    """End all processes, and let others work off what these gave back: copies that waited for originals."""
+    eventually(books.drained)
+    fleet.drain()
+    while not books.drained():
+        with fleet_of(books, 1) as others:
+            eventually(books.drained)
+            others.drain()
+
+
+def kill_now_and_then(fleet: Fleet, books: Books) -> int:
+    """Kill processes, spread over the work, until it is over; return how many were killed."""
+    due = [MESSAGES * (number + 1) // (KILLS + 2) for number in range(KILLS)]
+    kills = 0
+    for effects in fleet.watch(books.over):
+        if due and effects >= due[0]:
+            fleet.kill(fleet.running[0])
+            del due[0]
+            kills += 1
+    return kills

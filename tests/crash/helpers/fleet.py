@@ -1,0 +1,78 @@
+"""Processes of a crash test, running side by side, hit and started again until nothing is left to do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests import ROOT
+from tests.fixtures.waiting import PATIENCE
+from triggers.testing.ledger import Ledger
+
+
+@dataclass(slots=True, kw_only=True)
+class Fleet:
+    """So many processes of ``python -m SERVICE FOLDER PROVIDER HISTORY ...``, running while it is entered."""
+
+    service: str
+    folder: Path
+    effects: Ledger
+    provider: str
+    history: str
+    processes: int
+    options: Sequence[str] = ()
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+
+    def watch(self, is_over: Callable[[], bool]) -> Iterator[int]:
+        """Yield how many effects there are, time and again, until it is over; something must happen."""
+        effects, changed = 0, time.monotonic()
+        while not is_over():
+            seen = self.effects.count()
+            if seen != effects:
+                effects, changed = seen, time.monotonic()
+            assert time.monotonic() - changed < PATIENCE, f"nothing has happened for a minute:\n{self.tail()}"
+            assert all(one.poll() is None for one in self.running), f"one has ended:\n{self.tail()}"
+            yield effects
+            time.sleep(0.05)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill a process and start another in its place."""
+        process.kill()
+        process.wait()
+        self.running.remove(process)
+        self.running.append(self._start())
+
+    def drain(self) -> None:
+        """End all with SIGTERM."""
+        for one in self.running:
+            one.send_signal(signal.SIGTERM)
+        for one in self.running:
+            # One that has just been started does not know yet what to do about it.
+            assert one.wait(PATIENCE) in (0, -signal.SIGTERM), self.tail()
+
+    def tail(self) -> str:
+        """Return the end of what the processes had to say."""
+        return (self.folder / "log").read_text(errors="replace")[-3000:]
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", self.service, str(self.folder), self.provider, self.history]
+        words += self.options
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(words, cwd=ROOT, env={**os.environ}, stdout=log, stderr=log)
+
+    def __enter__(self) -> Self:
+        self.running.extend(self._start() for _ in range(self.processes))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in self.running:
+            one.kill()
+            one.wait()

@@ -1,0 +1,61 @@
+"""The processes of the crash test of order, of which the active one is killed or frozen now and then."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from history.bridge import drive
+from history.opening import open_history
+from tests.crash.helpers.fleet import Fleet
+from tests.crash.victims.ordering_service import NAME
+from tests.fixtures.waiting import PATIENCE
+from triggers.consumer.ordering.active import ACTIVE_CONSUMER
+
+
+@dataclass(slots=True, kw_only=True)
+class OrderingFleet(Fleet):
+    """Processes of which one receives."""
+
+    service: str = "tests.crash.victims.ordering_service"
+    hits: int = 0
+
+    def hit_until(
+        self,
+        is_done: Callable[[], bool],
+        due: list[int],
+        hit: Callable[[Self, subprocess.Popen[bytes]], None],
+    ) -> None:
+        """Hit the active process when so many effects have happened as ``due`` says, until all is done."""
+        for effects in self.watch(lambda: not due and is_done()):
+            if due and due[0] <= effects and (active := self._active()) is not None:
+                del due[0]
+                hit(self, active)
+                self.hits += 1
+
+    def freeze(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a process until another one is active, and something has happened there; then let it go on."""
+        process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + PATIENCE
+        before: int | None = None
+        while True:
+            assert time.monotonic() < deadline, f"nobody takes over:\n{self.tail()}"
+            active = self._active()
+            if before is None and active is not None and active is not process:
+                before = self.effects.count()
+            if before is not None and self.effects.count() > before + 10:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGCONT)
+
+    def _active(self) -> subprocess.Popen[bytes] | None:
+        """Return the active process; None while it is a dead one, or none."""
+        store = open_history(self.history)
+        entry = drive(store.lookup(NAME, [ACTIVE_CONSUMER]))[0]
+        drive(store.close())
+        if entry is None or entry.owner is None:
+            return None
+        process = int(entry.owner.split(":")[1])
+        return next((one for one in self.running if one.pid == process), None)

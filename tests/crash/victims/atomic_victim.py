@@ -1,0 +1,89 @@
+"""The processes of the atomic crash matrix: ``atomic_victim PROVIDER HISTORY kill|finish [SCHEME]``.
+
+As :mod:`tests.crash.victims.victim`, with a service whose effect is a row in the history's own database.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from sqlalchemy import Connection, text
+
+from history.bridge import drive
+from history.opening import open_history
+from tests.crash.helpers.deaths import DOOMED, Inside, Point
+from tests.crash.victims.victim import IDLE, fork_all
+from triggers import Message, Trigger, trigger
+from triggers.consumer import Consumer
+from triggers.pipeline.pipeline import Step
+from triggers.providers.opening import open_provider
+
+#: Where a process dies; nothing of an atomic trigger that works is published or parked.
+POINTS: list[Point] = [
+    *(step for step in Step if step not in {Step.PUBLISHED, Step.PARKED}),
+    *Inside,
+]
+
+#: The messages of each death, in this order.
+UUIDS = ("first", DOOMED, "last")
+
+#: What makes the table of effects.
+TABLE = "CREATE TABLE effects (death TEXT, uuid TEXT)"
+
+Reach = Callable[[Point], None]
+
+
+def name_of(point: Point) -> str:
+    """Return the name of a death's trigger and stream."""
+    return f"atomic-{point.name}".lower()
+
+
+def make_trigger(point: Point, reach: Reach, scheme: str) -> Trigger[..., None]:
+    """Make the trigger of one death; ``scheme`` stands before the name of its destination."""
+
+    @trigger(scheme + name_of(point), name=name_of(point), transacted=True)
+    def work(message: Message, connection: Connection) -> None:
+        doomed = message.uuid == DOOMED
+        if doomed:
+            reach(Inside.BEFORE_EFFECT)
+        effect = {"death": name_of(point), "uuid": message.uuid}
+        connection.execute(text("INSERT INTO effects VALUES (:death, :uuid)"), effect)
+        if doomed:
+            reach(Inside.AFTER_EFFECT)
+
+    return work
+
+
+def die(provider: str, history: str, scheme: str, point: Point) -> None:
+    """Consume until the doomed message has reached its point."""
+    received = 0
+
+    def reach(reached: Point) -> None:
+        nonlocal received
+        received += reached is Step.RECEIVED
+        if received == UUIDS.index(DOOMED) + 1 and reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Consumer([make_trigger(point, reach, scheme)], provider, history=history, observe=reach).run(
+        until_idle=IDLE
+    )
+
+
+def main(provider: str, history: str, task: str, scheme: str = "") -> None:
+    """Let one process die at each point, or consume what they left."""
+    if task == "finish":
+        triggers = [make_trigger(point, lambda _: None, scheme) for point in POINTS]
+        Consumer(triggers, provider, history=history).run(until_idle=IDLE)
+        return
+    drive(open_history(history).close())
+    drive(open_provider(provider).close())
+    if survived := fork_all(
+        {name_of(point): partial(die, provider, history, scheme, point) for point in POINTS}
+    ):
+        sys.exit(f"not killed: {survived}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+"""One process that books orders: ``booking_service FOLDER PROVIDER HISTORY LEASE``."""
+
+import logging
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from triggers import Message, Trigger, trigger
+from triggers.consumer import Consumer
+from triggers.testing.ledger import Ledger
+
+#: The queue, and the trigger's name.
+NAME = "orders-from-java"
+
+CONCURRENCY = 2
+
+#: How long a run takes after its effect, in seconds: processes are killed with some of them in flight.
+WORK = 0.003
+
+#: For how long what was killed is presumed alive, in seconds.
+SHORT_LEASE = 2
+
+#: Where nobody is killed: a process that stands still for seconds is still alive.
+LONG_LEASE = 60
+
+
+class Order(BaseModel):
+    """What a producer sends."""
+
+    id: int
+
+
+def effects_of(folder: Path) -> Ledger:
+    """Where orders are booked, by uuid."""
+    return Ledger(folder / "effects")
+
+
+def make_trigger(folder: Path, lease: timedelta) -> Trigger[..., None]:
+    """Make the trigger."""
+    effects = effects_of(folder)
+
+    file = folder / "parked.sqlite3"
+
+    @trigger(NAME, name=NAME, concurrency=CONCURRENCY, lease=lease, local_parking_file=file)
+    def book(order: Order, message: Message) -> None:
+        effects.note(message.uuid or "", str(order.id))
+        time.sleep(WORK)
+
+    return book
+
+
+def main(folder: Path, provider: str, history: str, lease: timedelta) -> None:
+    """Consume until a signal comes."""
+    logging.basicConfig(level=logging.WARNING)
+    Consumer([make_trigger(folder, lease)], provider, history=history).run(signals=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], timedelta(seconds=float(sys.argv[4])))

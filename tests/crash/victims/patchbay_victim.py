@@ -1,0 +1,92 @@
+"""Runs a Patch Bay in forked children that kill themselves before their n-th write, and then to its end.
+
+The file wires an atomic sink whose first message fails once, whose second always fails, and to which a third
+comes delayed; everything shares one database. ``python -m tests.crash.victims.patchbay_victim FILE POINT...``
+"""
+
+import os
+import signal
+import sys
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event, text
+
+from history.message import Message
+from triggers import TransientError
+from triggers.consumer import worker
+from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redelivering
+
+#: What begins a statement that changes something.
+_WRITES = ("INSERT", "UPDATE", "DELETE", "WITH", "COMMIT")
+
+#: What is not looked at: a consumer tells of itself once a second, and this says nothing of messages.
+_BESIDE = ("doubtless_consumers", "doubtless_counts", "doubtless_statistics")
+
+
+def book(message: Message, connection: Connection, context: MessageContext) -> None:
+    """Write an effect and send on; fail as the message says."""
+    connection.execute(text("INSERT INTO effects (uuid) VALUES (:uuid)"), {"uuid": message.uuid})
+    context.send("OUT", {"of": message.uuid}, uuid=f"{message.uuid}-booked")
+    fails = message.properties.get("fails")
+    if isinstance(fails, int) and message.delivery_count <= fails:
+        raise TransientError("not yet")
+
+
+def silent(_context: MessageContext) -> None:
+    """Send nothing by itself."""
+
+
+def die_before(point: int) -> None:
+    """Have this process kill itself before its write of this number, from 1; count them in a file."""
+    writes = 0
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        nonlocal writes
+        told = statement.lstrip().upper()
+        if not told.startswith(_WRITES) or any(name.upper() in told for name in _BESIDE):
+            return
+        writes += 1
+        if writes == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(Engine, "before_cursor_execute", count)
+
+
+def run(file: Path, *, idle: float) -> None:
+    with PatchBay(read_patchbay(file)) as bay:
+        bay.run(until_idle=idle)
+
+
+def in_child(file: Path, point: int | None, *, idle: float) -> bool:
+    """Run in a child of its own; tell whether it came to its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            if point is not None:
+                die_before(point)
+            run(file, idle=idle)
+        except BaseException:  # noqa: BLE001  (whatever it was: the child must not go on as a second parent)
+            traceback.print_exc()
+            os.abort()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+        raise AssertionError(f"the child of {file} failed by itself")
+    return os.WIFEXITED(status)
+
+
+def main() -> None:
+    """Kill once for each file and point, then let it end; print the points that were reached."""
+    worker.RECEIVE_WAIT, redelivering.POLL_INTERVAL = timedelta(seconds=0.05), 0.05
+    for told in sys.argv[1:]:
+        file, _, point = told.rpartition("=")
+        if not in_child(Path(file), int(point), idle=0.6):
+            print(point, flush=True)  # noqa: T201  (read by the test)
+        in_child(Path(file), None, idle=0.8)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The processes of the crash matrix: ``victim FOLDER PROVIDER HISTORY kill|finish``.
+
+``kill`` forks one process for each death, so that they share the time that imports take, and ends with 0 when
+SIGKILL ended each of them. ``finish`` is an ordinary consumer of all their streams, which ends when idle.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from history.bridge import drive
+from history.opening import open_history
+from tests.crash.helpers import deaths
+from tests.crash.helpers.deaths import DEATHS, DOOMED, DOOMED_PLACE, Death, Inside, Point
+from triggers import (
+    Delivery,
+    FatalError,
+    Message,
+    RetrievalFailureEvent,
+    Trigger,
+    on_retrieval_failure,
+    trigger,
+)
+from triggers.consumer import Consumer
+from triggers.pipeline.pipeline import Step
+from triggers.providers.opening import open_provider
+from triggers.testing.ledger import Ledger
+
+#: After so many seconds without a message the finisher is done; the dead are silent for longer by then.
+IDLE = 1.5
+
+#: For how long what died is presumed alive.
+LEASE = timedelta(seconds=1)
+
+Reach = Callable[[Point], None]
+
+
+def effects_of(folder: Path, death: Death) -> Ledger:
+    """Where a death's services leave their effects: uuid and JMSMessageID."""
+    return Ledger(folder / f"{death.name}.effects")
+
+
+def events_of(folder: Path) -> Ledger:
+    """Where retrieval failure events are noted: the trigger's name and the uuid."""
+    return Ledger(folder / "events")
+
+
+def make_trigger(folder: Path, death: Death, reach: Reach) -> Trigger[..., None]:
+    """Make the trigger of one death; its service tells ``reach`` about the doomed message."""
+    effects = effects_of(folder, death)
+
+    @trigger(death.name, name=death.name, lease=LEASE, local_parking_file=folder / "parked.sqlite3")
+    def work(message: Message, delivery: Delivery) -> None:
+        tell: Reach = reach if delivery.uuid == DOOMED else _ignore
+        tell(Inside.BEFORE_EFFECT)
+        effects.note(delivery.uuid or "", message.message_id or "")
+        tell(Inside.AFTER_EFFECT)
+        if message.body == deaths.Path.FAILS:
+            raise FatalError("this message makes no sense")
+
+    return work
+
+
+def die(folder: Path, provider: str, history: str, death: Death) -> None:
+    """Consume until the doomed message has reached its point."""
+    received = 0
+
+    def reach(point: Point) -> None:
+        nonlocal received
+        received += point is Step.RECEIVED
+        if received == DOOMED_PLACE and point == death.point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _note_events(folder)
+    Consumer([make_trigger(folder, death, reach)], provider, history=history, observe=reach).run(
+        until_idle=IDLE
+    )
+
+
+def kill_all(folder: Path, provider: str, history: str) -> list[str]:
+    """Have one process die each death; return the names of those that were not killed."""
+    # Imports the drivers once for all of them; nothing is connected yet.
+    drive(open_history(history).close())
+    drive(open_provider(provider).close())
+    return fork_all({death.name: partial(die, folder, provider, history, death) for death in DEATHS})
+
+
+def fork_all(lives: Mapping[str, Callable[[], None]]) -> list[str]:
+    """Live each life in a process of its own; return the names of those that SIGKILL did not end."""
+    children: dict[int, str] = {}
+    for name, life in lives.items():
+        child = os.fork()
+        if child == 0:
+            _live(life)
+        children[child] = name
+    survived: list[str] = []
+    for child, name in children.items():
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            survived.append(name)
+    return survived
+
+
+def _live(life: Callable[[], None]) -> NoReturn:
+    """Run a forked child's life; it must not return into its parent's."""
+    try:
+        life()
+    except BaseException:  # noqa: BLE001  (nobody above may see it)
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def finish(folder: Path, provider: str, history: str) -> None:
+    """Consume what the dead have left."""
+    _note_events(folder)
+    triggers = [make_trigger(folder, death, _ignore) for death in DEATHS]
+    Consumer(triggers, provider, history=history).run(until_idle=IDLE)
+
+
+def _note_events(folder: Path) -> None:
+    events = events_of(folder)
+
+    @on_retrieval_failure()
+    def note(event: RetrievalFailureEvent) -> None:
+        events.note(event.trigger_name, "" if event.message is None else event.message.uuid or "")
+
+
+def _ignore(_point: Any) -> None:
+    """Live on."""
+
+
+if __name__ == "__main__":
+    where, (provider_url, history_url, task) = Path(sys.argv[1]), sys.argv[2:]
+    if task == "finish":
+        finish(where, provider_url, history_url)
+    elif survived := kill_all(where, provider_url, history_url):
+        sys.exit(f"not killed: {survived}")

@@ -1,0 +1,57 @@
+"""A consumer under load: ``python -m tests.integration.consumer.loaded_consumer FOLDER PROVIDER HISTORY``.
+
+Two triggers of concurrency 4 note each run in a ledger. The log goes to standard error; SIGTERM ends it.
+"""
+
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# What parks in a local file: loaded before, so that loading it does not count as growth.
+import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from triggers import Message, Trigger, trigger
+from triggers.consumer import Consumer
+from triggers.testing.ledger import Ledger
+
+#: The streams, and the names of their triggers.
+DESTINATIONS = ("orders", "invoices")
+
+CONCURRENCY = 4
+
+#: How long a run takes after its effect, in seconds: the server dies with some of them in flight.
+WORK = 0.005
+
+
+def effects_of(folder: Path) -> Ledger:
+    """Where the runs are noted, by uuid."""
+    return Ledger(folder / "effects")
+
+
+def parking_file(folder: Path) -> Path:
+    """Where messages are kept while no server can take them."""
+    return folder / "parked.sqlite3"
+
+
+def make_trigger(folder: Path, destination: str) -> Trigger[..., Any]:
+    """Make the trigger of one stream."""
+    effects = effects_of(folder)
+
+    @trigger(destination, name=destination, concurrency=CONCURRENCY, local_parking_file=parking_file(folder))
+    def work(message: Message) -> None:
+        effects.note(message.uuid or "")
+        time.sleep(WORK)
+
+    return work
+
+
+def main(folder: Path, provider: str, history: str) -> None:
+    """Consume until a signal comes."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    triggers = [make_trigger(folder, destination) for destination in DESTINATIONS]
+    Consumer(triggers, provider, history=history).run(signals=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,48 @@
+"""When a delivery is acknowledged: after it was processed, on receipt, or after it but lazily."""
+
+import threading
+
+import pytest
+
+from history.message import Message
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import Lane, client_of, is_drained, send
+
+
+def pending(url: str, stream: str) -> int:
+    """Count what was handed over and is not acknowledged."""
+    with client_of(url) as client:
+        return int(client.xinfo_groups(stream)[0]["pending"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "in_the_first_run", "in_the_second_run"),
+    [("client", 2, 1), ("auto", 1, 0), ("dups_ok", 2, 2)],
+    ids=["client", "auto", "dups_ok"],
+)
+def test_what_is_unanswered_while_the_service_runs(
+    lane: Lane, redis_url: str, mode: str, in_the_first_run: int, in_the_second_run: int
+) -> None:
+    seen: list[int] = []
+
+    def look(message: Message) -> None:
+        seen.append(pending(redis_url, "orders"))
+
+    send(redis_url, "orders", "a", "b")
+    orders = lane.trigger("orders", look, acknowledge_mode=mode, prefetch=2)
+
+    with lane.run([orders], redis_url, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert seen == [in_the_first_run, in_the_second_run]
+
+
+def test_lazy_acknowledgements_are_sent_when_the_consumer_ends(lane: Lane, redis_url: str) -> None:
+    done = threading.Event()
+    send(redis_url, "orders", "a")
+    orders = lane.trigger("orders", lambda _: done.set(), acknowledge_mode="dups_ok")
+
+    with lane.run([orders], redis_url, history=redis_url):
+        assert done.wait(PATIENCE)
+
+    assert is_drained(redis_url, "orders")

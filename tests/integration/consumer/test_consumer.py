@@ -1,0 +1,283 @@
+"""Consumers in this process, blocking and asyncio, on a Redis that stays up."""
+
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.entry import State
+from history.errors import ConfigurationError
+from history.store.parking import ParkedKind
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import (
+    Lane,
+    client_of,
+    entry_in,
+    is_drained,
+    parked_in,
+    send,
+    with_store,
+)
+from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
+from triggers.consumer.sweep import sweep
+from triggers.providers.redis_streams import RedisStreams
+from triggers.testing.redis_server import RedisServer
+
+#: A silent consumer counts as dead soon.
+FAST = "?claim_idle=60&reclaim_interval=0.1"
+
+
+class TestConsuming:
+    def test_every_message_runs_once_and_is_acknowledged(self, lane: Lane, redis_url: str) -> None:
+        ran: list[str | None] = []
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        send(redis_url, "orders", *(str(number) for number in range(50)), "7")
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert sorted(ran, key=str) == sorted(map(str, range(50)))
+        assert running.counts == {"orders": {"ok": 50, "duplicate": 1}}
+
+    def test_a_consumer_runs_several_triggers_at_once(self, lane: Lane, redis_url: str) -> None:
+        together = threading.Barrier(2)
+        triggers = [lane.trigger(name, lambda _: together.wait(PATIENCE)) for name in ("orders", "returns")]
+        send(redis_url, "orders", "a")
+        send(redis_url, "returns", "b")
+
+        with lane.run(triggers, redis_url, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders") and is_drained(redis_url, "returns"))
+
+        assert running.counts == {"orders": {"ok": 1}, "returns": {"ok": 1}}
+
+    def test_as_many_messages_run_at_once_as_concurrency_says(self, lane: Lane, redis_url: str) -> None:
+        together = threading.Barrier(4)
+        orders = lane.trigger("orders", lambda _: together.wait(PATIENCE), concurrency=4, prefetch=1)
+        send(redis_url, "orders", *"abcd")
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert running.counts == {"orders": {"ok": 4}}
+
+    def test_an_unreadable_entry_is_parked_with_its_fields_and_told_of_once(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        events: list[RetrievalFailureEvent] = []
+        heard = on_retrieval_failure("orders")(events.append)
+        with client_of(redis_url) as client:
+            client.xadd("orders", {"order": "42", "raw": b"\xff"})
+        orders = lane.trigger("orders", lambda _: None)
+
+        with lane.run([orders], redis_url + FAST, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders"))
+        heard.cancel()
+
+        [parked] = parked_in(redis_url, "orders")
+        assert (parked.kind, parked.message) == (ParkedKind.UNREADABLE, None)
+        assert parked.raw == {"order": "42", "raw": "base64:/w=="}
+        assert [event.exception_message for event in events] == [parked.reason]
+        assert running.counts == {"orders": {"unreadable": 1}}
+
+    def test_an_in_doubt_copy_closes_by_itself_once_its_original_has_completed(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        may_end = threading.Event()
+        orders = lane.trigger(
+            "orders", lambda _: may_end.wait(PATIENCE), concurrency=2, prefetch=1, lease=None
+        )
+        send(redis_url, "orders", "twice", "twice")
+
+        with lane.run([orders], redis_url, history=redis_url):
+            eventually(lambda: parked_in(redis_url, "orders"))
+            with_store(redis_url, lambda store: sweep("orders", store))
+            kept = parked_in(redis_url, "orders")
+            may_end.set()
+            eventually(lambda: is_drained(redis_url, "orders"))
+            with_store(redis_url, lambda store: sweep("orders", store))
+
+        assert [one.kind for one in kept] == [ParkedKind.IN_DOUBT]
+        assert parked_in(redis_url, "orders") == []
+
+    def test_one_that_ends_when_idle_waits_for_a_copy_whose_original_is_presumed_alive(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        orders = lane.trigger("orders", lambda _: None)
+        with_store(redis_url, lambda store: store.claim("orders", ["a"], "dead", timedelta(seconds=1.5)))
+        send(redis_url, "orders", "a", "b")
+
+        with lane.run([orders], redis_url, history=redis_url, until_idle=0.2) as running:
+            running.join()
+
+        assert running.counts["orders"] == {"recovered": 1, "in doubt": 1, "ok": 1}
+        assert is_drained(redis_url, "orders")
+
+
+class TestRefusing:
+    def test_a_history_that_may_silently_forget_ends_the_consumer_before_any_message(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer
+    ) -> None:
+        with client_of(private_redis.url) as client:
+            client.config_set("maxmemory-policy", "allkeys-lru")
+        orders = lane.trigger("orders", lambda _: None, history=private_redis.url)
+
+        with (
+            lane.run([orders], redis_url) as running,
+            pytest.raises(ConfigurationError, match="maxmemory-policy"),
+        ):
+            running.join()
+
+    def test_two_triggers_of_one_name_are_refused(self, lane: Lane, redis_url: str) -> None:
+        triggers = [lane.trigger(stream, lambda _: None, name="same") for stream in ("orders", "returns")]
+
+        with pytest.raises(ConfigurationError, match="2 triggers have this name"):
+            lane.consumer(triggers, redis_url, history=redis_url)
+
+    def test_no_trigger_at_all_is_refused(self, lane: Lane, redis_url: str) -> None:
+        with pytest.raises(ConfigurationError, match="there is none to run"):
+            lane.consumer([], redis_url, history=redis_url)
+
+    def test_a_trigger_without_a_history_is_refused_before_it_receives(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match="no history is named"):
+            lane.consumer([lane.trigger("orders", lambda _: None)], redis_url)
+
+    def test_a_second_consumer_of_the_same_name_is_refused(self, lane: Lane, redis_url: str) -> None:
+        first = lane.trigger("orders", lambda _: None)
+        second = lane.trigger("orders", lambda _: None)
+        send(redis_url, "orders", "shows that the first one runs")
+
+        with lane.run([first], redis_url, history=redis_url, name="worker"):
+            eventually(lambda: is_drained(redis_url, "orders"))
+            with (
+                pytest.raises(ConfigurationError, match="another living consumer"),
+                lane.run([second], redis_url, history=redis_url, name="worker") as refused,
+            ):
+                refused.join()
+
+
+class TestEnding:
+    def test_stopping_lets_the_service_end_and_gives_back_what_was_only_fetched(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        begun, may_end = threading.Event(), threading.Event()
+        ran: list[str | None] = []
+
+        def work(message: Message) -> None:
+            begun.set()
+            may_end.wait(PATIENCE)
+            ran.append(message.uuid)
+
+        orders = lane.trigger("orders", work)
+        send(redis_url, "orders", "first", "second")
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            begun.wait(PATIENCE)
+            running.stop()
+            may_end.set()
+            running.join()
+        assert ran == ["first"]
+        with lane.run([lane.trigger("orders", work)], redis_url, history=redis_url):
+            # At once, although the first consumer would count as dead after half a minute only.
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert ran == ["first", "second"]
+
+    def test_sys_exit_in_a_service_ends_the_consumer_and_leaves_the_message_in_doubt(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        orders = lane.trigger("orders", lambda _: sys.exit(7))
+        send(redis_url, "orders", "fatal")
+
+        with lane.run([orders], redis_url, history=redis_url) as running, pytest.raises(SystemExit) as ended:
+            running.join()
+
+        entry = entry_in(redis_url, "orders", "fatal")
+        assert ended.value.code == 7
+        assert entry is not None
+        assert entry.state is State.STARTED
+        assert not is_drained(redis_url, "orders")
+
+    def test_sys_exit_in_one_service_lets_another_one_end(self, lane: Lane, redis_url: str) -> None:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def leave(_: Message) -> None:
+            begun.wait(PATIENCE)
+            sys.exit(7)
+
+        def work(_: Message) -> None:
+            begun.set()
+            may_end.wait(PATIENCE)
+
+        triggers = [lane.trigger("orders", work), lane.trigger("returns", leave)]
+        send(redis_url, "orders", "a")
+        send(redis_url, "returns", "b")
+
+        with lane.run(triggers, redis_url, history=redis_url) as running:
+            eventually(lambda: _is_given_back(redis_url, "returns"))
+            may_end.set()
+            with pytest.raises(SystemExit):
+                running.join()
+
+        assert is_drained(redis_url, "orders")
+        assert running.counts["orders"] == {"ok": 1}
+
+    def test_until_idle_waits_for_a_service_that_takes_longer(self, lane: Lane, redis_url: str) -> None:
+        orders = lane.trigger("orders", lambda _: time.sleep(0.8))
+        send(redis_url, "orders", "slow")
+
+        with lane.run([orders], redis_url, history=redis_url, until_idle=0.2) as running:
+            running.join()
+
+        assert running.counts == {"orders": {"ok": 1}}
+
+    def test_a_worker_that_cannot_go_on_ends_the_consumer(self, lane: Lane, redis_url: str) -> None:
+        with client_of(redis_url) as client:
+            client.set("returns", "is no stream")
+        triggers = [lane.trigger(name, lambda _: None) for name in ("orders", "returns")]
+
+        with (
+            lane.run(triggers, redis_url, history=redis_url) as running,
+            pytest.raises(ConfigurationError, match="its key holds something else than a stream"),
+        ):
+            running.join()
+
+
+class TestFailing:
+    def test_a_message_that_fails_is_parked_told_of_and_the_next_one_runs(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        def work(message: Message) -> None:
+            if message.uuid == "bad":
+                raise FatalError("no sense")
+
+        orders = lane.trigger("orders", work)
+        send(redis_url, "orders", "bad", "good")
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert [one.uuid for one in parked_in(redis_url, "orders")] == ["bad"]
+        assert running.counts == {"orders": {"failed": 1, "ok": 1}}
+
+    def test_a_provider_that_was_handed_over_is_left_open(self, lane: Lane, redis_url: str) -> None:
+        provider = RedisStreams.from_url(redis_url)
+        orders = lane.trigger("orders", lambda _: None)
+
+        with lane.run([orders], provider, history=redis_url, until_idle=0.1) as running:
+            running.join()
+
+        assert drive(provider.send("orders", [Message(uuid="after", body="")]))
+        drive(provider.close())
+
+
+def _is_given_back(url: str, stream: str) -> bool:
+    with client_of(url) as client:
+        if not client.exists(stream) or not client.xinfo_groups(stream):
+            return False
+        consumers = client.xinfo_consumers(stream, stream)
+        return [(one["name"], one["pending"]) for one in consumers] == [(b"doubtless:waiting", 1)]

@@ -1,0 +1,342 @@
+"""Orders that reach consumers, what becomes of their messages then, and a history that is away."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from history.bridge import drive
+from history.memory import MemoryHistory
+from history.memory.control import MemoryControl
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.control import Beat, Counts, Heard, Overview, Report, TriggerState, Verb
+from tests.fixtures.histories import FragileHistory
+from tests.fixtures.network import Network
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import Lane, client_of, is_drained, send, with_store
+from triggers import Message
+from triggers.providers.memory import MemoryProvider
+
+#: A consumer that left is forgotten soon, and a name that is free can be taken again at once.
+FAST = "?claim_idle=60&reclaim_interval=0.1"
+
+
+@pytest.fixture
+def store(history_url: str) -> Iterator[HistoryStore]:
+    """The history of each kind, for whoever gives orders."""
+    store = open_history(history_url)
+    yield store
+    drive(store.close())
+
+
+def overview(store: HistoryStore) -> Overview:
+    return drive(store.control.overview())
+
+
+def beats(store: HistoryStore) -> Sequence[Beat]:
+    return overview(store).beats
+
+
+def states(store: HistoryStore) -> list[TriggerState]:
+    return [beat.report.state for beat in beats(store)]
+
+
+def order(store: HistoryStore, verb: Verb, *names: str) -> None:
+    """Give an order, and wait until the living consumers have obeyed."""
+    number = drive(store.control.order(verb, names))
+    eventually(
+        lambda: all(one.report.obeyed >= number for one in beats(store) if one.report.trigger in names)
+    )
+
+
+class Work:
+    """A service that waits with each message until it may go on."""
+
+    def __init__(self) -> None:
+        self.begun: list[str | None] = []
+        self.may_end = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self.begun.append(message.uuid)
+        self.may_end.wait(PATIENCE)
+
+
+def is_connected(url: str, stream: str) -> bool:
+    """Whether the provider knows of a living consumer of a subscription."""
+    with client_of(url) as client:
+        return bool(client.keys(f"{{{stream}}}:doubtless:consumer:{stream}:*"))
+
+
+def held(url: str, stream: str) -> int:
+    """Count the messages that the consumer "worker" was handed and has not answered."""
+    with client_of(url) as client:
+        found = client.xinfo_consumers(stream, stream)
+    return sum(one["pending"] for one in found if one["name"].startswith(b"worker"))
+
+
+class TestSuspending:
+    def test_what_runs_ends_and_what_was_fetched_is_given_back(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        work = Work()
+        send(redis_url, "orders", "a", "b", "c")
+
+        orders = lane.trigger("orders", work)
+        with lane.run([orders], redis_url + FAST, history=history_url, name="worker") as running:
+            eventually(lambda: work.begun == ["a"])
+            order(store, Verb.SUSPEND, "orders")
+            (beat,) = beats(store)
+            assert (beat.report.state, beat.report.busy) == (TriggerState.SUSPENDED, 1)
+            work.may_end.set()
+            eventually(lambda: beats(store)[0].report.busy == 0)
+            eventually(lambda: held(redis_url, "orders") == 0)
+            assert is_connected(redis_url, "orders")
+            assert running.counts == {"orders": {"ok": 1}}
+            order(store, Verb.RESUME, "orders")
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert sorted(str(uuid) for uuid in work.begun) == ["a", "b", "c"]
+        assert overview(store).statistics["orders"].new == 3
+
+    def test_only_the_trigger_that_was_named_is_suspended(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        triggers = [lane.trigger(name, lambda _: None) for name in ("orders", "returns")]
+
+        with lane.run(triggers, redis_url, history=history_url):
+            eventually(lambda: len(beats(store)) == 2)
+            order(store, Verb.SUSPEND, "returns")
+            send(redis_url, "orders", "a")
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+            found = {beat.report.trigger: beat.report.state for beat in beats(store)}
+        assert found == {"orders": TriggerState.RUNNING, "returns": TriggerState.SUSPENDED}
+
+    def test_a_consumer_that_starts_later_is_not_suspended(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        drive(store.control.order(Verb.SUSPEND, ["orders"]))
+        send(redis_url, "orders", "a")
+
+        with lane.run([lane.trigger("orders", lambda _: None)], redis_url, history=history_url):
+            eventually(lambda: is_drained(redis_url, "orders"))
+            eventually(lambda: states(store) == [TriggerState.RUNNING])
+
+    def test_a_trigger_without_a_history_is_reached_through_the_consumers(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        orders = lane.trigger("orders", lambda _: None, history=None)
+
+        with lane.run([orders], redis_url, history=history_url):
+            eventually(lambda: states(store) == [TriggerState.RUNNING])
+            order(store, Verb.SUSPEND, "orders")
+            assert states(store) == [TriggerState.SUSPENDED]
+
+        assert beats(store) == []
+
+
+class TestDisabling:
+    def test_the_consumer_leaves_and_comes_back(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        work = Work()
+        send(redis_url, "orders", "a", "b")
+
+        orders = lane.trigger("orders", work)
+        with lane.run([orders], redis_url + FAST, history=history_url, name="worker"):
+            eventually(lambda: work.begun == ["a"])
+            order(store, Verb.DISABLE, "orders")
+            work.may_end.set()
+            eventually(lambda: not is_connected(redis_url, "orders"))
+            assert (work.begun, held(redis_url, "orders")) == (["a"], 0)
+            order(store, Verb.ENABLE, "orders")
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert sorted(str(uuid) for uuid in work.begun) == ["a", "b"]
+
+    def test_a_consumer_that_starts_later_receives_nothing(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        work = Work()
+        work.may_end.set()
+        drive(store.control.order(Verb.DISABLE, ["orders"], reason="moved"))
+        send(redis_url, "orders", "a")
+
+        with lane.run([lane.trigger("orders", work)], redis_url, history=history_url):
+            eventually(lambda: states(store) == [TriggerState.DISABLED])
+            (beat,) = beats(store)
+            assert (beat.report.reason, work.begun) == ("moved", [])
+            order(store, Verb.ENABLE, "orders")
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert work.begun == ["a"]
+
+    def test_a_consumer_of_disabled_triggers_is_idle(
+        self, lane: Lane, redis_url: str, history_url: str, store: HistoryStore
+    ) -> None:
+        drive(store.control.order(Verb.DISABLE, ["orders"]))
+        send(redis_url, "orders", "a")
+
+        with lane.run(
+            [lane.trigger("orders", lambda _: None)], redis_url, history=history_url, until_idle=0.2
+        ) as running:
+            running.join()
+
+        assert running.counts == {"orders": {}}
+
+
+class TestHistoryAway:
+    def test_messages_do_not_wait_for_beats_and_nothing_that_was_counted_is_lost(
+        self, lane: Lane, redis_url: str, fragile_history: FragileHistory, store: HistoryStore
+    ) -> None:
+        orders = lane.trigger("orders", lambda _: None, history=None)
+        with lane.run([orders], redis_url, history=fragile_history.url) as running:
+            eventually(lambda: states(store) == [TriggerState.RUNNING])
+            fragile_history.take_away()
+            send(redis_url, "orders", *"abc")
+            eventually(lambda: is_drained(redis_url, "orders"))
+            assert running.counts == {"orders": {"ok": 3}}
+            fragile_history.give_back()
+            eventually(lambda: overview(store).statistics.get("orders", Counts()).new == 3)
+
+    def test_a_consumer_starts_and_ends_without_it(
+        self, lane: Lane, redis_url: str, fragile_history: FragileHistory
+    ) -> None:
+        with_store(fragile_history.url, lambda store: store.check())
+        orders = lane.trigger("orders", lambda _: None, history=None)
+        send(redis_url, "orders", "a")
+
+        fragile_history.take_away()
+        with lane.run([orders], redis_url, history=fragile_history.url, until_idle=0.2) as running:
+            running.join()
+
+        assert running.counts == {"orders": {"ok": 1}}
+        fragile_history.give_back()
+
+    def test_one_that_hangs_does_not_keep_a_consumer_from_ending(
+        self, lane: Lane, redis_url: str, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for consumer in ("consumer", "async_consumer"):
+            monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.2)
+        orders = lane.trigger("orders", lambda _: None, history=None)
+
+        with lane.run([orders], redis_url, history=network.url(redis_url)) as running:
+            eventually(lambda: with_store(redis_url, _reported))
+            network.swallow()
+            running.stop()
+            running.join()
+            network.flow()
+
+
+class TestSlowHistory:
+    """A history whose beats take as long as the test wants."""
+
+    @pytest.fixture
+    def waits_for(
+        self, lane: Lane, monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[threading.Event, float], None]:
+        beat = MemoryControl.beat
+
+        def until(event: threading.Event, seconds: float) -> None:
+            async def slow(self: MemoryControl, token: str, reports: Sequence[Report]) -> Heard:
+                deadline = time.monotonic() + seconds
+                while not event.is_set() and time.monotonic() < deadline:
+                    if lane.asyncio:
+                        await asyncio.sleep(0.01)
+                    else:
+                        time.sleep(0.01)  # noqa: ASYNC251  (the blocking consumer has no event loop)
+                return await beat(self, token, reports)
+
+            monkeypatch.setattr(MemoryControl, "beat", slow)
+
+        return until
+
+    def test_nothing_is_received_before_the_first_orders(
+        self, lane: Lane, waits_for: Callable[[threading.Event, float], None]
+    ) -> None:
+        history, provider, begun = MemoryHistory(), MemoryProvider(), threading.Event()
+        drive(history.control.order(Verb.DISABLE, ["orders"]))
+        drive(provider.send("orders", [Message(body="", uuid="a")]))
+        waits_for(begun, 0.5)
+
+        orders = lane.trigger("orders", lambda _: begun.set())
+        with lane.run([orders], provider, history=history, until_idle=0.2) as running:
+            running.join()
+
+        assert running.counts == {"orders": {}}
+
+    def test_it_does_not_keep_a_consumer_from_starting_or_ending(
+        self,
+        lane: Lane,
+        waits_for: Callable[[threading.Event, float], None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.1)
+        for consumer in ("consumer", "async_consumer"):
+            monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.1)
+        provider, may_answer, begun = MemoryProvider(), threading.Event(), threading.Event()
+        drive(provider.send("orders", [Message(body="", uuid="a")]))
+        waits_for(may_answer, 30)
+
+        orders = lane.trigger("orders", lambda _: begun.set(), history=MemoryHistory())
+        with lane.run([orders], provider) as running:
+            eventually(begun.is_set)
+            running.stop()
+            running.join()
+        may_answer.set()
+
+        assert running.counts == {"orders": {"ok": 1}}
+
+
+async def _reported(store: HistoryStore) -> bool:
+    return bool((await store.control.overview()).beats)
+
+
+@pytest.fixture
+def network(redis_url: str) -> Iterator[Network]:
+    """A line to Redis that can be made to hang, and can lose answers."""
+    address = urlsplit(redis_url)
+    assert address.hostname is not None
+    assert address.port is not None
+    with Network(address.hostname, address.port) as network:
+        yield network
+
+
+def test_a_beat_whose_answer_was_lost_is_counted_once(redis_url: str, network: Network) -> None:
+    store = open_history(network.url(redis_url))
+    word = Report(consumer="worker", trigger="orders", counts=Counts(new=3))
+    drive(store.control.overview())
+
+    lost = network.lose_reply_to(b"-- Beat: keep")
+    drive(store.control.beat("token", [word]))
+
+    assert lost.is_set()
+    assert overview(store).statistics == {"orders": Counts(new=3)}
+    drive(store.close())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_database_of_the_first_version_gets_the_tables_it_lacks(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    url = (
+        f"sqlite:///{request.getfixturevalue('tmp_path')}/history.sqlite3"
+        if kind == "sqlite"
+        else str(request.getfixturevalue("postgres_url"))
+    )
+    with_store(url, lambda store: store.claim("orders", ["a"], "worker"))
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        for table in ("orders", "consumers", "counts", "statistics"):
+            connection.execute(text(f"DROP TABLE doubtless_{table}"))
+    engine.dispose()
+
+    with_store(url, lambda store: store.control.order(Verb.DISABLE, ["orders"]))
+
+    assert with_store(url, lambda store: store.control.overview()).disabled("orders") is not None
+    assert with_store(url, lambda store: store.stats("orders")).started == 1

@@ -1,0 +1,251 @@
+"""Consumers on bad days: the provider or the history is away, comes back, comes back empty, or is full."""
+
+import logging
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from history.redis import RedisHistory
+from history.store.parking import ParkedKind
+from tests.fixtures.network import NetworkBefore
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import Lane, client_of, entry_in, is_drained, parked_in, send
+from triggers import Message
+from triggers.testing.redis_server import RedisServer
+
+#: A silent consumer counts as dead soon.
+FAST = "?claim_idle=60&reclaim_interval=0.1"
+
+
+class TestProviderAway:
+    def test_a_consumer_may_start_before_redis_does(
+        self, lane: Lane, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        ran: list[str | None] = []
+        url = private_redis.url
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        send(url, "orders", "patient")
+        private_redis.stop()
+
+        with lane.run([orders], url, history=url):
+            eventually(lambda: "trying again" in caplog.text)
+            private_redis.start()
+            eventually(lambda: is_drained(url, "orders"))
+
+        assert ran == ["patient"]
+
+    def test_until_idle_waits_for_a_provider_that_is_away(
+        self, lane: Lane, private_redis: RedisServer
+    ) -> None:
+        url = private_redis.url
+        private_redis.stop()
+
+        with lane.run([lane.trigger("orders", lambda _: None)], url, history=url, until_idle=0.1) as running:
+            time.sleep(1)  # for as long as it must not end
+            assert running.alive
+            private_redis.start()
+            running.join()
+
+    def test_redis_is_killed_mid_batch_and_comes_back(self, lane: Lane, private_redis: RedisServer) -> None:
+        ran: Counter[str | None] = Counter()
+        enough = threading.Event()
+
+        def work(message: Message) -> None:
+            ran[message.uuid] += 1
+            if len(ran) == 20:
+                enough.set()
+
+        url, uuids = private_redis.url, [str(number) for number in range(100)]
+        send(url, "orders", *uuids)
+
+        with lane.run([lane.trigger("orders", work, concurrency=2)], url + FAST, history=url):
+            enough.wait(PATIENCE)
+            private_redis.kill()
+            private_redis.start()
+            eventually(lambda: is_drained(url, "orders"))
+
+        parked = {one.uuid for one in parked_in(url, "orders")}
+        assert set(ran.values()) == {1}
+        assert parked | set(ran) == set(uuids)
+        assert len(parked) <= 2  # what the two workers were about
+
+    def test_a_lost_reply_to_an_acknowledgement_leaves_nothing_behind(
+        self, lane: Lane, redis_url: str, network_before: NetworkBefore
+    ) -> None:
+        ran: list[str | None] = []
+        network = network_before(redis_url)
+        lost = network.lose_reply_to(b"XACK")
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        send(redis_url, "orders", *"abcdef")
+
+        with lane.run([orders], network.url(redis_url), history=redis_url) as running:
+            # What was fetched with it is not left in the hands of a worker that has forgotten about it.
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert lost.is_set()
+        assert sorted(ran, key=str) == list("abcdef")
+        assert running.counts["orders"]["ok"] >= 5
+
+    def test_an_acknowledgement_that_cannot_be_sent_makes_a_duplicate(
+        self,
+        lane: Lane,
+        redis_url: str,
+        network_before: NetworkBefore,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        ran: list[str | None] = []
+        network = network_before(redis_url)
+
+        def work(message: Message) -> None:
+            ran.append(message.uuid)
+            if message.uuid == "b":
+                network.take_down()
+
+        send(redis_url, "orders", *"abcd")
+        with lane.run([lane.trigger("orders", work)], network.url(redis_url), history=redis_url) as running:
+            eventually(lambda: "trying again" in caplog.text)
+            assert _is_completed(redis_url, "b")
+            network.bring_up()
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert sorted(ran, key=str) == list("abcd")
+        assert running.counts["orders"]["duplicate"] == 1
+
+    def test_a_consumer_drains_while_its_provider_is_away(
+        self, lane: Lane, redis_url: str, network_before: NetworkBefore
+    ) -> None:
+        network = network_before(redis_url)
+        begun, may_end = threading.Event(), threading.Event()
+
+        def work(_: Message) -> None:
+            begun.set()
+            may_end.wait(PATIENCE)
+
+        send(redis_url, "orders", "a", "b")
+        with lane.run([lane.trigger("orders", work)], network.url(redis_url), history=redis_url) as running:
+            begun.wait(PATIENCE)
+            network.take_down()
+            running.stop()
+            may_end.set()
+            running.join()
+
+        assert _is_completed(redis_url, "a")
+        assert entry_in(redis_url, "orders", "b") is None
+
+
+class TestHistoryAway:
+    def test_the_trigger_suspends_gives_back_and_resumes_by_itself(
+        self, lane: Lane, redis_url: str, network_before: NetworkBefore
+    ) -> None:
+        ran: list[Message] = []
+        network = network_before(redis_url)
+        network.take_down()
+        orders = lane.trigger("orders", ran.append, history=network.url(redis_url))
+        send(redis_url, "orders", *"abc")
+
+        with lane.run([orders], redis_url + FAST) as running:
+            eventually(lambda: running.gates[0].suspended)
+            assert ran == []
+            network.bring_up()
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert sorted(str(one.uuid) for one in ran) == list("abc")
+        assert max(one.delivery_count for one in ran) == 2
+        assert running.gates[0].suspended is None
+
+    def test_a_history_that_can_be_read_and_not_written_is_not_back(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer
+    ) -> None:
+        ran: list[Message] = []
+        orders = lane.trigger("orders", ran.append, history=private_redis.url)
+        with client_of(private_redis.url) as client:
+            client.config_set("maxmemory", 1)
+            send(redis_url, "orders", "patient")
+
+            with lane.run([orders], redis_url + FAST) as running:
+                eventually(lambda: running.gates[0].suspended)
+                time.sleep(2.5)  # more than two probes
+                client.config_set("maxmemory", 0)
+                eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert [one.delivery_count for one in ran] == [2]
+
+    def test_a_monitor_that_says_yes_does_not_stand_for_the_history(
+        self, lane: Lane, redis_url: str, network_before: NetworkBefore
+    ) -> None:
+        ran: list[Message] = []
+        network = network_before(redis_url)
+        network.take_down()
+        orders = lane.trigger("orders", ran.append, history=network.url(redis_url), monitor=lambda: True)
+        send(redis_url, "orders", "patient")
+
+        with lane.run([orders], redis_url + FAST) as running:
+            eventually(lambda: running.gates[0].suspended)
+            time.sleep(1.5)  # more than one probe
+            network.bring_up()
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert [one.delivery_count for one in ran] == [2]
+
+    def test_an_end_that_cannot_be_written_is_parked_locally_and_never_runs_again(
+        self, lane: Lane, redis_url: str, network_before: NetworkBefore
+    ) -> None:
+        ran: list[str | None] = []
+        network = network_before(redis_url)
+
+        def work(message: Message) -> None:
+            ran.append(message.uuid)
+            network.take_down()
+
+        orders = lane.trigger("orders", work, history=network.url(redis_url))
+        send(redis_url, "orders", "a")
+
+        with lane.run([orders], redis_url + FAST):
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        [parked] = parked_in(f"sqlite:///{lane.folder / 'parked.sqlite3'}", "orders")
+        assert (parked.uuid, parked.kind) == ("a", ParkedKind.IN_DOUBT)
+        assert ran == ["a"]
+
+    def test_a_history_that_comes_back_empty_is_told_of_loudly_and_work_goes_on(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        ran: list[str | None] = []
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid), history=private_redis.url)
+        send(redis_url, "orders", "before")
+
+        with lane.run([orders], redis_url + FAST):
+            eventually(lambda: is_drained(redis_url, "orders"))
+            with client_of(private_redis.url) as client:
+                client.flushall()
+            send(redis_url, "orders", "after")
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert ran == ["before", "after"]
+        loud = [one for one in caplog.records if one.levelno == logging.CRITICAL]
+        assert [one.name for one in loud] == [RedisHistory.__module__]
+
+    def test_a_provider_that_comes_back_empty_is_told_of_and_work_goes_on(
+        self, lane: Lane, private_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        ran: list[str | None] = []
+        url = private_redis.url
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
+        send(url, "orders", "before")
+
+        with lane.run([orders], url + FAST, history=url):
+            eventually(lambda: is_drained(url, "orders"))
+            with client_of(url) as client:
+                client.flushall()
+            send(url, "orders", "after")
+            eventually(lambda: is_drained(url, "orders"))
+
+        assert ran == ["before", "after"]
+        assert any("lost the subscription" in one.message for one in caplog.records)
+
+
+def _is_completed(url: str, uuid: str) -> bool:
+    entry = entry_in(url, "orders", uuid)
+    return entry is not None and entry.outcome is not None

@@ -1,0 +1,149 @@
+"""Suspended consumers: who wakes them, and what must not end or hold up the others meanwhile."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import Lane, is_drained, parked_in, send
+from triggers import Message, TransientError
+
+#: A silent consumer counts as dead soon.
+FAST = "?claim_idle=60&reclaim_interval=0.1"
+
+
+def test_the_monitor_is_asked_until_it_agrees_and_one_that_raises_does_not(
+    lane: Lane, redis_url: str
+) -> None:
+    answers: list[Exception | bool] = [RuntimeError("cannot tell"), False, True]
+    asked: list[Exception | bool] = []
+    runs: list[int] = []
+
+    def monitor() -> bool:
+        answer = answers[len(asked)]
+        asked.append(answer)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def work(message: Message) -> None:
+        runs.append(message.delivery_count)
+        if len(runs) == 1:
+            raise TransientError
+
+    orders = lane.trigger(
+        "orders",
+        work,
+        on_retry_failure="suspend",
+        monitor=monitor,
+        monitor_interval=timedelta(seconds=0.2),
+    )
+    send(redis_url, "orders", "a")
+
+    with lane.run([orders], redis_url + FAST, history=redis_url) as running:
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert len(asked) == 3
+    assert runs == [1, 2]
+    assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
+
+
+def test_without_a_monitor_the_trigger_resumes_after_the_interval(lane: Lane, redis_url: str) -> None:
+    runs: list[int] = []
+
+    def work(message: Message) -> None:
+        runs.append(message.delivery_count)
+        if len(runs) == 1:
+            raise TransientError
+
+    interval = timedelta(seconds=0.3)
+    orders = lane.trigger("orders", work, on_retry_failure="suspend", monitor_interval=interval)
+    send(redis_url, "orders", "a")
+
+    with lane.run([orders], redis_url + FAST, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert runs == [1, 2]
+
+
+def test_until_idle_does_not_end_a_suspended_consumer(lane: Lane, redis_url: str) -> None:
+    available = threading.Event()
+
+    def work(_: Message) -> None:
+        if not available.is_set():
+            raise TransientError
+
+    orders = lane.trigger(
+        "orders",
+        work,
+        on_retry_failure="suspend",
+        monitor=available.is_set,
+        monitor_interval=timedelta(seconds=0.1),
+    )
+    send(redis_url, "orders", "waits")
+
+    with lane.run([orders], redis_url, history=redis_url, until_idle=0.2) as running:
+        eventually(lambda: running.gates[0].suspended)
+        time.sleep(1)  # for as long as it must not end
+        assert running.alive
+        available.set()
+        running.join()
+
+    assert running.counts == {"orders": {"recovered": 1, "ok": 1}}
+
+
+def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for consumer in ("consumer", "async_consumer"):
+        monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.2)
+    asked, may_end = threading.Event(), threading.Event()
+
+    def hang() -> bool:
+        asked.set()
+        return may_end.wait(PATIENCE)
+
+    def fail(_: Message) -> None:
+        raise TransientError
+
+    orders = lane.trigger("orders", fail, on_retry_failure="suspend", monitor=hang)
+    send(redis_url, "orders", "a")
+
+    with lane.run([orders], redis_url, history=redis_url) as running:
+        asked.wait(PATIENCE)
+        running.stop()
+        running.join()
+    may_end.set()
+
+    assert running.counts == {"orders": {"recovered": 1}}
+
+
+def test_a_monitor_that_hangs_does_not_cost_another_service_its_message(lane: Lane, redis_url: str) -> None:
+    asked, may_end = threading.Event(), threading.Event()
+
+    def hang() -> bool:
+        asked.set()
+        return may_end.wait(PATIENCE)
+
+    def fail(_: Message) -> None:
+        raise TransientError
+
+    def work(_: Message) -> None:
+        asked.wait(PATIENCE)
+        time.sleep(1.8)  # longer than a consumer may be silent
+
+    returns = lane.trigger("returns", fail, on_retry_failure="suspend", monitor=hang)
+    send(redis_url, "returns", "a")
+    send(redis_url, "orders", "b")
+
+    quick = redis_url + "?claim_idle=1.2&reclaim_interval=0.1"
+    with lane.run([lane.trigger("orders", work), returns], quick, history=redis_url) as first:
+        asked.wait(PATIENCE)
+        with lane.run([lane.trigger("orders", work)], quick, history=redis_url) as second:
+            eventually(lambda: is_drained(redis_url, "orders"))
+        may_end.set()
+
+    assert (first.counts["orders"], second.counts["orders"]) == ({"ok": 1}, {})
+    assert parked_in(redis_url, "orders") == []

@@ -1,0 +1,162 @@
+"""Hundreds of hostile deliveries, with good ones in between: each is run or parked, and no consumer ends."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from history.store.parking import ParkedKind
+from tests.fixtures.servers.activemq import ACTIVEMQ
+from tests.fixtures.waiting import eventually
+from tests.hostile import over_amqp, over_jms, over_rabbitmq, over_redis
+from tests.integration.helpers.consumers import Lane, client_of, parked_in
+from tests.integration.helpers.jms_queues import depth as depth_in_activemq
+from tests.integration.helpers.rabbitmq_queues import depth as depth_in_rabbitmq
+from tests.integration.helpers.rabbitmq_queues import subscribe
+from triggers.providers.opening import open_provider
+from triggers.providers.rabbitmq.settings import queue_of
+from triggers.testing.activemq_server import ActiveMqServer
+from triggers.testing.rabbitmq_server import RabbitmqServer
+
+#: How many hostile deliveries there are, how many come between two good messages, and the seed.
+HOSTILE, BETWEEN, SEED = 500, 25, 20
+
+#: The servers, by their fixtures.
+KINDS = ["rabbitmq", "amqp", pytest.param("jms", marks=ACTIVEMQ), "redis_streams"]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Where hostile deliveries go: a destination that nobody else uses, on one kind of server.
+
+    ``send`` goes past the provider; ``waiting`` counts what is not acknowledged. A server may be ``choosy``,
+    and refuse some of what is sent.
+    """
+
+    url: str
+    name: str
+    hostile: Sequence[Any]
+    send: Callable[[Sequence[Any]], None]
+    waiting: Callable[[], int]
+    garbage: Any
+    choosy: bool = False
+
+
+@pytest.fixture
+def name() -> str:
+    return f"hostile-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def rabbitmq(rabbitmq_server: RabbitmqServer, rabbitmq_url: str, name: str) -> Front:
+    subscribe(rabbitmq_url, name)
+    return Front(
+        rabbitmq_url,
+        name,
+        over_rabbitmq.deliveries(HOSTILE, SEED),
+        partial(over_rabbitmq.send, rabbitmq_server, queue_of(name, name)),
+        partial(depth_in_rabbitmq, rabbitmq_server, name),
+        over_rabbitmq.LATE,
+        choosy=True,
+    )
+
+
+@pytest.fixture
+def amqp(rabbitmq4_server: RabbitmqServer, amqp_url: str, name: str) -> Front:
+    subscribe(amqp_url, name)
+    return Front(
+        amqp_url,
+        name,
+        over_amqp.deliveries(HOSTILE, SEED),
+        partial(over_amqp.send, rabbitmq4_server, queue_of(name, name)),
+        partial(depth_in_rabbitmq, rabbitmq4_server, name),
+        over_amqp.in_charset("undefined"),
+        choosy=True,
+    )
+
+
+@pytest.fixture
+def jms(activemq: ActiveMqServer, name: str) -> Front:
+    return Front(
+        activemq.url,
+        name,
+        over_jms.deliveries(HOSTILE, SEED),
+        partial(over_jms.send, activemq.url, name),
+        partial(depth_in_activemq, activemq.url, name),
+        over_jms.text_of_no_unicode,
+    )
+
+
+@pytest.fixture
+def redis_streams(redis_url: str, name: str) -> Iterator[Front]:
+    with client_of(redis_url) as client:
+
+        def waiting() -> int:
+            if not (groups := client.xinfo_groups(name)):
+                return int(client.xlen(name))
+            return int(groups[0]["pending"] + (groups[0]["lag"] or 0))
+
+        hostile = over_redis.deliveries(HOSTILE, SEED)
+        send = partial(over_redis.send, client, name)
+        yield Front(redis_url, name, hostile, send, waiting, {b"body": b"\xff", b"body-kind": b"text"})
+
+
+def send_all(front: Front) -> tuple[int, Sequence[str]]:
+    """Send everything; return how much the server took, and the uuids of the good messages in between."""
+    provider, good = open_provider(front.url), list[str]()
+    for first in range(0, HOSTILE, BETWEEN):
+        front.send(front.hostile[first : first + BETWEEN])
+        good.append(f"good {first}")
+        drive(provider.send(front.name, [Message(uuid=good[-1], body={"id": first})]))
+    drive(provider.close())
+    return front.waiting() if front.choosy else HOSTILE + len(good), good
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_hundreds_of_hostile_deliveries_each_is_run_or_parked_and_the_good_ones_run_once(
+    kind: str, request: pytest.FixtureRequest, lane: Lane
+) -> None:
+    front: Front = request.getfixturevalue(kind)
+    total, good = send_all(front)
+    assert total > HOSTILE / 2, "the server took next to nothing"
+    ran: Counter[str | None] = Counter()
+    lot = f"sqlite:///{lane.folder}/history.sqlite3"
+    trigger = lane.trigger(front.name, lambda message: ran.update([message.uuid]), max_delivery_count=5)
+
+    with lane.run([trigger], front.url, history=lot) as running:
+        eventually(lambda: front.waiting() == 0 or not running.alive)
+        eventually(lambda: sum(running.counts[front.name].values()) >= total or not running.alive)
+
+    counts = running.counts[front.name]
+    parked = Counter(one.kind for one in parked_in(lot, front.name))
+    assert {uuid: ran[uuid] for uuid in good} == dict.fromkeys(good, 1)
+    assert max(ran.values()) == 1
+    assert sum(counts.values()) == total
+    assert counts["ok"] == sum(ran.values())
+    assert counts["unreadable"] == parked[ParkedKind.UNREADABLE] > 0
+    assert counts.get("rejected", 0) == parked[ParkedKind.REJECTED]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_garbage_three_times_is_kept_three_times(
+    kind: str, request: pytest.FixtureRequest, lane: Lane
+) -> None:
+    front: Front = request.getfixturevalue(kind)
+    front.send([front.garbage] * 3)
+    lot = f"sqlite:///{lane.folder}/history.sqlite3"
+    trigger = lane.trigger(front.name, lambda _: None)
+
+    with lane.run([trigger], front.url, history=lot) as running:
+        eventually(lambda: running.counts[front.name] == {"unreadable": 3} or not running.alive)
+        eventually(lambda: front.waiting() == 0)
+
+    parked = parked_in(lot, front.name)
+    assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * 3
+    assert len({(one.raw or {})["body"] for one in parked if kind != "jms"}) <= 1

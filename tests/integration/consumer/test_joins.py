@@ -1,0 +1,353 @@
+"""Triggers with several destinations in real consumers, blocking and asyncio, on each kind of history."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.message import Message, Uuid
+from history.opening import open_history
+from history.sql.tables.history import JOIN_TABLES
+from history.store.parking import ParkedKind
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import (
+    Lane,
+    Running,
+    client_of,
+    entry_in,
+    is_drained,
+    parked_in,
+    with_store,
+)
+from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
+from triggers.consumer import join_sweeper as sweeper
+from triggers.consumer.threads import AnyTrigger
+from triggers.pipeline.joining import pipeline
+from triggers.providers.opening import open_provider
+from triggers.testing.redis_server import RedisServer
+
+NAME = "ship"
+DESTINATIONS = ["orders", "payments"]
+
+#: A silent consumer counts as dead soon.
+FAST = "?claim_idle=60&reclaim_interval=0.1"
+
+#: What a service is given, noted: for each join, the uuids in the order of the destinations.
+Seen = list[list[str | None]]
+
+
+@pytest.fixture(autouse=True)
+def short_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a join whose worker died found soon."""
+    monkeypatch.setattr(pipeline, "HOLD", timedelta(seconds=0.5))
+    monkeypatch.setattr(sweeper, "KEEP_INTERVAL", timedelta(seconds=0.1))
+    monkeypatch.setattr(sweeper, "INTERVAL", timedelta(seconds=0.1))
+
+
+def joined_by(lane: Lane, work: Callable[[Joined], object], **settings: Any) -> AnyTrigger:
+    """Make a trigger that joins all; under asyncio its service is a coroutine function."""
+
+    def service(joined: Joined) -> None:
+        work(joined)
+
+    async def async_service(joined: Joined) -> None:
+        await asyncio.to_thread(work, joined)
+
+    given: dict[str, Any] = {
+        "name": NAME,
+        "join": "all",
+        "local_parking_file": lane.folder / "parked.sqlite3",
+        **settings,
+    }
+    return trigger(DESTINATIONS, **given)(async_service if lane.asyncio else service)
+
+
+def uuids_of(joined: Joined) -> list[str | None]:
+    return [message.uuid for message in joined.values()]
+
+
+def send(url: str, destination: str, *names: str) -> None:
+    """Send messages named by activation, or "activation/uuid"."""
+    provider = open_provider(url)
+    for name in names:
+        activation, _, uuid = name.partition("/")
+        body = Message(
+            body="{}", uuid=Uuid(uuid or f"{destination}-{activation}"), properties={"activation": activation}
+        )
+        drive(provider.send(destination, [body]))
+    drive(provider.close())
+
+
+def waits(history: str) -> int:
+    """Count the joins that are not finished."""
+    return len(with_store(history, lambda store: store.joining.waiting(NAME)))
+
+
+def are_drained(url: str) -> bool:
+    return all(is_drained(url, destination) for destination in DESTINATIONS)
+
+
+@contextmanager
+def running(lane: Lane, made: AnyTrigger, url: str, history: str) -> Generator[Running]:
+    """Run a consumer until the block has ended."""
+    with lane.run([made], url + FAST, history=history) as one:
+        yield one
+
+
+class TestAll:
+    def test_each_activation_runs_once_with_one_message_of_each_destination(
+        self, lane: Lane, redis_url: str, history_url: str
+    ) -> None:
+        seen: Seen = []
+        ship = joined_by(lane, lambda joined: seen.append(uuids_of(joined)), concurrency=2)
+        names = [f"a{n}" for n in range(30)]
+        send(redis_url, "orders", *names, "a3", "alone")
+        send(redis_url, "payments", *reversed(names), "a7")
+
+        with running(lane, ship, redis_url, history_url) as one:
+            eventually(lambda: are_drained(redis_url) and len(seen) == 30)
+            eventually(lambda: waits(history_url) == 1)
+
+        assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in names)
+        # Two workers may meet over a message and its copy: the one that is late gives its own back once.
+        counts = {kind: count for kind, count in one.counts[NAME].items() if kind != "recovered"}
+        assert counts == {"waiting": 61, "ok": 30, "duplicate": 2}
+        assert parked_in(history_url, NAME) == []
+
+    def test_parts_wait_while_no_consumer_runs(self, lane: Lane, redis_url: str, history_url: str) -> None:
+        seen: Seen = []
+        send(redis_url, "orders", "a")
+        with running(lane, joined_by(lane, print), redis_url, history_url):
+            eventually(lambda: is_drained(redis_url, "orders"))
+        send(redis_url, "payments", "a")
+
+        ship = joined_by(lane, lambda joined: seen.append(uuids_of(joined)))
+        with running(lane, ship, redis_url, history_url):
+            eventually(lambda: seen)
+            eventually(lambda: waits(history_url) == 0)
+
+        assert seen == [["orders-a", "payments-a"]]
+
+    def test_parts_outlive_the_death_of_the_server(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer
+    ) -> None:
+        history, seen = private_redis.url, Seen()
+        ship = joined_by(lane, lambda joined: seen.append(uuids_of(joined)))
+        send(redis_url, "orders", "a", "b")
+
+        with running(lane, ship, redis_url, history):
+            eventually(lambda: is_drained(redis_url, "orders"))
+            private_redis.kill()
+            send(redis_url, "payments", "a", "b")
+            private_redis.start()
+            eventually(lambda: len(seen) == 2)
+            eventually(lambda: waits(history) == 0)
+
+        assert sorted(seen) == sorted([f"orders-{name}", f"payments-{name}"] for name in "ab")
+        assert parked_in(history, NAME) == []
+
+    def test_a_complete_join_that_nobody_ran_is_found(
+        self, lane: Lane, redis_url: str, history_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The worker dies between the last part and the join: it is stored, acknowledged and not run."""
+        seen: Seen = []
+        send(redis_url, "orders", "a")
+        send(redis_url, "payments", "a")
+
+        async def dies(*_: object) -> list[object]:
+            raise SystemExit(7)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline.JoiningPipeline, "settle_period", dies)
+            consumer = running(lane, joined_by(lane, print), redis_url, history_url)
+            with pytest.raises(SystemExit), consumer as one:
+                eventually(lambda: not one.alive)
+        assert waits(history_url) == 1
+
+        ship = joined_by(lane, lambda joined: seen.append(uuids_of(joined)))
+        with running(lane, ship, redis_url, history_url):
+            eventually(lambda: waits(history_url) == 0)
+
+        assert seen == [["orders-a", "payments-a"]]
+        assert parked_in(history_url, NAME) == []
+
+    def test_what_a_dead_worker_was_running_is_in_doubt(
+        self, lane: Lane, redis_url: str, history_url: str
+    ) -> None:
+        send(redis_url, "orders", "a")
+        send(redis_url, "payments", "a")
+
+        def dies(_: Joined) -> None:
+            raise SystemExit(7)
+
+        dying = joined_by(lane, dies, lease=timedelta(seconds=0.5))
+        with pytest.raises(SystemExit), running(lane, dying, redis_url, history_url) as one:
+            eventually(lambda: not one.alive)
+        with running(lane, joined_by(lane, dies), redis_url, history_url):
+            eventually(lambda: waits(history_url) == 0)
+
+        (parked,) = parked_in(history_url, NAME)
+        assert parked.kind is ParkedKind.IN_DOUBT
+        assert parked.message is not None
+        assert uuids_of(Joined.of(parked.message)) == ["orders-a", "payments-a"]
+
+    def test_a_join_that_runs_for_longer_than_a_hold_is_not_run_by_another(
+        self, lane: Lane, redis_url: str, history_url: str
+    ) -> None:
+        seen: Seen = []
+        may_end = threading.Event()
+
+        def slow(joined: Joined) -> None:
+            seen.append(uuids_of(joined))
+            may_end.wait(PATIENCE)
+
+        send(redis_url, "orders", "a")
+        send(redis_url, "payments", "a")
+
+        with (
+            running(lane, joined_by(lane, slow), redis_url, history_url),
+            running(lane, joined_by(lane, slow), redis_url, history_url),
+        ):
+            eventually(lambda: seen)
+            time.sleep(1.2)  # more than two holds: the test is that nothing happens
+            may_end.set()
+            eventually(lambda: waits(history_url) == 0)
+
+        assert seen == [["orders-a", "payments-a"]]
+        assert parked_in(history_url, NAME) == []
+
+    def test_what_waits_in_vain_is_parked_and_told_of(
+        self, lane: Lane, redis_url: str, history_url: str
+    ) -> None:
+        events: list[RetrievalFailureEvent] = []
+        heard = on_retrieval_failure(NAME)(events.append)
+        ship = joined_by(lane, print, join_timeout=timedelta(seconds=0.3))
+        send(redis_url, "payments", "a")
+
+        with running(lane, ship, redis_url, history_url) as one:
+            eventually(lambda: parked_in(history_url, NAME))
+            eventually(lambda: waits(history_url) == 0)
+        heard.cancel()
+
+        (parked,) = parked_in(history_url, NAME)
+        entry = entry_in(history_url, NAME, "payments-a")
+        assert parked.kind is ParkedKind.REJECTED
+        assert "no message came from orders" in parked.reason
+        assert entry is not None
+        assert entry.outcome is EntryOutcome.FAILED
+        assert [(one.cause, one.destination, one.destination_index) for one in events] == [
+            (Cause.JOIN_TIMED_OUT, "payments", 1)
+        ]
+        assert one.counts == {NAME: {"waiting": 1, "rejected": 1}}
+
+    def test_messages_without_activation_and_second_ones_are_parked(
+        self, lane: Lane, redis_url: str, history_url: str
+    ) -> None:
+        send(redis_url, "orders", "a", "a/second", "/none")
+
+        with running(lane, joined_by(lane, print), redis_url, history_url) as one:
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert sorted(parked.uuid or "" for parked in parked_in(history_url, NAME)) == ["none", "second"]
+        assert one.counts == {NAME: {"waiting": 1, "rejected": 2}}
+
+    def test_one_join_runs_at_a_time_unless_told_otherwise(self, lane: Lane, redis_url: str) -> None:
+        inside, most = [0], [0]
+        lock = threading.Lock()
+
+        def ship_it(_: Joined) -> None:
+            with lock:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+            time.sleep(0.02)
+            with lock:
+                inside[0] -= 1
+
+        names = [f"a{n}" for n in range(10)]
+        send(redis_url, "orders", *names)
+        send(redis_url, "payments", *names)
+
+        with running(lane, joined_by(lane, ship_it), redis_url, redis_url) as one:
+            eventually(lambda: one.counts[NAME].get("ok") == 10)
+
+        assert most == [1]
+
+
+def test_a_database_of_an_older_version_is_given_the_tables(history_url: str) -> None:
+    if history_url.startswith("redis"):
+        pytest.skip("Redis has no tables")
+    store = open_history(history_url)
+    drive(store.check())
+    drive(store.close())
+    engine = create_engine(history_url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for table in JOIN_TABLES:
+            connection.execute(text(f"DROP TABLE {table.name}"))
+    engine.dispose()
+
+    assert waits(history_url) == 0
+    assert with_store(history_url, lambda store: store.joining.first(NAME, "a", "u", time_out=None))
+
+
+class TestOne:
+    def test_the_first_of_each_activation_runs_and_the_others_are_discarded(
+        self, lane: Lane, redis_url: str, history_url: str
+    ) -> None:
+        ran: list[str | None] = []
+        book = lane.trigger(
+            "orders", lambda message: ran.append(str(message.properties["activation"])), name="unused"
+        )
+        settings: dict[str, Any] = {
+            "name": NAME,
+            "join": "one",
+            "local_parking_file": lane.folder / "parked.sqlite3",
+        }
+        book = trigger(DESTINATIONS, **settings)(book.service)
+        names = [f"a{n}" for n in range(10)]
+        send(redis_url, "orders", *names)
+        send(redis_url, "payments", *names, *(f"{name}/again-{name}" for name in names))
+
+        with running(lane, book, redis_url, history_url) as one:
+            eventually(lambda: are_drained(redis_url))
+
+        assert sorted(ran, key=str) == names
+        assert one.counts == {NAME: {"ok": 10, "discarded": 20}}
+        assert parked_in(history_url, NAME) == []
+
+
+class TestAny:
+    def test_every_message_of_every_destination_runs_and_failures_say_where_it_came_from(
+        self, lane: Lane, redis_url: str, tmp_path: Path
+    ) -> None:
+        events: list[RetrievalFailureEvent] = []
+        heard = on_retrieval_failure(NAME)(events.append)
+
+        def book(message: Message) -> None:
+            if message.uuid == "payments-a":
+                raise ValueError("no")
+
+        made = lane.trigger("orders", book, name="unused")
+        made = trigger(DESTINATIONS, name=NAME, local_parking_file=tmp_path / "p.sqlite3")(made.service)
+        with client_of(redis_url) as client:
+            client.xadd("payments", {"no": "body"})
+        send(redis_url, "orders", "a")
+        send(redis_url, "payments", "a", "b")
+
+        with running(lane, made, redis_url, redis_url) as one:
+            eventually(lambda: are_drained(redis_url))
+        heard.cancel()
+
+        assert one.counts == {NAME: {"ok": 2, "failed": 1, "unreadable": 1}}
+        assert sorted((one.cause, one.destination, one.destination_index) for one in events) == [
+            (Cause.UNREADABLE, "payments", 1),
+            (Cause.SERVICE_FAILED, "payments", 1),
+        ]

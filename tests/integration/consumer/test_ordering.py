@@ -1,0 +1,590 @@
+"""Ordered triggers in one process and in several consumers: each group in its order, groups at once."""
+
+import asyncio
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import (
+    Lane,
+    Running,
+    client_of,
+    entry_in,
+    is_drained,
+    parked_in,
+    with_store,
+)
+from triggers import FatalError, Message, TransientError, trigger
+from triggers.consumer import Consumer
+from triggers.consumer.lazy_receiver import LazyReceiver
+from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider, Receiver
+from triggers.testing.redis_server import RedisServer
+
+GROUPS, LENGTH = 50, 40
+
+#: What recovered waits for is looked for often.
+FAST = "?claim_idle=60&reclaim_interval=0.1"
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Return a source of randomness; pytest-randomly prints what it comes from."""
+    return random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
+
+
+def numbered(groups: int, length: int, chance: random.Random) -> list[Message]:
+    """Return messages 0, 1, 2 ... of each group, the groups interleaved at random."""
+    turns = [group for group in range(groups) for _ in range(length)]
+    chance.shuffle(turns)
+    sent = [0] * groups
+    messages: list[Message] = []
+    for group in turns:
+        name, number = f"g{group}", sent[group]
+        messages.append(Message(uuid=f"{name}-{number}", group_id=name, group_sequence=number, body=""))
+        sent[group] += 1
+    return messages
+
+
+def send(to: str | Provider, messages: Sequence[Message]) -> None:
+    provider = open_provider(to) if isinstance(to, str) else to
+    drive(provider.send("orders", messages))
+    if isinstance(to, str):
+        drive(provider.close())
+
+
+def in_group(group: str | None, *names: str) -> list[Message]:
+    return [Message(uuid=name, group_id=group, body="") for name in names]
+
+
+def fence_in(url: str) -> int:
+    """Return the fence of the active consumer."""
+    entry = entry_in(url, "orders", ACTIVE_CONSUMER)
+    return 0 if entry is None else entry.fence
+
+
+@dataclass
+class Diary:
+    """What ran, in order, by group: the number of the message and whether it succeeded."""
+
+    runs: dict[str, list[tuple[int, bool]]] = field(
+        default_factory=lambda: defaultdict[str, list[tuple[int, bool]]](list)
+    )
+    at_once: int = 0
+    overlapping: list[str] = field(default_factory=list[str])
+    _running: set[str] = field(default_factory=set[str])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, message: Message, *, fails: bool = False) -> None:
+        """Run a message: note its beginning and its end, and fail if it is to."""
+        self.begin(message)
+        self.end(message, ok=not fails)
+        if fails:
+            raise TransientError("for now")
+
+    def begin(self, message: Message) -> None:
+        group = message.group_id or ""
+        with self._lock:
+            if group in self._running:
+                self.overlapping.append(group)
+            self._running.add(group)
+            self.at_once = max(self.at_once, len(self._running))
+
+    def end(self, message: Message, *, ok: bool) -> None:
+        group = message.group_id or ""
+        with self._lock:
+            self._running.discard(group)
+            self.runs[group].append((message.group_sequence or 0, ok))
+
+    def check(self, groups: int, length: int) -> None:
+        """Say that every group ran in its order, one after the other, and each message succeeded once."""
+        assert self.overlapping == []
+        assert len(self.runs) == groups
+        for group, runs in self.runs.items():
+            assert [number for number, ok in runs if ok] == list(range(length)), group
+            assert all(after >= before for (before, _), (after, _) in pairwise(runs)), group
+
+
+class Failing:
+    """Which messages fail, each the first so many times that it runs."""
+
+    def __init__(self, groups: int, length: int, part: float, chance: random.Random) -> None:
+        everything = [f"g{group}-{number}" for group in range(groups) for number in range(length)]
+        self.left = {uuid: chance.randint(1, 2) for uuid in everything if chance.random() < part}
+        self.total = sum(self.left.values())
+
+    def fails(self, message: Message) -> bool:
+        """Whether it fails now."""
+        left = self.left.get(message.uuid or "", 0)
+        self.left[message.uuid or ""] = max(left - 1, 0)
+        return left > 0
+
+
+class TestOrder:
+    @pytest.mark.parametrize("provided", ["memory", "redis"])
+    def test_groups_keep_their_order_when_messages_are_rolled_back(
+        self, lane: Lane, provided: str, redis_url: str, chance: random.Random
+    ) -> None:
+        diary, failing = Diary(), Failing(GROUPS, LENGTH, 0.1, chance)
+
+        def work(message: Message) -> None:
+            diary.write(message, fails=failing.fails(message))
+
+        orders = lane.trigger("orders", work, ordered=True, concurrency=8, transacted=True)
+        provider = MemoryProvider() if provided == "memory" else redis_url + FAST
+        send(provider, numbered(GROUPS, LENGTH, chance))
+
+        with lane.run([orders], provider, history=redis_url) as running:
+            eventually(lambda: running.counts["orders"].get("ok") == GROUPS * LENGTH)
+
+        diary.check(GROUPS, LENGTH)
+        # What waited for a message that failed was not given back with it.
+        assert running.counts["orders"]["recovered"] == failing.total
+        assert parked_in(redis_url, "orders") == []
+
+    @pytest.mark.parametrize("provided", ["memory", "redis"])
+    def test_groups_keep_their_order_when_failures_suspend_the_trigger(
+        self, lane: Lane, provided: str, redis_url: str, chance: random.Random
+    ) -> None:
+        diary, failing = Diary(), Failing(20, 20, 0.01, chance)
+
+        def work(message: Message) -> None:
+            diary.write(message, fails=failing.fails(message))
+
+        orders = lane.trigger(
+            "orders",
+            work,
+            ordered=True,
+            concurrency=8,
+            on_retry_failure="suspend",
+            monitor=lambda: True,
+            monitor_interval=timedelta(milliseconds=10),
+        )
+        provider = MemoryProvider() if provided == "memory" else redis_url + FAST
+        send(provider, numbered(20, 20, chance))
+
+        with lane.run([orders], provider, history=redis_url) as running:
+            eventually(lambda: running.counts["orders"].get("ok") == 400)
+
+        diary.check(20, 20)
+        assert parked_in(redis_url, "orders") == []
+
+    def test_a_serial_trigger_runs_everything_in_the_order_of_the_destination(
+        self, lane: Lane, redis_url: str, chance: random.Random
+    ) -> None:
+        ran: list[tuple[str, bool]] = []
+        failing = Failing(5, 20, 0.2, chance)
+
+        def work(message: Message) -> None:
+            fails = failing.fails(message)
+            ran.append((message.uuid or "", not fails))
+            if fails:
+                raise TransientError("for now")
+
+        orders = lane.trigger("orders", work, ordered=True, transacted=True)
+        messages = numbered(5, 20, chance)
+        messages[3::7] = [one.model_copy(update={"group_id": None}) for one in messages[3::7]]
+        send(redis_url, messages)
+
+        with lane.run([orders], redis_url + FAST, history=redis_url):
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        sent = [one.uuid for one in messages]
+        assert [uuid for uuid, ok in ran if ok] == sent
+        assert [uuid for uuid, _ in ran] == sorted((uuid for uuid, _ in ran), key=sent.index)
+
+    def test_a_message_that_is_given_up_does_not_hold_its_group_up(self, lane: Lane, redis_url: str) -> None:
+        ran: list[str | None] = []
+
+        def work(message: Message) -> None:
+            if message.uuid == "b":
+                raise FatalError("no such customer")
+            ran.append(message.uuid)
+
+        orders = lane.trigger("orders", work, ordered=True, concurrency=4)
+        send(redis_url, in_group("g", *"abcd"))
+
+        with lane.run([orders], redis_url, history=redis_url):
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert ran == ["a", "c", "d"]
+        assert [one.uuid for one in parked_in(redis_url, "orders")] == ["b"]
+
+    def test_a_poisonous_message_does_not_use_up_the_deliveries_of_those_behind_it(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        ran: list[str | None] = []
+
+        def work(message: Message) -> None:
+            if message.uuid == "0":
+                raise TransientError("always")
+            ran.append(message.uuid)
+
+        # A limit of four messages: there is no room for all that stand behind it.
+        orders = lane.trigger(
+            "orders", work, ordered=True, concurrency=2, prefetch=2, transacted=True, max_delivery_count=20
+        )
+        send(redis_url, in_group("g", *map(str, range(12))))
+
+        with lane.run([orders], redis_url + FAST, history=redis_url):
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert ran == [str(number) for number in range(1, 12)]
+        assert [one.uuid for one in parked_in(redis_url, "orders")] == ["0"]
+
+    def test_the_order_holds_when_the_provider_goes_away_and_comes_back(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer, chance: random.Random
+    ) -> None:
+        diary, failing = Diary(), Failing(20, 30, 0.1, chance)
+        half = threading.Event()
+
+        def work(message: Message) -> None:
+            if message.uuid == "g7-15":
+                half.set()
+            time.sleep(0.002)
+            diary.write(message, fails=failing.fails(message))
+
+        orders = lane.trigger("orders", work, ordered=True, concurrency=8, transacted=True)
+        send(private_redis.url, numbered(20, 30, chance))
+
+        with lane.run([orders], private_redis.url + FAST, history=redis_url) as running:
+            assert half.wait(PATIENCE)
+            private_redis.kill()
+            private_redis.start()
+            eventually(lambda: running.counts["orders"].get("ok") == 600)
+            eventually(lambda: is_drained(private_redis.url, "orders"))
+
+        diary.check(20, 30)
+
+    def test_the_order_holds_when_the_history_goes_away_and_comes_back(
+        self, lane: Lane, redis_url: str, private_redis: RedisServer, chance: random.Random
+    ) -> None:
+        diary, half = Diary(), threading.Event()
+
+        def work(message: Message) -> None:
+            if message.uuid == "g7-15":
+                half.set()
+            time.sleep(0.002)
+            diary.write(message)
+
+        orders = lane.trigger("orders", work, ordered=True, concurrency=8)
+        send(redis_url, numbered(20, 30, chance))
+
+        with lane.run([orders], redis_url + FAST, history=private_redis.url) as running:
+            assert half.wait(PATIENCE)
+            private_redis.kill()
+            eventually(lambda: running.gates[0].suspended)
+            private_redis.start()
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        doubtful = {one.uuid for one in parked_in(private_redis.url, "orders")}
+        # A claim or a completion of each worker may have been under way.
+        assert len(doubtful) <= 16
+        assert diary.overlapping == []
+        for group, runs in diary.runs.items():
+            numbers = [number for number, _ in runs]
+            assert all(after > before for before, after in pairwise(numbers)), group
+            assert {f"{group}-{number}" for number in set(range(30)) - set(numbers)} <= doubtful
+
+    def test_a_message_that_vanishes_does_not_hold_its_group_up_for_ever(
+        self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("triggers.pipeline.run.LONGEST_RECOVER_DELAY", timedelta(seconds=1))
+        monkeypatch.setattr("triggers.consumer.ordering.handover.OVERDUE", 0.1)
+        ran: list[str | None] = []
+        lease = timedelta(minutes=5)
+        orders = lane.trigger(
+            "orders", lambda message: ran.append(message.uuid), ordered=True, concurrency=2, lease=lease
+        )
+        with_store(redis_url, lambda store: store.claim("orders", ["a"], "somebody", lease))
+        send(redis_url, in_group("g", *"abc"))
+
+        with (
+            lane.run([orders], redis_url + FAST, history=redis_url) as running,
+            client_of(redis_url) as client,
+        ):
+            eventually(lambda: running.counts["orders"].get("recovered"))
+            [(first, _)] = client.xrange("orders", count=1)
+            eventually(
+                lambda: client.xpending_range("orders", "orders", first, first, 1, "doubtless:waiting")
+            )
+            client.xack("orders", "orders", first)
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert ran == ["b", "c"]
+
+
+class TestConcurrency:
+    def test_groups_run_at_the_same_time(self, lane: Lane, redis_url: str) -> None:
+        together = threading.Barrier(4)
+        orders = lane.trigger(
+            "orders", lambda _: together.wait(PATIENCE), ordered=True, concurrency=4, prefetch=1
+        )
+        send(redis_url, [one for group in "abcd" for one in in_group(group, f"{group}1")])
+        send(redis_url, [one for group in "dcba" for one in in_group(group, f"{group}2")])
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert running.counts == {"orders": {"ok": 8}}
+
+    def test_messages_without_a_group_run_at_the_same_time(self, lane: Lane, redis_url: str) -> None:
+        together = threading.Barrier(4)
+        orders = lane.trigger("orders", lambda _: together.wait(PATIENCE), ordered=True, concurrency=4)
+        send(redis_url, in_group(None, *"abcd"))
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert running.counts == {"orders": {"ok": 4}}
+
+    def test_no_more_run_than_concurrency_says(
+        self, lane: Lane, redis_url: str, chance: random.Random
+    ) -> None:
+        diary = Diary()
+
+        def work(message: Message) -> None:
+            diary.begin(message)
+            time.sleep(0.001)
+            diary.end(message, ok=True)
+
+        orders = lane.trigger("orders", work, ordered=True, concurrency=3)
+        send(redis_url, numbered(10, 10, chance))
+
+        with lane.run([orders], redis_url, history=redis_url) as running:
+            eventually(lambda: running.counts["orders"].get("ok") == 100)
+
+        assert diary.at_once == 3
+
+    def test_a_group_that_waits_does_not_hold_others_up(
+        self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("triggers.pipeline.run.LONGEST_RECOVER_DELAY", timedelta(seconds=0.3))
+        ran: list[str] = []
+        lease = timedelta(minutes=5)
+        orders = lane.trigger(
+            "orders",
+            lambda message: ran.append(message.uuid or ""),
+            ordered=True,
+            concurrency=2,
+            prefetch=2,
+            lease=lease,
+        )
+        [claim] = with_store(redis_url, lambda store: store.claim("orders", ["a0"], "somebody", lease))
+        send(redis_url, in_group("a", *(f"a{number}" for number in range(20))))
+        send(redis_url, in_group("b", *(f"b{number}" for number in range(20))))
+
+        with lane.run([orders], redis_url + FAST, history=redis_url):
+            eventually(lambda: len(ran) == 20)
+            others = list(ran)
+            with_store(redis_url, lambda store: store.complete("orders", "a0", claim.fence))
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert others == [f"b{number}" for number in range(20)]
+        assert ran[20:] == [f"a{number}" for number in range(1, 20)]
+
+
+class TestActiveConsumer:
+    def test_one_consumer_receives_and_another_goes_on_when_it_ends(
+        self, lane: Lane, redis_url: str, chance: random.Random
+    ) -> None:
+        diary, began = Diary(), threading.Event()
+        ran_in: list[str] = []
+
+        def trigger_of(name: str) -> Any:
+            def work(message: Message) -> None:
+                ran_in.append(name)
+                time.sleep(0.001)
+                diary.write(message)
+                if len(ran_in) > 200:
+                    began.set()
+
+            return lane.trigger("orders", work, ordered=True, concurrency=8)
+
+        send(redis_url, numbered(20, 40, chance))
+        with lane.run([trigger_of("first")], redis_url, history=redis_url) as first:
+            eventually(lambda: ran_in)
+            with lane.run([trigger_of("second")], redis_url, history=redis_url) as second:
+                assert began.wait(PATIENCE)
+                first.stop()
+                first.join()
+                eventually(lambda: is_drained(redis_url, "orders"))
+                assert second.counts["orders"]["ok"] > 0
+
+        diary.check(20, 40)
+        changes = [(before, after) for before, after in pairwise(ran_in) if before != after]
+        assert changes == [("first", "second")]
+        assert entry_in(redis_url, "orders", ACTIVE_CONSUMER) is None
+
+    def test_a_disabled_trigger_lets_another_consumer_go_on(self, lane: Lane, redis_url: str) -> None:
+        ran_in: list[str] = []
+
+        def trigger_of(name: str) -> Any:
+            return lane.trigger("orders", lambda _: ran_in.append(name), ordered=True)
+
+        first = lane.consumer([trigger_of("first")], redis_url, history=redis_url)
+        with Running(first):
+            send(redis_url, in_group("g", "a"))
+            eventually(lambda: ran_in == ["first"])
+            with lane.run([trigger_of("second")], redis_url, history=redis_url):
+                first.disable("orders")
+                send(redis_url, in_group("g", "b"))
+                eventually(lambda: ran_in == ["first", "second"])
+
+    def test_a_consumer_whose_right_was_taken_waits_until_it_is_free(
+        self,
+        lane: Lane,
+        redis_url: str,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr("triggers.consumer.ordering.active.LEASE", timedelta(seconds=1))
+        ran: list[int] = []
+        orders = lane.trigger("orders", lambda _: ran.append(fence_in(redis_url)), ordered=True)
+        short = timedelta(seconds=2)
+
+        with lane.run([orders], redis_url, history=redis_url):
+            send(redis_url, in_group("g", "a"))
+            eventually(lambda: ran)
+            entry = entry_in(redis_url, "orders", ACTIVE_CONSUMER)
+            assert entry is not None
+            taken = with_store(
+                redis_url,
+                lambda store: store.take_over("orders", ACTIVE_CONSUMER, "thief", short, entry.fence),
+            )
+            eventually(lambda: "is lost" in caplog.text)
+            send(redis_url, in_group("g", "b"))
+            eventually(lambda: len(ran) == 2)
+
+        assert ran[0] < taken.fence < ran[1]
+
+    def test_a_service_that_ends_the_process_leaves_its_message_and_the_right_to_others(
+        self, lane: Lane, redis_url: str
+    ) -> None:
+        def dies(message: Message) -> None:
+            raise SystemExit(3)
+
+        orders = lane.trigger("orders", dies, ordered=True, concurrency=4, lease=timedelta(seconds=0.5))
+        send(redis_url, in_group("g", "a", "b"))
+
+        with lane.run([orders], redis_url, history=redis_url) as running, pytest.raises(SystemExit):
+            running.join()
+        ran: list[str | None] = []
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid), ordered=True, concurrency=4)
+        with lane.run([orders], redis_url, history=redis_url):
+            eventually(lambda: is_drained(redis_url, "orders"))
+
+        assert ran == ["b"]
+        assert [one.uuid for one in parked_in(redis_url, "orders")] == ["a"]
+
+    def test_an_ordered_trigger_ends_when_idle(self, lane: Lane, redis_url: str) -> None:
+        ran: list[str | None] = []
+        orders = lane.trigger("orders", lambda message: ran.append(message.uuid), ordered=True)
+        send(redis_url, in_group("g", *"abc"))
+
+        with lane.run([orders], redis_url, history=redis_url, until_idle=0.3) as running:
+            running.join()
+
+        assert ran == ["a", "b", "c"]
+
+    def test_a_trigger_without_any_history_is_refused(self, lane: Lane) -> None:
+        with pytest.raises(ConfigurationError, match=r"^history: which process receives"):
+            lane.trigger("orders", print, ordered=True, history=None)
+
+    def test_a_provider_that_cannot_take_over_is_refused(self, lane: Lane, redis_url: str) -> None:
+        orders = lane.trigger("orders", lambda _: None, ordered=True)
+        provider = PlainProvider()
+
+        with (
+            lane.run([orders], provider, history=redis_url) as running,
+            pytest.raises(ConfigurationError, match="cannot hand over"),
+        ):
+            running.join()
+
+    def test_a_suspended_trigger_keeps_the_right_and_one_that_stands_by_does_not_take_it(
+        self, lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ran_in: list[str] = []
+        asked: list[ActiveConsumer] = []
+        acquire = ActiveConsumer.acquire
+
+        async def count(self: ActiveConsumer) -> bool:
+            asked.append(self)
+            return await acquire(self)
+
+        monkeypatch.setattr(ActiveConsumer, "acquire", count)
+        monkeypatch.setattr("triggers.consumer.ordering.workers.STANDBY_PAUSE", 0.05)
+
+        def consumer_of(name: str) -> Consumer | AsyncConsumer:
+            orders = lane.trigger("orders", lambda _: ran_in.append(name), ordered=True)
+            return lane.consumer([orders], redis_url, history=redis_url)
+
+        first, second = consumer_of("first"), consumer_of("second")
+        second.suspend("orders")
+        with Running(second), Running(first):
+            send(redis_url, in_group("g", "a"))
+            eventually(lambda: ran_in == ["first"])
+            first.suspend("orders")
+            second.resume("orders")
+            send(redis_url, in_group("g", "b"))
+            before = len(asked)
+            eventually(lambda: len(asked) > before + 10)
+            assert ran_in == ["first"]
+            first.resume("orders")
+            eventually(lambda: ran_in == ["first", "first"])
+            first.disable("orders")
+            send(redis_url, in_group("g", "c"))
+            eventually(lambda: ran_in == ["first", "first", "second"])
+
+
+class PlainProvider(MemoryProvider):
+    """A provider whose receivers can do no more than they must."""
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Any:
+        receiver = await super().open_receiver(destination, subscription=subscription, name=name)
+        return LazyReceiver(cast("Receiver", receiver))
+
+    def for_asyncio(self) -> "PlainProvider":
+        return self
+
+
+async def test_cancelling_leaves_what_runs_in_doubt_and_gives_the_rest_back_in_order(redis_url: str) -> None:
+    begun = asyncio.Event()
+
+    @trigger("orders", name="orders", ordered=True, concurrency=2, lease=None)
+    async def work(message: Message) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    await asyncio.to_thread(send, redis_url, in_group("g", *"abcd"))
+    running = asyncio.create_task(AsyncConsumer([work], redis_url, history=redis_url).run())
+    await asyncio.wait_for(begun.wait(), PATIENCE)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    ran: list[str | None] = []
+
+    @trigger("orders", name="orders", ordered=True)
+    def plain(message: Message) -> None:
+        ran.append(message.uuid)
+
+    consumer = AsyncConsumer([plain], redis_url, history=redis_url)
+    await asyncio.wait_for(consumer.run(until_idle=0.3), PATIENCE)
+
+    assert ran == ["b", "c", "d"]
+    assert consumer.counts["orders"] == {"ok": 3, "in doubt": 1}

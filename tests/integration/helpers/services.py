@@ -1,0 +1,90 @@
+"""Triggers for ``doubtless run tests.integration.helpers.services``, watched and steered through files.
+
+``SERVED`` names a folder. Services note there what they begin and what they have done; one whose body is
+"wait" waits for a file named like its uuid, or "<uuid>.<process id>" for one process alone; one whose body is
+"exit" calls ``sys.exit(7)``.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from resolvers.resolution import Resolution
+from triggers import Message, trigger
+from triggers.testing.ledger import Ledger
+
+FOLDER = Path(os.environ["SERVED"])
+NOTES = Ledger(FOLDER / "notes")
+
+#: For how long a run of ``leased`` is presumed alive.
+LEASE = timedelta(seconds=2.5)
+
+#: The same for what is not about leases, and need not wait for long.
+SHORT = timedelta(seconds=1)
+
+#: How long a booking takes, in seconds.
+BOOKING = 0.3
+
+
+def begin(message: Message) -> bool:
+    """Note a beginning; tell whether the service must wait on."""
+    NOTES.note("begun", message.uuid or "", str(os.getpid()))
+    if message.body == "exit":
+        sys.exit(7)
+    return message.body == "wait"
+
+
+def may_end(message: Message) -> bool:
+    """Whether the file is there, or the one for this process alone."""
+    return any((FOLDER / name).exists() for name in (f"{message.uuid}", f"{message.uuid}.{os.getpid()}"))
+
+
+def work(message: Message) -> None:
+    """Do what the message says."""
+    if begin(message):
+        while not may_end(message):
+            time.sleep(0.01)
+    NOTES.note("done", message.uuid or "", str(os.getpid()))
+
+
+def says_new(uuid: str, trigger_name: str, message: Message) -> Resolution:
+    """Have every doubtful message run."""
+    return Resolution.NEW
+
+
+blocking = trigger("blocking", name="blocking", lease=SHORT)(work)
+one_at_a_time = trigger("one-at-a-time", name="one-at-a-time", prefetch=1)(work)
+leased = trigger("leased", name="leased", lease=LEASE)(work)
+resolved = trigger("resolved", name="resolved", lease=LEASE, resolver=says_new)(work)
+
+
+def already_done(uuid: str, trigger_name: str, message: Message) -> Resolution:
+    """Look for the effect, as README's resolver does."""
+    done = any(words[:2] == ("done", uuid) for words in NOTES.lines())
+    return Resolution.DUPLICATE if done else Resolution.NEW
+
+
+def book(message: Message) -> None:
+    """Take a while, and have the one effect at the end."""
+    begin(message)
+    time.sleep(BOOKING)
+    NOTES.note("done", message.uuid or "", str(os.getpid()))
+
+
+looked_up = trigger("looked-up", name="looked-up", resolver=already_done, prefetch=1)(book)
+looked_up_soon = trigger(
+    "looked-up-soon", name="looked-up-soon", resolver=already_done, prefetch=1, lease=timedelta(seconds=1)
+)(book)
+hasty = trigger("hasty", name="hasty", resolver=already_done, prefetch=1, lease=None)(book)
+
+
+@trigger("asyncio", name="asyncio", lease=SHORT)
+async def in_event_loop(message: Message) -> None:
+    """Do what the message says, without blocking the event loop."""
+    if begin(message):
+        while not may_end(message):  # noqa: ASYNC110  (for a file there is no event)
+            await asyncio.sleep(0.01)
+    NOTES.note("done", message.uuid or "", str(os.getpid()))

@@ -1,0 +1,99 @@
+"""The Redis history on a real Redis Cluster: the conformance suite, and triggers spread over nodes."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.contract import HistoryContract
+from history.redis import RedisHistory
+from history.redis.probe import hang_up
+from history.store import HistoryStore
+from tests.fixtures.servers.redis_cluster import async_cluster_client, cluster_client, redis_cluster
+
+__all__ = ["redis_cluster"]
+
+
+@pytest.fixture
+def client(redis_cluster: int) -> Any:
+    """A client of the emptied cluster."""
+    client = cluster_client(redis_cluster)
+    client.flushall(target_nodes="primaries")
+    return client
+
+
+class TestRedisHistoryOnACluster(HistoryContract):
+    runs = 20
+
+    @pytest.fixture(params=["blocking", "asyncio"])
+    def blocking(self, request: pytest.FixtureRequest) -> bool:
+        return bool(request.param == "blocking")
+
+    @pytest.fixture
+    async def store(self, client: Any, redis_cluster: int, *, blocking: bool) -> AsyncIterator[HistoryStore]:
+        store = RedisHistory(client if blocking else async_cluster_client(redis_cluster))
+        yield store
+        await store.close()
+        client.close()
+
+    @pytest.fixture
+    async def another(self, redis_cluster: int, *, blocking: bool) -> AsyncIterator[HistoryStore]:
+        connect = cluster_client if blocking else async_cluster_client
+        another = RedisHistory(connect(redis_cluster))
+        yield another
+        await another.close()
+
+
+def test_triggers_spread_over_the_nodes_and_each_stays_on_one(client: Any) -> None:
+    history = RedisHistory(client)
+    for number in range(30):
+        drive(history.claim(f"trigger {number}", [f"u{n}" for n in range(3)], "worker-1"))
+
+    masters = client.get_primaries()
+    held: list[set[bytes]] = [set(client.scan_iter("doubtless:{*", target_nodes=node)) for node in masters]
+
+    assert all(held), "each node holds something"
+    assert len({key for keys in held for key in keys}) == sum(map(len, held)) == 2 * 30
+    assert len(drive(history.triggers())) == 30
+    drive(history.close())
+
+
+def _connections(client: Any) -> set[tuple[str, str]]:
+    nodes = client.client_list(target_nodes="primaries")
+    return {(node, one["id"]) for node, connections in nodes.items() for one in connections}
+
+
+@pytest.mark.parametrize("connect", [cluster_client, async_cluster_client], ids=["blocking", "asyncio"])
+async def test_hanging_up_opens_a_new_connection_to_each_node(
+    client: Any, redis_cluster: int, connect: Callable[[int], Any]
+) -> None:
+    own = connect(redis_cluster)
+    history = RedisHistory(own)
+    triggers = [f"trigger {number}" for number in range(12)]
+    for trigger in triggers:
+        await history.claim(trigger, ["u1"], "worker-1")
+    before = _connections(client)
+
+    await hang_up(own)
+
+    for trigger in triggers:
+        assert (await history.claim(trigger, ["u2"], "worker-1"))[0].found is None
+    after = _connections(client)
+    assert len(after - before) >= 3, "one to each node"
+    assert len(before - after) >= 3, "and the old ones are closed"
+    await history.close()
+    client.close()
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_one_node_that_evicts_is_refused(client: Any, policy: str) -> None:
+    other = next(node for node in client.get_primaries() if node != client.get_default_node())
+    client.config_set("maxmemory-policy", policy, target_nodes=other)
+
+    try:
+        with pytest.raises(ValueError, match=policy):
+            drive(RedisHistory(client).claim("orders", ["u1"], "worker-1"))
+    finally:
+        client.config_set("maxmemory-policy", "noeviction", target_nodes="primaries")
+        client.close()

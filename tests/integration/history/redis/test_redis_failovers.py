@@ -1,0 +1,232 @@
+"""What becomes of open connections when a primary and its replica change places behind one address."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history.bridge import drive
+from history.contract.common import state_of
+from history.contract.joining import BOTH, MINE, part
+from history.contract.parking import parked
+from history.entry import EntryOutcome
+from history.errors import HistoryUnavailableError
+from history.message import Message
+from history.redis import RedisHistory
+from history.store import BatchOwner, HistoryStore
+from history.store.control import Report, Verb
+from tests.fixtures.network import Network, NetworkBefore
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Lane, is_drained, send
+from triggers.providers.provider import Arrival
+from triggers.providers.redis_streams import RedisStreams
+from triggers.providers.redis_streams.link import RedisLink
+from triggers.testing.redis_server import RedisServer
+
+TRIGGER = "book-order"
+
+
+@dataclass
+class Pair:
+    """Two servers behind one address: until :meth:`fail_over`, ``second`` follows ``first``."""
+
+    first: RedisServer
+    second: RedisServer
+    network: Network
+
+    @property
+    def url(self) -> str:
+        return self.network.url(self.first.url)
+
+    def fail_over(self) -> None:
+        """Let them change places; lines that are open go on leading to the one that follows now."""
+        with connected(self.first.url) as old, connected(self.second.url) as new:
+            eventually(lambda: new.info("replication")["master_link_status"] == "up")
+            assert old.wait(1, 10_000) == 1, "the replica has everything"
+            new.replicaof("NO", "ONE")
+            old.replicaof("127.0.0.1", self.second.port)
+            eventually(lambda: old.info("replication")["role"] == "slave")
+        self.network.lead_to(self.second.port)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, network_before: NetworkBefore) -> Iterator[Pair]:
+    with ExitStack() as ending:
+        servers: list[RedisServer] = []
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            settings = {"appendonly": "no", "repl-diskless-sync-delay": "0"}
+            servers.append(ending.enter_context(RedisServer(tmp_path / name, **settings)))
+        first, second = servers
+        with connected(second.url) as client:
+            client.replicaof("127.0.0.1", first.port)
+            eventually(lambda: client.info("replication")["master_link_status"] == "up")
+        yield Pair(first, second, network_before(first.url))
+
+
+#: Opens a history at a URL: as an application may.
+Opening = Callable[[str], HistoryStore]
+
+
+def _for_asyncio(url: str) -> HistoryStore:
+    return RedisHistory.from_url(url).for_asyncio()
+
+
+def _own_client(url: str) -> HistoryStore:
+    kind: Any = redis.Redis  # from_url has no types
+    return RedisHistory(kind.from_url(url, single_connection_client=True))
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        RedisHistory.from_url,
+        _for_asyncio,
+        _own_client,
+    ],
+    ids=["blocking", "asyncio", "one-connection"],
+)
+async def test_a_history_finds_the_new_primary_by_itself(opening: Opening, pair: Pair) -> None:
+    history = opening(pair.url)
+    (before,) = await history.claim(TRIGGER, ["u1"], "worker-1")
+
+    await asyncio.to_thread(pair.fail_over)
+
+    assert await history.complete(TRIGGER, "u1", before.fence)
+    (again,) = await history.claim(TRIGGER, ["u1"], "worker-2")
+    assert state_of(again.found) is EntryOutcome.OK
+    many = await history.claim(TRIGGER, [f"u{n}" for n in range(2, 900)], BatchOwner("query/1"))
+    assert all(claim.found is None for claim in many)
+    await history.close()
+
+
+@pytest.mark.parametrize("is_asyncio", [False, True])
+async def test_what_stands_beside_a_history_finds_the_new_primary_too(
+    pair: Pair,
+    *,
+    is_asyncio: bool,
+) -> None:
+    history: HistoryStore = RedisHistory.from_url(pair.url)
+    history = history.for_asyncio() if is_asyncio else history
+    await history.parking.park([parked(1)])
+    first = await part(history, "o")
+    second = await part(history, "p", "payments")
+    await asyncio.to_thread(pair.fail_over)
+
+    await history.control.order(Verb.SUSPEND, [TRIGGER])
+    await history.parking.park([parked(2)])
+    await history.joining.add(TRIGGER, first, BOTH, MINE)
+    added = await history.joining.add(TRIGGER, second, BOTH, MINE)
+
+    assert len(await history.parking.list()) == 2
+    assert added.period is not None
+    report = Report(consumer="worker", trigger=TRIGGER)
+    heard = await history.control.beat("token", [report])
+    assert [order.verb for order in heard.orders] == [Verb.SUSPEND]
+    await history.close()
+
+
+def test_threads_that_share_a_history_all_find_the_new_primary(pair: Pair) -> None:
+    history = RedisHistory.from_url(pair.url)
+    together, errors = threading.Barrier(9), list[Exception]()
+
+    def work(number: int) -> None:
+        try:
+            drive(history.claim(TRIGGER, [f"before {number}"], "worker-1"))
+            together.wait()
+            together.wait()
+            for n in range(20):
+                drive(history.claim(TRIGGER, [f"after {number} {n}"], "worker-1"))
+        except Exception as error:  # noqa: BLE001  (for the test to see)
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    pair.fail_over()
+    together.wait()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    drive(history.close())
+
+
+def test_a_server_that_stays_read_only_is_unavailable(pair: Pair) -> None:
+    history = RedisHistory.from_url(pair.second.url)
+
+    with pytest.raises(HistoryUnavailableError, match="read only replica"):
+        drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+
+    drive(history.close())
+
+
+@pytest.mark.parametrize("is_asyncio", [False, True])
+async def test_a_producer_and_a_consumer_find_the_new_primary(pair: Pair, *, is_asyncio: bool) -> None:
+    provider = RedisStreams.from_url(pair.url)
+    provider = provider.for_asyncio() if is_asyncio else provider
+    receiver = await provider.open_receiver("orders", subscription=TRIGGER, name="one")
+    await provider.send("orders", [Message(body="before")])
+    (before,) = await receiver.receive(1, timedelta(seconds=5))
+
+    await asyncio.to_thread(pair.fail_over)
+
+    await provider.send("orders", [Message(body="after")])
+    await receiver.acknowledge([before])
+    (after,) = await receiver.receive(1, timedelta(seconds=5))
+    assert isinstance(after, Arrival)
+    assert after.message.body == "after"
+    await receiver.acknowledge([after])
+    await receiver.close()
+    await provider.close()
+
+
+def test_a_consumer_that_waits_for_a_message_while_its_server_steps_down_goes_on_waiting_at_the_new_one(
+    pair: Pair,
+) -> None:
+    link = RedisLink(RedisLink.client_for(pair.url, asyncio=False, patience=30))
+    drive(link.call("subscribing", "XGROUP", "CREATE", "orders", "group", "$", "MKSTREAM"))
+    got: list[Any] = []
+    words = ("XREADGROUP", "GROUP", "group", "me", "BLOCK", 20_000, "STREAMS", "orders", ">")
+    waiting = threading.Thread(target=lambda: got.append(drive(link.call("receiving", *words))))
+    waiting.start()
+    with connected(pair.first.url) as old, connected(pair.second.url) as new:
+        eventually(lambda: old.info("clients")["blocked_clients"] == 1)
+        pair.network.lead_to(pair.second.port)
+
+        pair.fail_over()
+        new.xadd("orders", {"n": 1})
+
+    waiting.join(20)
+    assert len(got) == 1
+    assert got[0]
+    drive(link.close())
+
+
+def test_a_running_consumer_goes_on_at_the_new_primary_and_runs_each_message_once(
+    lane: Lane, pair: Pair
+) -> None:
+    ran: Counter[str | None] = Counter()
+    orders = lane.trigger("orders", lambda message: ran.update([message.uuid]))
+    url, uuids = pair.url, [str(number) for number in range(60)]
+    send(url, "orders", *uuids[:30])
+
+    with lane.run([orders], url, history=url):
+        eventually(lambda: len(ran) == 30)
+        eventually(lambda: is_drained(pair.first.url, "orders"))
+        pair.fail_over()
+        send(url, "orders", *uuids[30:])
+        eventually(lambda: len(ran) == 60)
+        eventually(lambda: is_drained(pair.second.url, "orders"))
+
+    assert ran == Counter(uuids)

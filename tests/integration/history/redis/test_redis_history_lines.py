@@ -1,0 +1,333 @@
+"""The Redis history over lines that are lost, cut, silent or shared."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import Any, NoReturn
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from history.bridge import drive
+from history.contract.common import state_of
+from history.entry import EntryOutcome, State, digest
+from history.errors import HistoryUnavailableError
+from history.redis import RedisHistory
+from history.redis.client import RedisClient
+from history.redis.wires import packed
+from history.store import BatchOwner, Owner
+from tests.fixtures.histories import wait_for_circuits
+from tests.fixtures.network import Network, NetworkBefore
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers.testing.redis_server import RedisServer
+
+TRIGGER = "book-order"
+
+
+@pytest.fixture
+def network(redis_url: str, network_before: NetworkBefore) -> Network:
+    return network_before(redis_url)
+
+
+@pytest.fixture
+def history(network: Network, redis_url: str) -> Iterator[RedisHistory]:
+    """A history whose line may be disturbed; its scripts are known to the server."""
+    history = RedisHistory.from_url(network.url(redis_url))
+    (warm,) = drive(history.claim(TRIGGER, ["warm"], "worker-0"))
+    drive(history.complete(TRIGGER, "warm", warm.fence))
+    yield history
+    drive(history.close())
+
+
+def test_a_claim_whose_reply_was_lost_is_ones_own(history: RedisHistory, network: Network) -> None:
+    lost = network.lose_reply_to(b"EVALSHA")
+
+    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+
+    assert lost.is_set()
+    assert claim.found is None
+    (entry,) = drive(history.lookup(TRIGGER, ["u1"]))
+    assert entry is not None
+    assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-1", claim.fence)
+
+
+def test_a_batch_whose_reply_was_lost_is_ones_own(history: RedisHistory, network: Network) -> None:
+    uuids = [f"u{n}" for n in range(150)]
+    lost = network.lose_reply_to(b"EVALSHA")
+
+    claims = drive(history.claim(TRIGGER, [*uuids, "u0"], "worker-1"))
+
+    assert lost.is_set()
+    assert [claim.found is None for claim in claims] == [True] * 150 + [False]
+
+
+@pytest.mark.parametrize("owner", ["worker-1", BatchOwner("query/7/run")], ids=["message", "batch"])
+@pytest.mark.parametrize("lost_at", [0, 500, 999])
+def test_a_long_call_that_loses_a_reply_is_ones_own(
+    history: RedisHistory, network: Network, owner: Owner, lost_at: int
+) -> None:
+    uuids = [f"u{n}" for n in range(1000)]
+    drive(history.claim(TRIGGER, uuids[::10], "worker-2"))
+    lost = network.lose_reply_to(digest(f"u{lost_at}"))
+
+    claims = drive(history.claim(TRIGGER, uuids, owner))
+
+    assert lost.is_set()
+    assert [claim.found is None for claim in claims] == [n % 10 != 0 for n in range(1000)]
+
+
+def test_a_settlement_whose_reply_was_lost_is_settled(history: RedisHistory, network: Network) -> None:
+    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+    lost = network.lose_reply_to(b"EVALSHA")
+
+    assert drive(history.complete(TRIGGER, "u1", claim.fence))
+
+    assert lost.is_set()
+    assert state_of(drive(history.lookup(TRIGGER, ["u1"]))[0]) is EntryOutcome.OK
+
+
+def test_a_take_over_whose_reply_was_lost_is_ones_own(history: RedisHistory, network: Network) -> None:
+    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+    drive(history.take_over(TRIGGER, "nobody's", "worker-1", None, 1))
+    lost = network.lose_reply_to(b"EVALSHA")
+
+    taken = drive(history.take_over(TRIGGER, "u1", "worker-2", None, claim.fence))
+
+    assert lost.is_set()
+    assert taken is not None
+    assert taken.fence > claim.fence
+
+
+async def test_an_asyncio_claim_whose_reply_was_lost_is_ones_own(network: Network, redis_url: str) -> None:
+    history = RedisHistory.from_url(network.url(redis_url)).for_asyncio()
+    await history.claim(TRIGGER, ["warm"], "worker-0")
+    lost = network.lose_reply_to(b"EVALSHA")
+
+    (claim,) = await history.claim(TRIGGER, ["u1"], "worker-1")
+
+    assert lost.is_set()
+    assert claim.found is None
+    await history.close()
+
+
+def test_lines_that_broke_while_idle_are_opened_again(history: RedisHistory, network: Network) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        started = threading.Barrier(8)
+
+        def claim(number: int) -> bool:
+            started.wait()
+            claims = drive(history.claim(TRIGGER, [f"u{number}-{n}" for n in range(200)], "worker-1"))
+            return all(one.found is None for one in claims)
+
+        assert all(threads.map(claim, range(8)))
+        network.cut()
+        assert all(threads.map(claim, range(8, 16)))
+
+
+def test_a_server_that_is_away_is_unavailable_and_then_back(history: RedisHistory, network: Network) -> None:
+    network.take_down()
+    with pytest.raises(HistoryUnavailableError):
+        drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+
+    network.bring_up()
+    wait_for_circuits()
+
+    assert drive(history.claim(TRIGGER, ["u1"], "worker-1"))[0].found is None
+
+
+def test_a_silent_server_is_unavailable_and_its_late_answer_is_nobodys(
+    network: Network, redis_url: str
+) -> None:
+    history = RedisHistory(given(network.url(redis_url), socket_timeout=0.3, retry=Retry(NoBackoff(), 0)))
+    (known,) = drive(history.claim(TRIGGER, ["known"], "worker-1"))
+    network.swallow()
+    with pytest.raises(HistoryUnavailableError):
+        drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+
+    network.flow()
+
+    (again,) = drive(history.claim(TRIGGER, ["known"], "worker-2"))
+    assert again.fence == known.fence
+    assert drive(history.claim(TRIGGER, ["u1"], "worker-1"))[0].found is None
+    drive(history.close())
+
+
+class Interrupted(BaseException):
+    """Raised by a signal, as KeyboardInterrupt is."""
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_an_interrupted_call_leaves_no_answer_behind(
+    history: RedisHistory, network: Network, size: int
+) -> None:
+    (known,) = drive(history.claim(TRIGGER, ["known"], "worker-1"))
+
+    def interrupt(*_: object) -> NoReturn:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    network.swallow()
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        with pytest.raises(Interrupted):
+            drive(history.claim(TRIGGER, [f"u{n}" for n in range(size)], "worker-1"))
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+    network.flow()
+
+    (again,) = drive(history.claim(TRIGGER, ["known"], "worker-2"))
+    assert again.fence == known.fence
+
+
+@pytest.mark.parametrize(
+    ("verb", "uuids"),
+    [("lookup", ["u1"] * 3), ("claim", ["u1"]), ("claim", [f"u{n}" for n in range(1000)])],
+    ids=["lookup", "claim", "long claim"],
+)
+async def test_a_cancelled_call_leaves_no_answer_behind(
+    network: Network, redis_url: str, verb: str, uuids: Sequence[str]
+) -> None:
+    history = RedisHistory.from_url(network.url(redis_url)).for_asyncio()
+    (known,) = await history.claim(TRIGGER, ["known"], "worker-1")
+    network.swallow()
+    asked = history.lookup(TRIGGER, uuids) if verb == "lookup" else history.claim(TRIGGER, uuids, "worker-1")
+    call = asyncio.ensure_future(asked)
+    await asyncio.sleep(0.1)
+
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    network.flow()
+
+    (again,) = await history.claim(TRIGGER, ["known"], "worker-2")
+    assert again.fence == known.fence
+    await history.close()
+
+
+def test_a_long_call_that_is_given_up_leaves_no_answer_behind(redis_url: str) -> None:
+    client = RedisClient.from_url(redis_url)
+    wires = client.wires
+    assert wires is not None
+
+    async def first_answer() -> Any:
+        echoes = (command(b"ECHO", b"%d" % n) for n in range(10))
+        async with aclosing(wires.ask_each(echoes)) as answers:
+            return await anext(answers)
+
+    assert drive(first_answer()) == b"0"
+    assert drive(wires.ask(command(b"ECHO", b"another"))) == b"another"
+    drive(client.close())
+
+
+def command(*words: bytes) -> bytes:
+    return b"*%d\r\n%b" % (len(words), packed(words))
+
+
+def test_a_pool_of_one_connection_is_enough_for_many_threads(redis_url: str) -> None:
+    kind: Any = redis.BlockingConnectionPool
+    pool = kind.from_url(redis_url, max_connections=1, timeout=5)
+    history = RedisHistory(redis.Redis(connection_pool=pool))
+
+    def claim(number: int) -> bool:
+        (one,) = drive(history.claim(f"trigger {number}", ["u1"], "worker-1"))
+        return drive(history.complete(f"trigger {number}", "u1", one.fence))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(claim, range(40)))
+    drive(history.close())
+
+
+def test_closing_ends_every_connection(redis_url: str) -> None:
+    with connected(redis_url) as observer:
+        before = len(observer.client_list())
+        history = RedisHistory.from_url(redis_url)
+        drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+        assert len(observer.client_list()) > before
+
+        drive(history.close())
+
+        eventually(lambda: len(observer.client_list()) <= before)
+
+
+FORKED = """
+import os, sys
+from history.bridge import drive
+from history.redis import RedisHistory
+
+history = RedisHistory.from_url(sys.argv[1])
+drive(history.claim("fork", ["warm"], "parent"))
+child = os.fork() == 0
+name = "child" if child else "parent"
+for n in range(300):
+    (claim,) = drive(history.claim("fork", [f"{name}{n}"], f"{name} {n}"))
+    assert claim.found is None, (name, n)
+    assert drive(history.complete("fork", f"{name}{n}", claim.fence)), (name, n)
+if child:
+    os._exit(0)
+assert os.wait()[1] == 0
+"""
+
+
+def test_a_forked_child_does_not_speak_on_its_parents_line(redis_url: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FORKED, redis_url],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_restarted_server_is_met_on_new_lines(private_redis: RedisServer) -> None:
+    history = RedisHistory.from_url(private_redis.url)
+    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+
+    private_redis.stop()
+    with pytest.raises(HistoryUnavailableError):
+        drive(history.complete(TRIGGER, "u1", claim.fence))
+    private_redis.start()
+    wait_for_circuits()
+
+    assert drive(history.complete(TRIGGER, "u1", claim.fence))
+    drive(history.close())
+
+
+def given(url: str, **settings: Any) -> Any:
+    """Return a client as users may hand it over; as Any, as in :mod:`tests.fixtures.servers.redis`."""
+    kind: Any = redis.Redis
+    return kind.from_url(url, **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"single_connection_client": True},
+        {"protocol": 2},
+        {"protocol": 3},
+        {"health_check_interval": 1},
+        {"retry": Retry(NoBackoff(), 3)},
+    ],
+    ids=["plain", "single", "resp2", "resp3", "checked", "retrying"],
+)
+def test_a_client_may_be_of_any_kind(redis_url: str, settings: dict[str, Any]) -> None:
+    history = RedisHistory(given(redis_url, **settings))
+
+    (claim,) = drive(history.claim(TRIGGER, ["u1"], "worker-1"))
+
+    assert drive(history.complete(TRIGGER, "u1", claim.fence))
+    assert drive(history.triggers()) == [TRIGGER]
+    assert drive(history.check()) == []
+    drive(history.close())

@@ -1,0 +1,120 @@
+"""The Redis history on a Redis Cluster while a trigger's slot moves to another node, key by key."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.contract.common import state_of
+from history.entry import EntryOutcome, Settlement, State
+from history.errors import HistoryUnavailableError
+from history.message import Uuid
+from history.redis import RedisHistory
+from history.store import BatchOwner
+from tests.fixtures.servers.redis_cluster import cluster_client, redis_cluster
+
+__all__ = ["redis_cluster"]
+
+TRIGGER = "book-order"
+HISTORY = f"doubtless:{{{TRIGGER}}}:history"
+DONE = [f"u{n}" for n in range(150)]
+HELD = [f"held{n}" for n in range(50)]
+
+
+@pytest.fixture
+def client(redis_cluster: int) -> Iterator[Any]:
+    client = cluster_client(redis_cluster)
+    client.flushall(target_nodes="primaries")
+    yield client
+    client.close()
+
+
+class Move:
+    """The move of a trigger's slot from its node to another, one step at a time."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.slot = client.keyslot(HISTORY)
+        self.source = client.get_node_from_key(HISTORY)
+        self.target = next(node for node in client.get_primaries() if node != self.source)
+
+    def begin(self) -> None:
+        self._set_slot(self.target, "IMPORTING", self._id(self.source))
+        self._set_slot(self.source, "MIGRATING", self._id(self.target))
+
+    @property
+    def left(self) -> Sequence[str]:
+        """The keys that have not moved."""
+        connection = self.client.get_redis_connection(self.source)
+        return sorted(connection.execute_command("CLUSTER GETKEYSINSLOT", self.slot, 1000))
+
+    def move(self, key: str) -> None:
+        connection = self.client.get_redis_connection(self.source)
+        moved = connection.migrate(self.target.host, self.target.port, key, 0, 5000)
+        assert moved, "nothing stood in its way"
+
+    def end(self) -> None:
+        for node in (self.target, self.source):
+            self._set_slot(node, "NODE", self._id(self.target))
+
+    def _id(self, node: Any) -> str:
+        return str(self.client.get_redis_connection(node).execute_command("CLUSTER MYID").decode())
+
+    def _set_slot(self, node: Any, state: str, node_id: str) -> None:
+        connection = self.client.get_redis_connection(node)
+        assert connection.execute_command("CLUSTER SETSLOT", self.slot, state, node_id)
+
+
+#: Which keys move first, by how they end.
+FIRST = {"runs": (":history",), "ledger": (":batches",), "buckets": tuple("0123456789")}
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_what_is_remembered_is_not_new_while_its_slot_moves(
+    client: Any, redis_cluster: int, first: str
+) -> None:
+    history = RedisHistory(client)
+    claims = drive(history.claim(TRIGGER, DONE, "worker-1"))
+    ends = [
+        Settlement(Uuid(u), c.fence, EntryOutcome.OK, "worker-1") for u, c in zip(DONE, claims, strict=True)
+    ]
+    assert all(drive(history.settle(TRIGGER, ends)))
+    drive(history.claim(TRIGGER, HELD, BatchOwner("query-1/7")))
+    assert drive(history.settle_batch(TRIGGER, BatchOwner("query-1/7"), EntryOutcome.OK))
+    (running,) = drive(history.claim(TRIGGER, ["running"], "worker-1"))
+    known = [*DONE, *HELD, "running"]
+    move = Move(client)
+
+    def look(when: str) -> bool:
+        """Claim all that is known, by a client that knew the cluster before and by one that does not."""
+        answered = 0
+        for owner in ("worker-2", BatchOwner(f"query-2/{when}")):
+            fresh = cluster_client(redis_cluster)
+            try:
+                found = [one.found for one in drive(RedisHistory(fresh).claim(TRIGGER, known, owner))]
+                assert None not in found, when
+                answered += 1
+            except HistoryUnavailableError:
+                pass
+            finally:
+                fresh.close()
+        return answered == 2
+
+    move.begin()
+    assert len(move.left) >= 5
+    for key in sorted(move.left, key=lambda key: not key.endswith(FIRST[first])):
+        move.move(key)
+        look(key)
+    with pytest.raises(HistoryUnavailableError):
+        drive(history.complete(TRIGGER, "running", running.fence, owner="worker-1"))
+    assert move.left == []
+    move.end()
+
+    assert look("moved"), "it heals by itself"
+    assert drive(history.complete(TRIGGER, "running", running.fence, owner="worker-1"))
+    states = [state_of(entry) for entry in drive(history.lookup(TRIGGER, known))]
+    assert states == [EntryOutcome.OK] * len(known)
+    assert drive(history.claim(TRIGGER, ["new"], "worker-1"))[0].found is None
+    assert state_of(drive(history.lookup(TRIGGER, ["new"]))[0]) is State.STARTED
+    drive(history.close())

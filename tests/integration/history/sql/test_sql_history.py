@@ -1,0 +1,269 @@
+"""What the conformance suite cannot say of a SQL history: processes, servers that go, files in use."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from datetime import timedelta
+from pathlib import Path
+from threading import Barrier
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, text
+
+from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.sql import SqlHistory
+from history.sql.purging import PIECE
+from history.sql.tables.history import SCHEMA
+from history.store import BatchOwner
+from tests.fixtures.histories import wait_for_circuits
+from tests.fixtures.waiting import eventually
+from tests.integration.history.sql.sql_worker import TRIGGER, Worker, opened
+from triggers.testing.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "history.sqlite3"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, file: Path) -> str:
+    """The URL of an empty database of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{file}"
+    postgres: str = request.getfixturevalue("postgres_url")
+    return postgres
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[SqlHistory]:
+    with opened(url) as store:
+        yield store
+
+
+class TestPurging:
+    def test_what_others_left_behind_is_passed_by_in_pieces(self, store: SqlHistory) -> None:
+        soon = timedelta(seconds=0.5)
+        foreign = [f"u{n}" for n in range(4 * PIECE)]
+        drive(store.claim("another", foreign, "worker", time_to_live=soon))
+        drive(store.claim("another", ["last"], BatchOwner("query/1"), time_to_live=soon))
+        drive(store.claim(TRIGGER, ["mine"], "worker", time_to_live=2 * soon))
+        eventually(lambda: drive(store.lookup(TRIGGER, ["mine"])) == [None])
+
+        pieces = [drive(store.purge_some(TRIGGER))]
+        while (cursor := pieces[-1].cursor) is not None:
+            pieces.append(drive(store.purge_some(TRIGGER, cursor)))
+
+        assert len(pieces) > 4
+        assert sum(piece.deleted for piece in pieces) == 1
+        assert drive(store.purge("another")) == len(foreign) + 1
+
+    def test_the_ledger_of_others_is_passed_by_in_pieces(self, url: str, store: SqlHistory) -> None:
+        drive(store.check())
+        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        rows = [{"number": n, "token": f"query/{n}"} for n in range(1, 2 * PIECE + 1)]
+        with engine.begin() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO doubtless_batches"
+                    " (number, trigger_name, token, state, started_at, expires_at)"
+                    " VALUES (:number, 'another', :token, 'completed', 0, 1)"
+                ),
+                rows,
+            )
+        engine.dispose()
+
+        piece = drive(store.purge_some(TRIGGER))
+        pieces = 1
+        while piece.cursor is not None:
+            piece, pieces = drive(store.purge_some(TRIGGER, piece.cursor)), pieces + 1
+
+        assert pieces >= 3
+        assert drive(store.purge("another")) == 0
+
+
+class TestTables:
+    def test_processes_that_start_at_once_create_the_tables_together(
+        self, url: str, store: SqlHistory
+    ) -> None:
+        uuids = [f"u{n}" for n in range(4)]
+        with ExitStack() as stack:
+            workers = [stack.enter_context(Worker(url, uuid)) for uuid in uuids]
+            for worker in workers:
+                worker.wait_for("ready")
+
+            for worker in workers:
+                worker.go_on()
+
+            for worker in workers:
+                worker.wait_for("claimed")
+
+        entries = drive(store.lookup(TRIGGER, uuids))
+        assert [entry and entry.owner for entry in entries] == ["worker"] * 4
+        assert len({entry.fence for entry in entries if entry}) == 4
+
+    def test_clients_that_start_at_the_same_moment_create_the_tables_together(self, url: str) -> None:
+        barrier = Barrier(8)
+
+        def start(number: int) -> int:
+            with opened(url) as store:
+                barrier.wait()
+                return drive(store.claim(TRIGGER, [f"u{number}"], "worker"))[0].fence
+
+        with ThreadPoolExecutor(8) as threads:
+            fences = list(threads.map(start, range(8)))
+
+        assert len(set(fences)) == 8
+
+    def test_tables_of_a_newer_version_are_refused(self, url: str, store: SqlHistory) -> None:
+        drive(store.check())
+        engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE doubtless_meta SET value = value + 1 WHERE name = 'schema'"))
+        engine.dispose()
+
+        with opened(url) as newer, pytest.raises(ConfigurationError, match=f"knows {SCHEMA}; upgrade"):
+            drive(newer.claim(TRIGGER, ["u1"], "worker"))
+
+    def test_the_tables_outlive_the_store(self, url: str, store: SqlHistory) -> None:
+        (claimed,) = drive(store.claim(TRIGGER, ["u1"], "worker"))
+        drive(store.complete(TRIGGER, "u1", claimed.fence, EntryOutcome.FAILED))
+        drive(store.close())
+
+        with opened(url) as second:
+            (entry,) = drive(second.lookup(TRIGGER, ["u1"]))
+
+        assert entry is not None
+        assert (entry.outcome, entry.fence) == (EntryOutcome.FAILED, claimed.fence)
+
+    def test_fences_grow_when_everything_was_purged(self, url: str, store: SqlHistory) -> None:
+        (first,) = drive(store.claim(TRIGGER, ["u1"], "worker"))
+        drive(store.release(TRIGGER, "u1", first.fence))
+        drive(store.purge(TRIGGER))
+        assert list(drive(store.triggers())) == []
+
+        with opened(url) as second:
+            (again,) = drive(second.claim(TRIGGER, ["u1"], "worker"))
+
+        assert again.fence > first.fence
+
+
+class TestCrashes:
+    def test_what_a_killed_process_had_claimed_stays_started(self, url: str, store: SqlHistory) -> None:
+        with Worker(url, "u1") as worker:
+            worker.wait_for("ready")
+            worker.go_on()
+            worker.wait_for("claimed")
+            worker.kill()
+
+            (found,) = drive(store.claim(TRIGGER, ["u1"], "successor"))
+
+        assert found.found is not None
+        assert (found.found.state, found.found.owner) == (State.STARTED, "worker")
+
+    def test_what_a_killed_process_had_not_committed_is_absent(self, url: str, store: SqlHistory) -> None:
+        with Worker(url, "u1", "open") as worker:
+            worker.wait_for("ready")
+            worker.go_on()
+            worker.wait_for("claimed")
+            assert drive(store.lookup(TRIGGER, ["u1"])) == [None]
+            worker.kill()
+
+            (claimed,) = drive(store.claim(TRIGGER, ["u1"], "successor"))
+
+        assert claimed.found is None
+
+
+class TestPostgresAway:
+    def test_a_server_that_is_killed_is_unavailable_and_forgets_nothing(
+        self, private_postgres: PostgresServer
+    ) -> None:
+        with opened(private_postgres.url) as store:
+            (claimed,) = drive(store.claim(TRIGGER, ["u1"], "worker"))
+            private_postgres.kill()
+
+            with pytest.raises(HistoryUnavailableError, match="while claiming") as caught:
+                drive(store.claim(TRIGGER, ["u2"], "worker"))
+            with pytest.raises(HistoryUnavailableError):
+                drive(store.complete(TRIGGER, "u1", claimed.fence))
+            with pytest.raises(HistoryUnavailableError):
+                drive(store.parking.count())
+            assert isinstance(caught.value.__cause__, Exception)
+
+            private_postgres.start()
+            wait_for_circuits()
+            assert drive(store.complete(TRIGGER, "u1", claimed.fence))
+
+    async def test_an_asyncio_store_finds_its_server_again(self, private_postgres: PostgresServer) -> None:
+        with opened(private_postgres.url) as blocking:
+            store = blocking.for_asyncio()
+            try:
+                await store.claim(TRIGGER, ["u1"], "worker")
+                private_postgres.stop()
+                with pytest.raises(HistoryUnavailableError):
+                    await store.claim(TRIGGER, ["u2"], "worker")
+
+                private_postgres.start()
+                await asyncio.to_thread(wait_for_circuits)
+
+                assert (await store.claim(TRIGGER, ["u2"], "worker"))[0].found is None
+            finally:
+                await store.close()
+
+    def test_a_connection_that_died_in_the_pool_is_replaced_unnoticed(self, postgres_url: str) -> None:
+        with opened(postgres_url) as store, psycopg.connect(postgres_url, autocommit=True) as admin:
+            drive(store.claim(TRIGGER, ["u1"], "worker"))
+            admin.execute(
+                "SELECT pg_terminate_backend(l.pid) FROM pg_stat_activity AS l "
+                "WHERE l.pid <> pg_backend_pid() AND l.query LIKE '%doubtless_history%'"
+            )
+
+            assert drive(store.claim(TRIGGER, ["u2"], "worker"))[0].found is None
+
+    def test_a_server_that_never_was_is_unavailable(self) -> None:
+        with (
+            opened("postgresql://nobody@127.0.0.1:1/nothing") as store,
+            pytest.raises(HistoryUnavailableError, match="looking for its tables"),
+        ):
+            drive(store.claim(TRIGGER, ["u1"], "worker"))
+
+
+class TestSqliteFile:
+    def test_a_file_that_stays_locked_is_unavailable(self, file: Path) -> None:
+        with opened(f"sqlite:///{file}?timeout=0.2") as store, closing(sqlite3.connect(file)) as other:
+            drive(store.check())
+            other.execute("BEGIN IMMEDIATE")
+
+            with pytest.raises(HistoryUnavailableError, match="while claiming") as caught:
+                drive(store.claim(TRIGGER, ["u1"], "worker"))
+            assert "locked" in str(caught.value.__cause__)
+            assert drive(store.lookup(TRIGGER, ["u1"])) == [None], "readers do not wait"
+
+            other.rollback()
+            assert drive(store.claim(TRIGGER, ["u1"], "worker"))[0].found is None
+
+    def test_a_file_that_cannot_be_opened_is_a_matter_of_configuration(self, tmp_path: Path) -> None:
+        with (
+            opened(f"sqlite:///{tmp_path}/nowhere/h.sqlite3") as store,
+            pytest.raises(ConfigurationError, match="make the folder"),
+        ):
+            drive(store.claim(TRIGGER, ["u1"], "worker"))
+
+    def test_a_file_that_is_no_database_is_a_matter_of_configuration(self, file: Path) -> None:
+        file.write_bytes(b"no database" * 1000)
+
+        with opened(f"sqlite:///{file}") as store, pytest.raises(ConfigurationError, match="another file"):
+            drive(store.claim(TRIGGER, ["u1"], "worker"))
+
+    def test_memory_is_one_database_for_all_threads_but_not_for_asyncio(self) -> None:
+        with opened("sqlite://") as store:
+            drive(store.claim(TRIGGER, ["u1"], "worker"))
+
+            assert drive(store.lookup(TRIGGER, ["u1"])) != [None]
+            with pytest.raises(ConfigurationError, match="memory"):
+                store.for_asyncio()

@@ -1,0 +1,338 @@
+"""What a server refuses: for now, which is waited for, or for ever, which somebody has to mend."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import redis
+from sqlalchemy import create_engine, event
+
+from history.bridge import drive
+from history.circuit import CircuitOpenError
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.message import Message
+from history.opening import open_history
+from history.sql import SqlHistory
+from history.store import HistoryStore
+from tests.fixtures.servers.http_server import HttpServer
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Lane, send
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.testing.redis_server import RedisServer
+
+TRIGGER = "book-order"
+
+
+def claim(form: str, url: str, uuid: str = "u1") -> None:
+    """Claim once, by a store in one form or the other."""
+
+    async def run(store: HistoryStore) -> None:
+        try:
+            await store.claim(TRIGGER, [uuid], "worker")
+        finally:
+            await store.close()
+
+    if form == "blocking":
+        drive(run(open_history(url)))
+    else:
+        asyncio.run(run(open_history(url).for_asyncio()))
+
+
+def send_one(form: str, url: str) -> None:
+    """Send once, by a provider in one form or the other."""
+
+    async def run() -> None:
+        provider = open_provider(url) if form == "blocking" else open_provider(url).for_asyncio()
+        try:
+            await provider.send("orders", [Message(body="x")])
+        finally:
+            await provider.close()
+
+    if form == "blocking":
+        drive(run())
+    else:
+        asyncio.run(run())
+
+
+USES: dict[str, Callable[[str, str], None]] = {"history": claim, "provider": send_one}
+
+
+@pytest.fixture(params=USES)
+def used_as(request: pytest.FixtureRequest) -> str:
+    return cast("str", request.param)
+
+
+@pytest.fixture
+def http_server() -> Iterator[HttpServer]:
+    with HttpServer() as server:
+        yield server
+
+
+class TestRedisForEver:
+    @pytest.mark.parametrize(
+        ("account", "remedy"),
+        [
+            pytest.param("", "the password: redis://user:password", id="no password"),
+            pytest.param("shop:wrong@", "the password: redis://user:password", id="wrong password"),
+            pytest.param("shop:pw@", "a user who may do this", id="no permission"),
+        ],
+    )
+    def test_an_account_that_may_not(
+        self, private_redis: RedisServer, form: str, used_as: str, account: str, remedy: str
+    ) -> None:
+        with connected(private_redis.url) as client:
+            client.execute_command("ACL", "SETUSER", "shop", "on", ">pw", "~*", "+@read", "+@connection")
+            client.config_set("requirepass", "secret")
+        url = private_redis.url.replace("redis://", f"redis://{account}")
+
+        with pytest.raises(ConfigurationError, match=remedy) as caught:
+            USES[used_as](form, url)
+
+        assert caught.value.setting == used_as
+        assert "secret" not in str(caught.value)
+
+    def test_a_database_that_there_is_not(self, redis_url: str, form: str, used_as: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"{used_as}: the server has no database of the number"):
+            USES[used_as](form, redis_url.removesuffix("/0") + "/99")
+
+    def test_a_database_that_is_no_number(self, redis_url: str, form: str, used_as: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"{used_as}: a Redis database has a number, and 'shop'"):
+            USES[used_as](form, redis_url.removesuffix("/0") + "/shop")
+
+    def test_a_port_where_http_is_spoken(self, http_server: HttpServer, form: str, used_as: str) -> None:
+        with pytest.raises(ConfigurationError, match=f"{used_as}: what answers there is no Redis"):
+            USES[used_as](form, f"redis://{http_server.address}/0")
+
+    def test_a_port_where_postgresql_is(self, postgres_server: str, form: str, used_as: str) -> None:
+        address = urlsplit(postgres_server)
+
+        with pytest.raises(ConfigurationError, match=f"{used_as}: what answers at .* is PostgreSQL"):
+            USES[used_as](form, f"redis://{address.hostname}:{address.port}/0")
+
+    def test_tls_where_none_is_spoken(self, redis_url: str, form: str, used_as: str) -> None:
+        url = redis_url.replace("redis://", "rediss://") + "?socket_connect_timeout=0.3"
+
+        with pytest.raises(ConfigurationError, match=f"{used_as}: the Redis at .* speaks no TLS; use redis:"):
+            USES[used_as](form, url)
+
+    def test_a_consumer_ends_instead_of_waiting_for_ever(
+        self, lane: Lane, private_redis: RedisServer, redis_url: str
+    ) -> None:
+        with connected(private_redis.url) as client:
+            client.config_set("requirepass", "secret")
+        send(redis_url, "orders", "a")
+
+        running = lane.run([lane.trigger("orders", lambda _: None)], redis_url, history=private_redis.url)
+
+        with pytest.raises(ConfigurationError, match="the password"), running:
+            eventually(lambda: not running.alive)
+
+    def test_a_suspended_consumer_ends_as_well(
+        self, lane: Lane, private_redis: RedisServer, redis_url: str
+    ) -> None:
+        send(redis_url, "orders", "a")
+        with connected(private_redis.url) as client:
+            client.execute_command("ACL", "SETUSER", "shop", "on", ">pw", "~*", "+@all")
+            client.config_set("maxmemory", 1)
+            history = private_redis.url.replace("redis://", "redis://shop:pw@")
+            running = lane.run([lane.trigger("orders", lambda _: None)], redis_url, history=history)
+
+            def let_it_suspend_and_forbid() -> None:
+                with running:
+                    eventually(lambda: running.gates[0].suspended)
+                    client.execute_command("ACL", "SETUSER", "shop", "-@all")
+                    eventually(lambda: not running.alive)
+
+            with pytest.raises(ConfigurationError, match="a user who may do this"):
+                let_it_suspend_and_forbid()
+
+
+@contextmanager
+def configured(client: Any, **settings: object) -> Generator[None, None, None]:
+    """Change settings of a server for a while."""
+    names = {name: name.replace("_", "-") for name in settings}
+    before = {name: client.config_get(name)[name] for name in names.values()}
+    for name, value in settings.items():
+        client.config_set(names[name], value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            client.config_set(name, value)
+
+
+@contextmanager
+def busy(client: Any) -> Generator[None, None, None]:
+    """Keep a server busy with a script."""
+
+    def spin() -> None:
+        url = f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+        with connected(url) as other, pytest.raises(redis.ResponseError, match="killed"):
+            other.eval("while true do end", 0)
+
+    with configured(client, busy_reply_threshold=20):
+        spinning = threading.Thread(target=spin)
+        spinning.start()
+        eventually(lambda: _says_busy(client))
+        yield
+        client.execute_command("SCRIPT", "KILL")
+        spinning.join()
+
+
+def _says_busy(client: Any) -> bool:
+    try:
+        client.ping()
+    except Exception as error:  # noqa: BLE001  (any error reply)
+        return "BUSY" in str(error)
+    return False
+
+
+@contextmanager
+def replica(client: Any, *, stale: str) -> Generator[None, None, None]:
+    """Make a server a replica of one that is not there."""
+    with configured(client, replica_serve_stale_data=stale):
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        yield
+        client.execute_command("REPLICAOF", "NO", "ONE")
+
+
+TROUBLES: dict[str, Callable[[Any], Any]] = {
+    "OOM": lambda client: configured(client, maxmemory=1),
+    "NOREPLICAS": lambda client: configured(client, min_replicas_to_write=1),
+    "BUSY": busy,
+    "READONLY": lambda client: replica(client, stale="yes"),
+    "MASTERDOWN": lambda client: replica(client, stale="no"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_redis_that_cannot_at_present_is_away_and_then_back(
+    private_redis: RedisServer, form: str, used_as: str, trouble: str
+) -> None:
+    unavailable = HistoryUnavailableError if used_as == "history" else ProviderUnavailableError
+    USES[used_as](form, private_redis.url)
+
+    with connected(private_redis.url) as client:
+        with TROUBLES[trouble](client), pytest.raises(unavailable) as caught:
+            USES[used_as](form, private_redis.url)
+
+        assert not isinstance(caught.value, CircuitOpenError)
+        USES[used_as](form, private_redis.url)
+
+
+class TestPostgresql:
+    @pytest.fixture(autouse=True)
+    def roles(self, postgres_server: str) -> Iterator[None]:
+        with psycopg.connect(postgres_server, autocommit=True) as admin:
+            admin.execute("CREATE ROLE limited LOGIN PASSWORD 'pw'")
+            admin.execute("CREATE ROLE nologin PASSWORD 'pw'")
+            admin.execute("CREATE SCHEMA closed")
+            yield
+            admin.execute("DROP SCHEMA closed")
+            admin.execute("DROP ROLE limited")
+            admin.execute("DROP ROLE nologin")
+
+    @pytest.mark.parametrize(
+        ("account", "rest", "problem"),
+        [
+            pytest.param("postgres:wrong", "/postgres", "does not let this role in", id="wrong password"),
+            pytest.param("postgres", "/postgres", "does not let this role in", id="no password"),
+            pytest.param("ghost:pw", "/postgres", "does not let this role in", id="no such role"),
+            pytest.param("nologin:pw", "/postgres", "does not let this role in", id="no login"),
+            pytest.param("limited:pw", "/nowhere", "there is no such database", id="no such database"),
+            pytest.param(
+                "limited:pw",
+                "/postgres?options=-csearch_path%3Dclosed",
+                "its role lacks a permission",
+                id="no permission",
+            ),
+            pytest.param("limited:pw", "/postgres?sslmode=require", "no connection with TLS", id="no TLS"),
+            pytest.param("limited:pw", "/postgres?nonsense=1", "its URL cannot be used", id="unknown option"),
+        ],
+    )
+    def test_what_stays_so_is_a_matter_of_configuration(
+        self, postgres_server: str, form: str, account: str, rest: str, problem: str
+    ) -> None:
+        address = urlsplit(postgres_server)
+
+        with pytest.raises(ConfigurationError, match=f"history: .*{problem}"):
+            claim(form, f"postgresql://{account}@{address.hostname}:{address.port}{rest}")
+
+    def test_a_server_that_has_no_more_connections_is_away(self, postgres_server: str, form: str) -> None:
+        with psycopg.connect(postgres_server, autocommit=True) as admin:
+            admin.execute("ALTER ROLE limited CONNECTION LIMIT 0")
+        address = urlsplit(postgres_server)
+
+        with pytest.raises(HistoryUnavailableError) as caught:
+            claim(form, f"postgresql://limited:pw@{address.hostname}:{address.port}/postgres")
+
+        assert "too many connections" in str(caught.value.__cause__)
+
+    @pytest.mark.parametrize("code", ["53100", "25006", "57014"], ids=["disk full", "read only", "cancelled"])
+    def test_what_may_pass_is_away_and_opens_nothing(self, postgres_url: str, code: str) -> None:
+        store = SqlHistory.from_url(postgres_url)
+        drive(store.claim(TRIGGER, ["before"], "worker"))
+        refuse = f"""
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{code}'; END $$;
+            CREATE TRIGGER refuse BEFORE INSERT ON doubtless_history EXECUTE FUNCTION refuse()
+        """
+        with psycopg.connect(postgres_url, autocommit=True) as admin:
+            admin.execute(refuse.encode())
+
+            for _ in range(2):
+                with pytest.raises(HistoryUnavailableError) as caught:
+                    drive(store.claim(TRIGGER, ["u1"], "worker"))
+                assert not isinstance(caught.value, CircuitOpenError)
+
+            admin.execute("DROP TRIGGER refuse ON doubtless_history")
+        assert drive(store.claim(TRIGGER, ["u1"], "worker"))[0].found is None
+        drive(store.close())
+
+
+class TestSqlite:
+    def test_a_folder_that_is_not_there(self, tmp_path: Path, form: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"its file cannot be opened .*; make the folder"):
+            claim(form, f"sqlite:///{tmp_path}/nowhere/history.sqlite3")
+
+    def test_a_file_that_may_only_be_read(self, tmp_path: Path, form: str) -> None:
+        file = tmp_path / "history.sqlite3"
+        claim("blocking", f"sqlite:///{file}")
+
+        with pytest.raises(ConfigurationError, match="its file cannot be written to"):
+            claim(form, f"sqlite:///file:{file}?mode=ro&uri=true", "u2")
+
+    def test_a_file_that_is_something_else(self, tmp_path: Path, form: str) -> None:
+        file = tmp_path / "history.sqlite3"
+        file.write_text("some text " * 1000)
+
+        with pytest.raises(ConfigurationError, match="its file is no SQLite database"):
+            claim(form, f"sqlite:///{file}")
+
+    def test_a_disk_that_is_full_is_waited_for(self, tmp_path: Path) -> None:
+        engine = create_engine(f"sqlite:///{tmp_path}/history.sqlite3")
+        store = SqlHistory(engine, owned=True)
+        drive(store.check())
+        engine.dispose()
+        limit: list[int] = []
+
+        @event.listens_for(engine, "connect")
+        def _(connection: Any, _record: object) -> None:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            limit.append(pages)
+
+        with pytest.raises(HistoryUnavailableError) as caught:
+            drive(store.claim(TRIGGER, [str(number) for number in range(1000)], "worker"))
+
+        assert limit
+        assert "disk is full" in str(caught.value.__cause__)
+        drive(store.close())

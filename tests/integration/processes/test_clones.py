@@ -1,0 +1,16 @@
+"""Clones of a process that meet one message: forked from one parent, and each process 1 of a namespace."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_a_message_that_two_clones_get_runs_once(history_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "effects"
+    folder.mkdir()
+    clones = [sys.executable, "-m", "tests.integration.processes.clones", history_url, str(folder)]
+
+    told = subprocess.run(clones, check=True, capture_output=True, text=True, timeout=60)
+
+    assert sorted(told.stdout.split("\n")) == ["", "IN_DOUBT False", "NEW True"], told.stderr
+    assert len(list(folder.glob("effect *"))) == 1

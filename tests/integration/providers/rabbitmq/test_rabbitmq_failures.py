@@ -1,0 +1,434 @@
+"""RabbitMQ on bad days, over both wires: refusals, cuts, slow services, and what is no message."""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from proton import Message as ProtonMessage
+from proton import symbol
+from proton.utils import BlockingConnection
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store.parking import ParkedKind
+from tests.fixtures.network import NetworkBefore
+from tests.fixtures.ports import closed_port
+from tests.fixtures.servers.certificates import Certificate, make_certificate, showing
+from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
+from tests.fixtures.waiting import eventually, measured
+from tests.integration.helpers.consumers import Lane, parked_in
+from tests.integration.helpers.rabbitmq_queues import depth, raw, subscribe
+from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
+from triggers.producer.producer import Producer
+from triggers.providers.amqp.line import ReceiverLink
+from triggers.providers.amqp.management import queue_address
+from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver, Unreadable
+from triggers.testing.rabbitmq_server import RabbitmqServer
+
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
+WIRES = ["rabbitmq", "amqp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A broker, a wire to it, and a destination that nobody else uses."""
+
+    server: RabbitmqServer
+    wire: str
+    name: str
+    closing: ExitStack
+
+    def url(self, *, options: str = "", account: str | None = None, path: str = "") -> str:
+        """Return the provider's URL."""
+        given = f"{self.server.user}:{self.server.password}" if account is None else account
+        return f"{self.wire}://{given}@127.0.0.1:{self.server.port}/{path}{options}"
+
+    def open(self, url: str | None = None) -> Provider:
+        """Open a provider that is closed with the test."""
+        provider = open_provider(url or self.url())
+        self.closing.callback(lambda: drive(provider.close()))
+        return provider
+
+    def receive(self, provider: Provider, destination: str | None = None) -> Receiver:
+        """Open a receiver that is closed with the test."""
+        place = destination or self.name
+        receiver = drive(provider.open_receiver(place, subscription=self.name, name="a"))
+        # The line may be gone by then.
+        self.closing.callback(lambda: _fails(lambda: drive(receiver.close())))
+        return receiver
+
+
+@pytest.fixture(params=WIRES)
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A broker over each wire."""
+    wire = cast("str", request.param)
+    server = request.getfixturevalue({"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}[wire])
+    with ExitStack() as closing:
+        yield Site(server, wire, f"orders-{uuid4().hex[:8]}", closing)
+
+
+def test_a_refused_login_is_said_without_the_password(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    with pytest.raises(ConfigurationError, match=r"refuses the login; mend user and password") as refused:
+        site.receive(site.open(site.url(account="doubtless:wrong-secret")))
+
+    assert "wrong-secret" not in f"{refused.value!r} {caplog.text}"
+
+
+def test_a_good_password_is_not_logged_either(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    site.receive(site.open())
+
+    assert site.server.password not in caplog.text
+
+
+def test_a_virtual_host_that_does_not_exist_is_named_as_the_problem(site: Site) -> None:
+    if site.wire == "amqp":
+        return  # RabbitMQ hangs up over AMQP 1.0, and does not say why
+    with pytest.raises(ConfigurationError, match="virtual host"):
+        site.receive(site.open(site.url(path="elsewhere")))
+
+
+def test_a_queue_that_does_not_exist_is_refused_for_receiving_and_for_sending(site: Site) -> None:
+    provider = site.open()
+
+    with pytest.raises(ConfigurationError, match=r"(?is)nowhere.*declare it"):
+        site.receive(provider, "queue:nowhere")
+    with pytest.raises(ConfigurationError, match=r"declare"):
+        drive(provider.send("queue:nowhere", numbered(1)))
+
+
+def test_what_nobody_would_receive_is_refused(site: Site) -> None:
+    with pytest.raises(ConfigurationError, match=r"start its consumer first"):
+        drive(site.open().send(site.name, numbered(1)))
+
+
+def test_a_message_larger_than_the_limit_is_refused_and_the_next_one_sent(site: Site) -> None:
+    provider = site.open()
+    receiver = site.receive(provider)
+
+    with pytest.raises(ConfigurationError, match=r"(?i)size"):
+        drive(provider.send(site.name, [Message(body=b"x" * 5_000_000)]))
+    drive(provider.send(site.name, [Message(body="small")]))
+
+    assert bodies(drive(take(receiver, 1))) == ["small"]
+
+
+def test_the_first_host_that_answers_is_used(site: Site) -> None:
+    account = (
+        f"{site.server.user}:{site.server.password}@127.0.0.1:{closed_port()},127.0.0.1:{site.server.port}"
+    )
+
+    site.receive(site.open(f"{site.wire}://{account}/"))
+
+
+def test_no_host_that_answers_is_unavailable(site: Site) -> None:
+    with pytest.raises(ProviderUnavailableError):
+        site.receive(site.open(f"{site.wire}://127.0.0.1:{closed_port()}/"))
+
+
+def test_an_acknowledgement_over_a_line_that_is_cut_is_an_error_and_the_message_comes_again(
+    site: Site, network_before: NetworkBefore
+) -> None:
+    network = network_before(site.url())
+    provider = site.open(network.url(site.url()))
+    receiver = site.receive(provider)
+    drive(provider.send(site.name, numbered(1)))
+    first = drive(take(receiver, 1))
+
+    network.cut()
+    # The cut is noticed by whoever asks next, and told once.
+    eventually(lambda: _fails(lambda: drive(receiver.acknowledge(first))))
+    [again] = drive(take(receiver, 1))
+    drive(receiver.acknowledge([again]))
+
+    assert (again.message.uuid, again.message.delivery_count) == ("u0", 2)
+    assert drive(receiver.receive(1, A_WHILE)) == []
+
+
+def _fails(work: Any) -> bool:
+    try:
+        work()
+    except ProviderUnavailableError:
+        return True
+    return False
+
+
+def test_a_service_longer_than_the_heartbeat_keeps_its_message(site: Site) -> None:
+    # Longer where everything takes longer: a connection that stood still so long is lost, and rightly so.
+    heartbeat = min(20, round(2 * measured()))
+    provider = site.open(site.url(options=f"?heartbeat={heartbeat}"))
+    receiver, another = site.receive(provider), site.receive(site.open())
+    drive(provider.send(site.name, numbered(1)))
+    [arrival] = drive(take(receiver, 1))
+
+    time.sleep(3 * heartbeat)  # RabbitMQ ends a connection that missed two heartbeats
+
+    drive(receiver.acknowledge([arrival]))
+    assert drive(another.receive(1, A_WHILE)) == []
+    assert drive(receiver.receive(1, A_WHILE)) == []
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_no_more_than_was_asked_for_is_fetched(site: Site, limit: int) -> None:
+    provider = site.open()
+    receiver = site.receive(provider)
+    drive(provider.send(site.name, numbered(10)))
+
+    held = drive(take(receiver, limit))
+    eventually(lambda: depth(site.server, site.name) == 10 - limit)
+    drive(receiver.acknowledge(held))
+    drive(receiver.receive(limit, timedelta(seconds=5)))
+
+    assert depth(site.server, site.name) >= 10 - 2 * limit
+
+
+def test_credit_that_is_granted_late_is_granted_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line may grant it when what it is for has come already, on the credit of the call before."""
+    if site.wire == "rabbitmq":
+        return  # there a window is set, and not added to
+    provider = site.open()
+    receiver = site.receive(provider)
+    drive(receiver.receive(3, NO_WAIT))  # has credit for 3 now
+    late: list[tuple[ReceiverLink, Callable[[], object]]] = []
+
+    def tell_later(link: ReceiverLink, work: Callable[[], object]) -> None:
+        late.append((link, work))
+
+    with monkeypatch.context() as slow:
+        slow.setattr(ReceiverLink, "tell", tell_later)
+        asking = threading.Thread(target=lambda: drive(receiver.receive(3, timedelta(seconds=60))))
+        asking.start()
+        eventually(lambda: late)
+        drive(provider.send(site.name, numbered(10)))
+        asking.join()
+    eventually(lambda: depth(site.server, site.name) == 7)
+
+    for link, grant in late:
+        link.tell(grant)
+
+    assert {depth(site.server, site.name) for _ in range(20)} == {7}
+
+
+def test_what_was_pushed_while_nobody_asked_goes_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triggers.providers.brokers.push_receiver.IDLE", 0.0)
+    provider = site.open()
+    receiver, another = site.receive(provider), site.receive(site.open())
+    drive(receiver.receive(5, NO_WAIT))  # has credit now, and nobody asks any more
+    drive(provider.send(site.name, numbered(2)))
+
+    def given_back() -> bool:
+        drive(receiver.keep_alive())
+        return depth(site.server, site.name) == 2
+
+    eventually(given_back)
+    assert bodies(drive(take(another, 2))) == ["0", "1"]
+
+
+def test_a_deleted_queue_is_declared_again(site: Site) -> None:
+    provider = site.open()
+    receiver = site.receive(provider)
+    drive(receiver.receive(1, NO_WAIT))
+    connection = raw(site.server)
+    connection.channel().queue_delete(f"{site.name}:{site.name}")
+    connection.close()
+
+    eventually(lambda: _fails(lambda: drive(receiver.receive(1, A_WHILE))))
+    assert drive(receiver.receive(1, NO_WAIT)) == []
+    drive(provider.send(site.name, numbered(1)))
+
+    assert bodies(drive(take(receiver, 1))) == ["0"]
+
+
+def _send_strange(site: Site, *strange: tuple[dict[str, Any], bytes]) -> None:
+    """Send what no provider of ours would: properties and bodies of AMQP that JMS does not know."""
+    queue = f"{site.name}:{site.name}"
+    if site.wire == "rabbitmq":
+        from triggers.providers.rabbitmq.frames import driver  # noqa: PLC0415
+
+        connection = raw(site.server)
+        for words, body in strange:
+            connection.channel().basic_publish("", queue, body, driver.BasicProperties(**words))
+        connection.close()
+        return
+    account: Any = {"user": site.server.user, "password": site.server.password}
+    link: Any = BlockingConnection(f"amqp://127.0.0.1:{site.server.port}", allowed_mechs="PLAIN", **account)
+    sender = link.create_sender(queue_address(queue))
+    for words, body in strange:
+        sender.send(ProtonMessage(**{"body": body, "inferred": True, **words}))
+    link.close()
+
+
+STRANGE: dict[str, dict[str, tuple[dict[str, Any], bytes]]] = {
+    "rabbitmq": {
+        "a header that is an array": ({"headers": {"amounts": [1, 2]}}, b"x"),
+        "a header that is bytes": ({"headers": {"amount": b"\xff"}}, b"x"),
+        "an id that is empty": ({"headers": {"uuid": ""}}, b"x"),
+        "a compressed body": ({"content_encoding": "gzip"}, b"\x1f\x8b"),
+        "no JSON": ({"content_type": "application/json"}, b"{"),
+        "no text": ({"content_type": "text/plain"}, b"\xff"),
+        "a charset that is none": ({"content_type": "text/plain; charset=undefined"}, b"x"),
+        "a charset with a NUL in it": ({"content_type": "text/plain; charset=a\x00b"}, b"x"),
+        "a charset that takes for ever": ({"content_type": "text/plain; charset=punycode"}, b"a-" * 100_000),
+        "a type that is no UTF-8": ({"content_type": b"text/\xff"}, b"x"),
+        "a Java object": ({"content_type": "application/x-java-serialized-object"}, b"\xac\xed"),
+        "an expiration that is no number": ({"headers": {"JMSExpiration": "soon"}}, b"x"),
+    },
+    "amqp": {
+        "a property that is bytes": ({"properties": {"amount": b"\xff"}}, b"x"),
+        "an id that is empty": ({"properties": {"uuid": ""}}, b"x"),
+        "a compressed body": ({"content_encoding": symbol("gzip")}, b"\x1f\x8b"),
+        "no JSON": ({"content_type": symbol("application/json")}, b"{"),
+        "a charset that is none": ({"content_type": symbol("text/plain; charset=undefined")}, b"x"),
+        "a charset that takes for ever": (
+            {"content_type": symbol("text/plain; charset=idna")},
+            b"a" * 200_000,
+        ),
+        "a map that is no JSON": ({"body": {1: "x"}, "inferred": False}, b""),
+        "a Java object": ({"content_type": symbol("application/x-java-serialized-object")}, b"\xac\xed"),
+        "an expiration that is no number": ({"properties": {"JMSExpiration": "soon"}}, b"x"),
+    },
+}
+
+
+def test_what_is_no_message_is_parked_whole_with_an_event_and_leaves_the_queue(
+    site: Site, lane: Lane
+) -> None:
+    strange = STRANGE[site.wire]
+    subscribe(site.url(), site.name)
+    _send_strange(site, *strange.values())
+    heard: list[RetrievalFailureEvent] = []
+    ran: list[Message] = []
+    site.closing.callback(on_retrieval_failure(site.name)(heard.append).cancel)
+    lot = f"sqlite:///{lane.folder}/parked.sqlite3"
+
+    with lane.run([lane.trigger(site.name, ran.append, history=None, parking=lot)], site.url()):
+        eventually(lambda: len(heard) == len(strange))
+        eventually(lambda: depth(site.server, site.name) == 0)
+
+    parked = parked_in(lot, site.name)
+    assert [one.kind for one in parked] == [ParkedKind.UNREADABLE] * len(strange)
+    assert all(one.raw for one in parked)
+    assert ran == []
+
+
+def test_an_unreadable_delivery_can_be_dead_lettered(site: Site) -> None:
+    provider = site.open()
+    undertaker = site.receive(provider, f"DLQ.{site.name}")
+    receiver = site.receive(provider)
+    _send_strange(site, next(iter(STRANGE[site.wire].values())))
+    [one] = drive(receiver.receive(1, timedelta(seconds=10)))
+    assert isinstance(one, Unreadable)
+
+    drive(receiver.dead_letter([one], "no message"))
+    [letter] = drive(take(undertaker, 1))
+
+    assert "no message" in str(letter.message.properties["dead-letter-reason"])
+    assert drive(receiver.receive(1, A_WHILE)) == []
+
+
+def test_a_message_over_the_delivery_limit_is_parked_with_its_event_and_leaves_the_queue(
+    site: Site, lane: Lane
+) -> None:
+    subscribe(site.url(), site.name)
+    drive(site.open().send(site.name, [Message(uuid="poison", body="x")]))
+    heard: list[RetrievalFailureEvent] = []
+    site.closing.callback(on_retrieval_failure(site.name)(heard.append).cancel)
+    runs: list[int] = []
+    lot = f"sqlite:///{lane.folder}/parked.sqlite3"
+
+    def fail(message: Message) -> None:
+        runs.append(message.delivery_count)
+        raise TransientError("not now")
+
+    settings: dict[str, Any] = {"transacted": True, "history": None, "max_delivery_count": 3, "parking": lot}
+    with lane.run([lane.trigger(site.name, fail, **settings)], site.url()):
+        eventually(lambda: heard)
+        eventually(lambda: depth(site.server, site.name) == 0)
+
+    assert runs == [1, 2, 3]
+    assert [(event.cause.name, event.delivery_count) for event in heard] == [("MAX_DELIVERY_COUNT", 4)]
+    assert [(one.uuid, one.kind) for one in parked_in(lot, site.name)] == [("poison", ParkedKind.REJECTED)]
+
+
+def test_a_request_is_answered_over_a_temporary_destination(site: Site, lane: Lane) -> None:
+    subscribe(site.url(), site.name)
+    with Producer(site.url()) as producer, Producer(site.url()) as service:
+        answering = lane.trigger(site.name, lambda request: service.reply(request, "!"), history=None)
+        with lane.run([answering], site.url()):
+            reply = producer.request(site.name, "?", timeout=timedelta(seconds=20))
+
+    assert reply is not None
+    assert reply.body == "!"
+
+
+def test_an_expired_certificate_is_refused_by_its_reason(site: Site, tmp_path: Path) -> None:
+    expired = make_certificate(tmp_path, "server", days=-1)
+
+    with showing(expired) as port, pytest.raises(ConfigurationError, match=r"(?i)certificate.*expired"):
+        site.receive(site.open(f"{site.wire}s://a:b@localhost:{port}/?cafile={expired.certificate}"))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_certificates_are_verified_and_may_log_in(wire: str, tmp_path: Path) -> None:
+    authority = make_certificate(tmp_path, "authority")
+    theirs, ours = (make_certificate(tmp_path, name, authority=authority) for name in ("server", "doubtless"))
+    server = new_tls_server(wire, tmp_path, theirs, authority)
+    with server, ExitStack() as closing:
+        site = Site(server, wire, "orders", closing)
+        port = int(server.settings["listeners.ssl.1"].rpartition(":")[2])
+        beginning, trusted = (
+            f"{wire}s://{server.user}:{server.password}@localhost:{port}/",
+            authority.certificate,
+        )
+        eventually(lambda: _listens(port))  # RabbitMQ answers on its plain port a moment sooner
+        account = f"certfile={ours.certificate}&keyfile={ours.key}"
+
+        with pytest.raises(ConfigurationError, match=r"(?i)TLS.*certificate"):
+            site.receive(site.open(beginning))
+        receiver = site.receive(site.open(f"{beginning}?cafile={trusted}"))
+        provider = site.open(f"{wire}s://localhost:{port}/?cafile={trusted}&sasl=external&{account}")
+        drive(provider.send("orders", numbered(1)))
+
+        assert bodies(arrivals(drive(receiver.receive(1, timedelta(seconds=10))))) == ["0"]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def new_tls_server(wire: str, folder: Path, own: Certificate, authority: Certificate) -> RabbitmqServer:
+    """Return a server with TLS, where certificates of the authority may log in."""
+    server = new_rabbitmq(folder) if wire == "rabbitmq" else new_rabbitmq4()
+    server.folder.mkdir(parents=True)
+    files = {"certfile": own.certificate, "keyfile": own.key, "cacertfile": authority.certificate}
+    for name, file in files.items():
+        (server.folder / name).write_bytes(file.read_bytes())
+    inside = "/" + str(server.folder.relative_to(server.root))
+    server.settings |= {f"ssl_options.{name}": f"{inside}/{name}" for name in files}
+    server.settings |= {
+        "listeners.ssl.1": f"127.0.0.1:{closed_port()}",
+        "ssl_options.verify": "verify_peer",
+        "ssl_options.fail_if_no_peer_cert": "false",
+        "ssl_cert_login_from": "common_name",
+        "auth_mechanisms.1": "PLAIN",
+        "auth_mechanisms.2": "EXTERNAL",
+    }
+    server.plugins = ("rabbitmq_auth_mechanism_ssl",)
+    return server

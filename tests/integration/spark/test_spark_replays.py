@@ -1,0 +1,547 @@
+"""Batches that come again: what was handed over before, and what becomes of it now."""
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+
+from history import open_history
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.message import Message
+from history.store import BatchOwner
+from history.store.parking import Evidence, ParkedKind
+from history.store.progress import BatchState, StaleRunError
+from resolvers import Resolution
+from resolvers.effect_exists import spark_rows_exist
+from tests.fixtures.network import Network
+from tests.fixtures.servers.spark import SPARK
+from tests.integration.helpers.file_streams import FileStream, orders
+from triggers import TransientError, on_retrieval_failure
+from triggers.events import RetrievalFailureEvent
+from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+from triggers.spark.batch.steps import BatchStep
+
+pytestmark = SPARK
+
+
+class DiedError(BaseException):
+    """The driver dies here; what is no Exception stops everything, as a death does."""
+
+
+class Batches:
+    """Hands the same batch over, again and again, as Spark does after a failure."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self.spark = spark
+        self.url = url
+        self.given: list[str] = []
+        self.dies_at: BatchStep | None = None
+
+    def rows(self, uuids: Sequence[str]) -> DataFrame:
+        text = [f"struct('{uuid}' as uuid, 'body of {uuid}' as body)" for uuid in uuids]
+        return self.spark.sql(f"select inline(array({', '.join(text)}))")
+
+    def run(
+        self, uuids: Sequence[str], then: Callable[[], None] | None = None, batch_id: int = 7, **settings: Any
+    ) -> BatchReport:
+        """Hand a batch to a new run of the query; ``then`` comes after the effects."""
+
+        def load(new: DataFrame, _: int) -> None:
+            self.given += [row.uuid for row in new.collect()]
+            if then is not None:
+                then()
+
+        made = self.make(load, **settings)
+        made.observe = self._observe
+        made(self.rows(uuids), batch_id)
+        return made.reports[-1]
+
+    def run_and_die(self, step: BatchStep, uuids: Sequence[str], **settings: Any) -> None:
+        self.dies_at = step
+        with pytest.raises(DiedError):
+            self.run(uuids, **settings)
+        self.dies_at = None
+
+    def _observe(self, step: BatchStep) -> None:
+        if step is self.dies_at:
+            raise DiedError
+
+    def make(self, function: Callable[[DataFrame, int], None], **settings: Any) -> ForeachBatch:
+        given: dict[str, Any] = {
+            "uuid": "uuid",
+            "history": self.url,
+            "name": "load",
+            "query": "q",
+            **settings,
+        }
+        return foreach_batch("orders", **given)(function)
+
+    def take(self) -> list[str]:
+        given, self.given = sorted(self.given), []
+        return given
+
+    def parked(self) -> dict[str | None, tuple[ParkedKind, str]]:
+        store = open_history(self.url)
+        found = {one.uuid: (one.kind, one.reason) for one in drive(store.parking.list())}
+        drive(store.close())
+        return found
+
+
+@pytest.fixture
+def batches(spark: SparkSession, redis_url: str) -> Batches:
+    return Batches(spark, redis_url)
+
+
+def _counts(report: BatchReport) -> tuple[int, int, int, int, int]:
+    return report.rows, report.new, report.duplicate, report.in_doubt, report.rejected
+
+
+def test_what_was_never_handed_over_is_new_and_what_was_is_in_doubt(batches: Batches) -> None:
+    batches.run_and_die(BatchStep.CLAIMED, ["a", "b"])
+    batches.run_and_die(BatchStep.RUN, ["a", "b"])
+    assert batches.take() == ["a", "b"]
+
+    report = batches.run(["a", "b", "b", "c"])
+
+    assert batches.take() == ["c"]
+    assert _counts(report) == (4, 1, 0, 3, 0)
+    assert report.attempt == 3
+    parked = batches.parked()
+    assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.IN_DOUBT)
+    assert _counts(batches.run(["a", "b", "b", "c"])) == (4, 0, 1, 3, 0)
+
+
+@pytest.mark.parametrize("step", [BatchStep.CLAIMED, BatchStep.RUN, BatchStep.COMPLETED])
+def test_rows_run_again_where_the_sink_is_idempotent(batches: Batches, step: BatchStep) -> None:
+    batches.run_and_die(step, ["a", "b"], on_replay="execute")
+    first = batches.take()
+
+    report = batches.run(["a", "b", "c", "a"], on_replay="execute")
+
+    assert first == ([] if step is BatchStep.CLAIMED else ["a", "b"])
+    assert batches.take() == ["a", "b", "c"]
+    assert _counts(report) == (4, 3, 1, 0, 0)
+    assert batches.run(["a", "b", "c"]).duplicate == 3
+
+
+class Folder:
+    """A sink that is written anew by batch id: what it holds is what the function was given last."""
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches = batches
+        self.holds: list[str] | None = None
+        self.calls = 0
+
+    def write(self) -> None:
+        self.holds, self.calls = self.batches.take(), self.calls + 1
+
+    def run(self, uuids: Sequence[str], **settings: Any) -> BatchReport:
+        return self.batches.run(uuids, self.write, on_replay="execute", **settings)
+
+    def run_and_die(self, step: BatchStep, uuids: Sequence[str], **settings: Any) -> None:
+        self.batches.dies_at = step
+        with pytest.raises(DiedError):
+            self.run(uuids, **settings)
+        self.batches.dies_at = None
+
+    def fail(self, uuids: Sequence[str]) -> None:
+        def load() -> None:
+            self.write()
+            raise TransientError("the disk is full")
+
+        with pytest.raises(TransientError):
+            self.batches.run(uuids, load, on_replay="execute")
+
+
+@pytest.fixture
+def folder(batches: Batches) -> Folder:
+    return Folder(batches)
+
+
+def _claimed_by_others(url: str, *uuids: str) -> None:
+    store = open_history(url)
+    drive(store.claim("load", uuids, "a worker that died"))
+    drive(store.close())
+
+
+def _released_by_others(url: str, *uuids: str) -> None:
+    store = open_history(url)
+    for uuid, claim in zip(uuids, drive(store.claim("load", uuids, "a worker that died")), strict=True):
+        assert drive(store.release("load", uuid, claim.fence))
+    drive(store.close())
+
+
+def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:
+    return [Resolution.NEW for _ in messages]
+
+
+@pytest.mark.parametrize(
+    ("step", "how"),
+    [*((step, {"resolver": always_new}) for step in BatchStep), (BatchStep.RUN, {"in_doubt": "execute"})],
+)
+def test_a_batch_whose_rows_have_two_owners_is_completed_as_one(
+    batches: Batches, folder: Folder, step: BatchStep, how: Any
+) -> None:
+    _claimed_by_others(batches.url, "x", "y")
+
+    folder.run_and_die(step, ["a", "x", "b", "y"], **how)
+    calls = folder.calls
+    report = folder.run(["a", "x", "b", "y"], **how)
+
+    assert folder.holds == ["a", "b", "x", "y"]
+    assert folder.calls - calls == (0 if step >= BatchStep.COMPLETED else 1)
+    assert report.new + report.in_doubt == (0 if step >= BatchStep.COMPLETED else 4)
+    assert folder.run(["a", "x", "b", "y"], **how).duplicate == 4
+    assert folder.calls - calls == (0 if step >= BatchStep.COMPLETED else 1)
+    assert _is_all_completed(batches.url, "a", "b", "x", "y")
+
+
+def _is_all_completed(url: str, *uuids: str) -> bool:
+    store = open_history(url)
+    entries = drive(store.lookup("load", uuids))
+    drive(store.close())
+    return all(entry is not None and entry.outcome == "ok" for entry in entries)
+
+
+@pytest.mark.parametrize("part", ["", "+"], ids=["claimed", "taken over"])
+def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
+    batches: Batches, folder: Folder, part: str
+) -> None:
+    _claimed_by_others(batches.url, "x")
+    folder.run_and_die(BatchStep.RUN, ["a", "b", "x"], in_doubt="execute")
+    store = open_history(batches.url)
+    record = drive(store.progress.read("load", "q", 7))
+    assert record is not None
+    owner = BatchOwner(f"{record.lineage}/7/{record.run}{part}")
+    assert drive(store.settle_batch("load", owner, EntryOutcome.OK))
+    drive(store.close())
+
+    report = folder.run(["a", "b", "x"], in_doubt="execute")
+
+    assert folder.holds == ["a", "b", "x"]
+    assert report.new == 3
+    assert _is_all_completed(batches.url, "a", "b", "x")
+
+
+def test_a_row_that_comes_to_a_completed_batch_does_not_push_the_others_out(
+    batches: Batches, folder: Folder
+) -> None:
+    _claimed_by_others(batches.url, "x")
+    folder.run(["a", "b", "x"])
+    assert folder.holds == ["a", "b"]
+    _released_by_others(batches.url, "x")
+
+    folder.run_and_die(BatchStep.RUN, ["a", "b", "x"])
+    assert folder.holds == ["a", "b", "x"]
+    folder.run(["a", "b", "x"])
+
+    assert folder.holds == ["a", "b", "x"]
+    assert (folder.calls, _is_all_completed(batches.url, "a", "b", "x")) == (3, True)
+
+
+def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_processed_it(
+    batches: Batches, folder: Folder
+) -> None:
+    folder.fail(["a", "b"])
+    assert folder.holds == ["a", "b"]
+    batches.run(["a", "b"], batch_id=1, query="another")
+    assert batches.take() == ["a", "b"]
+
+    report = folder.run(["a", "b"])
+
+    assert folder.holds == []
+    assert _counts(report) == (2, 0, 2, 0, 0)
+    assert folder.run(["a", "b"]).duplicate == 2
+    assert folder.calls == 2
+
+
+def test_what_a_dead_attempt_wrote_does_not_stay_either(batches: Batches, folder: Folder) -> None:
+    folder.run_and_die(BatchStep.RUN, ["a", "b"])
+    batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
+    batches.take()
+
+    folder.run_and_die(BatchStep.CLAIMED, ["a", "b"])
+    folder.run(["a", "b"])
+
+    assert folder.holds == ["b"]
+
+
+def test_a_batch_that_never_entered_the_function_is_not_handed_over_empty(
+    batches: Batches, folder: Folder
+) -> None:
+    folder.run_and_die(BatchStep.CLAIMED, ["a"])
+    batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
+    batches.take()
+
+    folder.run(["a"])
+    folder.run(["a"])
+
+    assert (folder.holds, folder.calls) == (None, 0)
+
+
+def test_a_sink_that_is_not_written_anew_gets_no_empty_batch(batches: Batches) -> None:
+    batches.run_and_die(BatchStep.RUN, ["a", "b"])
+    batches.take()
+
+    batches.run(["a", "b"], lambda: pytest.fail("it was called"))
+
+
+def by_row(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolution:
+    assert (trigger_name, message.uuid) == ("load", uuid)
+    assert evidence.owner is not None
+    return {"a": Resolution.NEW, "b": Resolution.DUPLICATE, "c": Resolution.IN_DOUBT}[uuid]
+
+
+def by_sequence(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:
+    answers = {"a": Resolution.NEW, "b": Resolution.DUPLICATE, "c": Resolution.IN_DOUBT}
+    assert [message.uuid for message in messages] == list(uuids)
+    return [answers[uuid] for uuid in uuids]
+
+
+def by_rows(rows: DataFrame, trigger_name: str) -> DataFrame:
+    answer = F.when(F.col("doubtless_uuid") == "a", "NEW").when(F.col("doubtless_uuid") == "b", "DUPLICATE")
+    return rows.select("doubtless_uuid", answer.otherwise("IN_DOUBT").alias("resolution"))
+
+
+@pytest.mark.parametrize("resolver", [by_row, by_sequence, by_rows])
+@pytest.mark.parametrize("setting", ["on_replay", "resolver"])
+def test_a_resolver_has_the_last_word_on_what_was_handed_over(
+    batches: Batches, resolver: Any, setting: str
+) -> None:
+    batches.run_and_die(BatchStep.RUN, ["a", "b", "c"])
+    batches.take()
+
+    report = batches.run(["a", "a", "b", "c", "d"], **{setting: resolver})
+
+    assert batches.take() == ["a", "d"]
+    assert _counts(report) == (5, 2, 2, 1, 0)
+    assert batches.run(["a", "d"]).duplicate == 2
+
+
+def test_effects_in_a_table_tell_what_has_run(batches: Batches, tmp_path: Path) -> None:
+    effects = str(tmp_path / "effects")
+    batches.rows(["b", "x"]).write.parquet(effects)
+    batches.run_and_die(BatchStep.RUN, ["a", "b"])
+    batches.take()
+
+    report = batches.run(
+        ["a", "b"], on_replay=spark_rows_exist(lambda: batches.spark.read.parquet(effects), "uuid")
+    )
+
+    assert batches.take() == ["a"]
+    assert _counts(report) == (2, 1, 1, 0, 0)
+
+
+def test_a_resolver_that_fails_leaves_rows_in_doubt_with_the_event(batches: Batches) -> None:
+    def broken(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:
+        raise ValueError("no such table")
+
+    heard: list[RetrievalFailureEvent] = []
+    batches.run_and_die(BatchStep.RUN, ["a", "b"])
+
+    subscription = on_retrieval_failure(trigger="load")(heard.append)
+    report = batches.run(["a", "b"], resolver=broken)
+
+    assert subscription is not None
+    assert _counts(report) == (2, 0, 0, 2, 0)
+    assert sorted(str(event.uuid) for event in heard) == ["a", "b"]
+    assert {event.exception_message for event in heard} == {"no such table"}
+
+
+def test_a_transient_failure_releases_the_batch_and_its_rows_are_new_again(batches: Batches) -> None:
+    def fail() -> None:
+        raise TransientError("the sink is away")
+
+    with pytest.raises(TransientError, match="the sink is away"):
+        batches.run(["a", "b"], fail)
+    batches.take()
+
+    assert _counts(batches.run(["a", "b"])) == (2, 2, 0, 0, 0)
+    assert batches.take() == ["a", "b"]
+
+
+def test_a_fatal_failure_leaves_the_batch_to_its_next_run(batches: Batches) -> None:
+    def fail() -> None:
+        raise ValueError("no such column")
+
+    with pytest.raises(ValueError, match="no such column"):
+        batches.run(["a", "b"], fail)
+
+    assert _counts(batches.run(["a", "b"])) == (2, 0, 0, 2, 0)
+
+
+def test_a_fatal_failure_rejects_the_new_rows_where_it_is_told_to(batches: Batches) -> None:
+    def fail() -> None:
+        raise ValueError("no such column")
+
+    heard: list[RetrievalFailureEvent] = []
+    on_retrieval_failure(trigger="load")(heard.append)
+    batches.run(["old"], batch_id=6)
+
+    report = batches.run(["a", "b", "old"], fail, on_fatal="reject")
+
+    assert _counts(report) == (3, 0, 1, 0, 2)
+    parked = batches.parked()
+    assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.REJECTED)
+    assert sorted((str(event.uuid), str(event.exception_class)) for event in heard) == [
+        ("a", "builtins.ValueError"),
+        ("b", "builtins.ValueError"),
+    ]
+    assert batches.run(["a"], batch_id=8).duplicate == 1
+
+
+def test_what_is_kept_aside_is_handed_to_a_writer_with_reasons(batches: Batches) -> None:
+    batches.run_and_die(BatchStep.RUN, ["a", "b"])
+    written: list[Any] = []
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        written.extend([*rows.collect(), batch_id])
+
+    batches.run(["a", "b", "c"], parked_to=write)
+
+    *rows, batch_id = written
+    assert batch_id == 7
+    assert sorted((row.uuid, row.doubtless_status) for row in rows) == [("a", "IN_DOUBT"), ("b", "IN_DOUBT")]
+    assert "row 10" in rows[0].doubtless_reason
+
+
+def test_verdicts_that_are_computed_again_come_out_the_same(batches: Batches) -> None:
+    seen: list[list[str]] = []
+
+    def load(new: DataFrame, _: int) -> None:
+        for _again in range(2):
+            seen.append(sorted(f"{row.uuid} {row.body}" for row in new.collect()))
+            batches.spark.catalog.clearCache()
+            new.sparkSession.catalog.clearCache()
+
+    batches.run(["old"], batch_id=6)
+    made = batches.make(load)
+    made(batches.rows(["a", "b", "a", "old"]), 7)
+
+    assert seen == [["a body of a", "b body of b"]] * 2
+    assert _counts(made.reports[-1]) == (4, 2, 2, 0, 0)
+
+
+def test_a_run_that_somebody_began_anew_does_not_enter(batches: Batches) -> None:
+    def load(new: DataFrame, _: int) -> None:
+        batches.given.append("too late")
+
+    def overtake(step: BatchStep) -> None:
+        if step is BatchStep.CLAIMED:
+            batches.run(["a"])
+
+    made = batches.make(load)
+    made.observe = overtake
+
+    with pytest.raises(StaleRunError, match="has begun after it"):
+        made(batches.rows(["a", "b"]), 7)
+
+    assert batches.take() == ["a"]
+
+
+def test_a_run_that_somebody_began_anew_completes_nothing(batches: Batches, folder: Folder) -> None:
+    def load(new: DataFrame, _: int) -> None:
+        assert new.count() == 2
+
+    def overtake(step: BatchStep) -> None:
+        if step is BatchStep.RUN:
+            batches.run_and_die(BatchStep.RUN, ["a", "b"], on_replay="execute")
+            batches.take()
+
+    made = batches.make(load)
+    made.observe = overtake
+
+    with pytest.raises(StaleRunError, match="has begun after it"):
+        made(batches.rows(["a", "b"]), 7)
+
+    assert not _is_all_completed(batches.url, "a", "b")
+    folder.run(["a", "b"])
+    assert (folder.holds, _is_all_completed(batches.url, "a", "b")) == (["a", "b"], True)
+
+
+def test_the_ledger_holds_each_batch_with_its_counts(batches: Batches) -> None:
+    batches.run(["a", "b"], batch_id=0)
+    batches.run(["b", "c"], batch_id=1)
+
+    store = open_history(batches.url)
+    records = drive(store.progress.batches("load", "q"))
+    drive(store.close())
+    assert [(one.batch, one.state, one.counts["new"]) for one in records] == [
+        (1, BatchState.COMPLETED, 1),
+        (0, BatchState.COMPLETED, 2),
+    ]
+
+
+def test_the_claims_wait_for_a_history_that_is_away(batches: Batches, redis_url: str) -> None:
+    address = urlsplit(redis_url)
+    with Network(address.hostname or "", address.port or 0) as network:
+        batches.url = network.url(redis_url)
+        batches.run(["old"], batch_id=6)
+        network.take_down()
+        threading.Timer(2, network.bring_up).start()
+
+        report = batches.run(["a", "old"])
+
+        assert _counts(report) == (2, 1, 1, 0, 0)
+        network.take_down()
+        with pytest.raises(HistoryUnavailableError):
+            batches.run(["b"], batch_id=8, patience=timedelta(seconds=0.5))
+        network.bring_up()
+        assert batches.run(["b"], batch_id=8).new == 1
+
+
+def test_a_reset_checkpoint_is_noticed_and_said(
+    spark: SparkSession, redis_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a"]))
+    stream.add(orders(["b"]))
+    given: list[str] = []
+
+    def made(**more: Any) -> ForeachBatch:
+        return foreach_batch("orders", name="load", uuid="uuid", history=redis_url, **more)(
+            lambda new, _: given.extend(row.uuid for row in new.collect())
+        )
+
+    stream.run(made(), name="orders")
+    with pytest.raises(Exception, match="on_reset='warn' lets it go on"):
+        stream.run(made(on_reset="raise"), "another", name="orders")
+    again = made()
+    stream.run(again, "another", name="orders")
+    second = made()
+    stream.run(second, "third", name="second")
+
+    assert sorted(given) == ["a", "b"]
+    assert [(one.new, one.duplicate) for one in again.reports] == [(0, 1)] * 2
+    assert "a new checkpoint" in again.reports[0].notes[0]
+    assert [one.notes for one in second.reports] == [(), ()]
+    assert "let the source start after them, or restore the checkpoint" in caplog.text
+
+
+def test_misuse_is_refused_before_anything_starts(
+    spark: SparkSession, tmp_path: Path, redis_url: str
+) -> None:
+    def load(new: DataFrame, batch_id: int) -> None: ...
+
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a"]))
+    made = foreach_batch("orders", uuid="id", history=redis_url)(load)
+
+    with pytest.raises(ConfigurationError, match="the stream has no column 'id'; it has uuid, JMSMessageID"):
+        made.write_stream(stream.read())
+    with pytest.raises(Exception, match="the stream has no column 'id'"):
+        stream.run(made)
+    with pytest.raises(ConfigurationError, match="each executor would have a memory of its own"):
+        foreach_batch("orders", uuid="id", history="memory://")(load)
+    with pytest.raises(ConfigurationError, match="on_replay"):
+        foreach_batch("orders", uuid="id", history=redis_url, on_replay="sometimes")(load)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="cannot take"):
+        foreach_batch("orders", name="load", uuid="id", history=redis_url)(lambda: None)  # type: ignore[arg-type, misc]

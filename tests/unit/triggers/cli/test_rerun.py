@@ -1,0 +1,305 @@
+"""A parked message is run after all, because somebody has decided so."""
+
+from datetime import timedelta
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.errors import ConfigurationError
+from history.store.parking import Parked, ParkedKind
+from tests.unit.helpers.in_memory import (
+    Effects,
+    entry_of,
+    made,
+    message,
+    parked_of,
+    started_by_another,
+    state_of,
+    store_of,
+    take_over,
+)
+from triggers import FatalError, Message, TransientError
+from triggers.cli.rerun import run_parked
+from triggers.consumer.sweep import close_settled
+from triggers.declaration.decorator import Trigger
+from triggers.service.outcome import Outcome
+
+#: How many messages two operators run at once.
+MANY = 200
+
+
+def run_the_parked(book: Trigger[..., object]) -> Outcome:
+    """Decide that the one parked message is to run."""
+    [parked] = parked_of(book)
+    return drive(run_parked(book, parked, store_of(book).parking))
+
+
+class TestInDoubt:
+    def test_it_runs_under_a_new_fence_and_its_copy_is_removed(self) -> None:
+        effects = Effects()
+        book = made(effects)
+        started_by_another(book)
+        book.handle(message())
+        before = entry_of(book)
+
+        outcome = run_the_parked(book)
+
+        after = entry_of(book)
+        assert (outcome.executed, effects.runs) == (True, ["u-1"])
+        assert parked_of(book) == []
+        assert before is not None
+        assert after is not None
+        assert (after.outcome, after.fence > before.fence) == (EntryOutcome.OK, True)
+
+    def test_one_that_has_completed_meanwhile_is_a_duplicate_and_its_copy_is_removed(self) -> None:
+        effects = Effects()
+        book = made(effects)
+        started_by_another(book)
+        book.handle(message())
+        entry = entry_of(book)
+        assert entry is not None
+        drive(store_of(book).complete(book.name, "u-1", entry.fence))
+
+        outcome = run_the_parked(book)
+
+        assert (outcome.row, outcome.executed, effects.runs) == (8, False, [])
+        assert parked_of(book) == []
+
+    def test_one_that_was_started_again_since_is_in_doubt_again(self) -> None:
+        effects = Effects()
+        book = made(effects)
+        started_by_another(book)
+        book.handle(message())
+        take_over(book, "somebody quicker")
+
+        outcome = run_the_parked(book)
+
+        assert (outcome.executed, effects.runs) == (False, [])
+        assert "it was started again after it was parked" in outcome.reason
+        assert [one.kind for one in parked_of(book)] == [ParkedKind.IN_DOUBT]
+
+    def test_one_that_is_in_doubt_again_runs_at_the_second_decision(self) -> None:
+        effects = Effects()
+        book = made(effects)
+        started_by_another(book)
+        book.handle(message())
+        take_over(book, "somebody quicker")
+        run_the_parked(book)
+
+        run_the_parked(book)
+
+        assert effects.runs == ["u-1"]
+        assert parked_of(book) == []
+
+    def test_one_that_was_started_again_with_a_lease_stays_while_that_is_alive(self) -> None:
+        effects = Effects()
+        book = made(effects)
+        started_by_another(book)
+        book.handle(message())
+        drive(store_of(book).forget(book.name, "u-1"))
+        started_by_another(book, lease=timedelta(minutes=1))
+
+        outcome = run_the_parked(book)
+
+        assert (outcome.row, effects.runs) == (12, [])
+        assert len(parked_of(book)) == 1
+
+
+class TestRejected:
+    def test_one_that_failed_runs_again(self) -> None:
+        effects = Effects(FatalError("no sense"))
+        book = made(effects)
+        book.handle(message())
+
+        outcome = run_the_parked(book)
+
+        assert (outcome.executed, outcome.error, effects.runs) == (True, None, ["u-1", "u-1"])
+        assert (state_of(book), parked_of(book)) == (EntryOutcome.OK, [])
+
+    def test_one_that_fails_again_stays_parked(self) -> None:
+        book = made(Effects(FatalError("no sense"), FatalError("still none")))
+        book.handle(message())
+
+        outcome = run_the_parked(book)
+
+        assert str(outcome.error) == "still none"
+        assert [one.error_message for one in parked_of(book)] == ["still none"]
+        assert state_of(book) is EntryOutcome.FAILED
+
+    def test_one_that_is_given_back_stays_parked_and_may_run_again(self) -> None:
+        effects = Effects(FatalError("no sense"), TransientError("not now"))
+        book = made(effects, on_retry_failure="suspend")
+        book.handle(message())
+
+        outcome = run_the_parked(book)
+        kept = parked_of(book)
+        run_the_parked(book)
+
+        assert (outcome.acknowledge, len(kept)) == (False, 1)
+        assert (len(effects.runs), parked_of(book)) == (3, [])
+
+    def test_one_whose_process_dies_in_it_stays_parked_and_started(self) -> None:
+        book = made(Effects(FatalError("no sense"), SystemExit(1)))
+        book.handle(message())
+
+        with pytest.raises(SystemExit):
+            run_the_parked(book)
+
+        assert (state_of(book), len(parked_of(book))) == (State.STARTED, 1)
+
+    def test_one_that_was_delivered_too_often_runs(self) -> None:
+        effects = Effects()
+        book = made(effects, max_delivery_count=3)
+        book.handle(message(delivery_count=4))
+
+        run_the_parked(book)
+
+        assert (effects.runs, parked_of(book)) == (["u-1"], [])
+
+
+class TestTwoOperators:
+    """They have looked at the same list, and decide at the same time."""
+
+    def test_each_of_their_rejected_messages_runs_once(self) -> None:
+        effects = Effects(*[FatalError("no sense")] * MANY)
+        book = made(effects)
+        for number in range(MANY):
+            book.handle(message(f"u-{number}"))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs[MANY:])) == sorted(f"u-{number}" for number in range(MANY))
+        assert list(parked_of(book)) == []
+
+    @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
+    def test_each_of_their_in_doubt_messages_runs_once(self, lease: timedelta | None) -> None:
+        effects = Effects()
+        book = made(effects, lease=lease)
+        for number in range(MANY):
+            started_by_another(book, f"u-{number}")
+            book.handle(message(f"u-{number}"))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs)) == sorted(f"u-{number}" for number in range(MANY))
+        drive(close_settled(book.name, store_of(book), store_of(book).parking))
+        assert list(parked_of(book)) == []
+
+    @pytest.mark.parametrize("lease", [None, timedelta(minutes=1)])
+    def test_each_that_was_delivered_too_often_runs_once(self, lease: timedelta | None) -> None:
+        effects = Effects()
+        book = made(effects, max_delivery_count=1, lease=lease)
+        for number in range(MANY):
+            book.handle(message(f"u-{number}", delivery_count=2))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs)) == sorted(f"u-{number}" for number in range(MANY))
+
+    def test_what_fails_again_runs_once_and_stays_parked_with_its_error(self) -> None:
+        effects = Effects(*[FatalError("no sense")] * MANY, *[FatalError("still none")] * MANY)
+        book = made(effects, lease=timedelta(minutes=1))
+        for number in range(MANY):
+            book.handle(message(f"u-{number}"))
+
+        run_at_once(book)
+
+        assert sorted(map(str, effects.runs[MANY:])) == sorted(f"u-{number}" for number in range(MANY))
+        assert [one.error_message for one in parked_of(book)] == ["still none"] * MANY
+
+    def test_the_second_one_leaves_what_has_failed_again(self) -> None:
+        effects = Effects(FatalError("no sense"), FatalError("still none"))
+        book = made(effects)
+        book.handle(message())
+        [seen_by_both] = parked_of(book)
+        lot = store_of(book).parking
+
+        drive(run_parked(book, seen_by_both, lot))
+        second = drive(run_parked(book, seen_by_both, lot))
+
+        assert len(effects.runs) == 2
+        assert (second.executed, second.acknowledge) == (False, False)
+        assert "somebody has run it since it was parked, and it failed again" in second.reason
+        assert [one.error_message for one in parked_of(book)] == ["still none"]
+        assert run_the_parked(book).executed, "the copy that is there now may be decided on"
+
+    def test_the_second_one_meets_a_duplicate_where_the_first_has_succeeded(self) -> None:
+        effects = Effects(FatalError("no sense"))
+        book = made(effects)
+        book.handle(message())
+        [seen_by_both] = parked_of(book)
+
+        first = drive(run_parked(book, seen_by_both, store_of(book).parking))
+        second = drive(run_parked(book, seen_by_both, store_of(book).parking))
+
+        assert (first.executed, second.executed, second.row) == (True, False, 8)
+
+
+def test_a_copy_that_was_parked_under_an_older_id_is_replaced() -> None:
+    book = made(Effects(FatalError("no sense"), FatalError("still none")))
+    lot = store_of(book).parking
+    book.handle(message())
+    [parked] = parked_of(book)
+    older = parked.model_copy(update={"id": "0123abcd"})
+    drive(lot.remove(parked))
+    drive(lot.park([older]))
+
+    drive(run_parked(book, older, lot))
+
+    assert [one.error_message for one in parked_of(book)] == ["still none"]
+
+
+def test_messages_without_identity_are_all_kept_and_all_run() -> None:
+    effects = Effects()
+    book = made(effects)
+    for _ in range(3):
+        book.handle(message(None, body=b"12 degrees"))
+
+    copies = parked_of(book)
+
+    assert len({one.id for one in copies}) == 3
+    assert [one.message and one.message.body for one in copies] == [b"12 degrees"] * 3
+
+
+def run_at_once(book: Trigger[..., object]) -> None:
+    """Have two operators run all that is parked, each in a thread of their own."""
+    lot, seen = store_of(book).parking, parked_of(book)
+    begin = Barrier(2)
+
+    def operator() -> None:
+        begin.wait(10)
+        for parked in seen:
+            drive(run_parked(book, parked, lot))
+
+    threads = [Thread(target=operator) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
+def test_an_unreadable_delivery_cannot_run() -> None:
+    book = made(Effects())
+    parked = Parked(id="1", trigger_name=book.name, kind=ParkedKind.UNREADABLE, reason="no body", raw={})
+
+    with pytest.raises(ConfigurationError, match="send it mended, or discard it"):
+        drive(run_parked(book, parked, store_of(book).parking))
+
+
+async def test_a_coroutine_function_runs_on_the_event_loop() -> None:
+    ran: list[Any] = []
+
+    async def service(told: Message) -> None:
+        ran.append(told.uuid)
+
+    book = made(service)
+    started_by_another(book)
+    await book.ahandle(message())
+    [parked] = parked_of(book)
+
+    await run_parked(book, parked, store_of(book).parking)
+
+    assert (ran, parked_of(book)) == (["u-1"], [])

@@ -1,0 +1,359 @@
+"""Orders on their way to a consumer, and its counts on theirs to the history; the clock is the test's."""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.memory import MemoryHistory
+from history.memory.control import MemoryControl
+from history.store import HistoryStore
+from history.store.control import KEPT, Counts, Heard, Overview, Report, TriggerState, Verb
+from tests.unit.helpers.in_memory import Clock
+from triggers import Message, Status, trigger
+from triggers.consumer import Consumer
+from triggers.consumer.gate import Gate
+from triggers.consumer.orders import BEAT_INTERVAL, Beater, first_orders, hire_beaters
+from triggers.providers.memory import MemoryProvider
+from triggers.service.outcome import Outcome
+
+NAME = "book"
+
+
+def gate_of(name: str = NAME) -> Gate:
+    @trigger("orders", name=name, history=MemoryHistory())
+    def work(message: Message) -> None: ...
+
+    return Gate(work)
+
+
+def note(gate: Gate, status: Status = Status.NEW) -> None:
+    gate.note(Outcome(status=status, executed=True, acknowledge=True, reason="row 7", row=7))
+
+
+class Server:
+    """A history in memory whose clock is turned by hand, that can go away, or lose its answers."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryHistory(clock=self.clock)
+        self.beats = 0
+        self._beat = self.store.control.beat
+
+    def passes(self, **duration: float) -> None:
+        """Let time pass."""
+        self.clock.now += timedelta(**duration)
+
+    def order(self, verb: Verb, reason: str | None = None) -> None:
+        drive(self.store.control.order(verb, [NAME], reason=reason))
+
+    @property
+    def overview(self) -> Overview:
+        return drive(self.store.control.overview())
+
+    @property
+    def statistics(self) -> Counts:
+        return self.overview.statistics.get(NAME, Counts())
+
+    def goes_away(self, monkeypatch: pytest.MonkeyPatch, *, after_the_write: bool = False) -> None:
+        async def beat(_: MemoryControl, token: str, reports: Sequence[Report]) -> Heard:
+            if after_the_write:
+                await self._beat(token, reports)
+            raise HistoryUnavailableError("reporting")
+
+        monkeypatch.setattr(MemoryControl, "beat", beat)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+class Running:
+    """A consumer that began now; ``beats`` so many seconds later, by its own clock and the server's."""
+
+    def __init__(self, server: Server) -> None:
+        self.gate = gate_of()
+        self._server = server
+        self.beater = Beater("worker", server.store, [self.gate])
+        self._at = time.monotonic()
+        self.passes(0.01)
+
+    def state(self) -> TriggerState:
+        return self.gate.state
+
+    def passes(self, seconds: float) -> None:
+        self._at += seconds
+        self._server.passes(seconds=seconds)
+
+    def beats(self, after: float = 1.0, *, leaving: bool = False) -> bool:
+        self.passes(after)
+        return drive(self.beater.beat(self._at, leaving=leaving))
+
+
+@pytest.fixture
+def running(server: Server) -> Running:
+    return Running(server)
+
+
+class TestOrders:
+    def test_an_order_is_obeyed_once(self, server: Server, running: Running) -> None:
+        running.beats()
+        server.order(Verb.SUSPEND, "maintenance")
+
+        assert running.beats()
+        assert running.gate.suspended == "maintenance"
+        running.gate.resume(by_command=True)
+        assert not running.beats()
+
+        assert running.state() is TriggerState.RUNNING
+
+    def test_what_was_obeyed_is_told(self, server: Server, running: Running) -> None:
+        running.beats()
+        server.order(Verb.SUSPEND)
+        running.beats()
+
+        running.beats()
+
+        (beat,) = server.overview.beats
+        (order,) = server.overview.orders
+        assert (beat.report.state, beat.report.obeyed) == (TriggerState.SUSPENDED, order.number)
+        assert (beat.report.reason, beat.report.by_command) == ("by command", True)
+
+    def test_who_begins_later_is_not_suspended(self, server: Server) -> None:
+        server.order(Verb.SUSPEND)
+        server.passes(milliseconds=1)
+
+        running = Running(server)
+        running.beats()
+
+        assert running.state() is TriggerState.RUNNING
+
+    def test_who_begins_while_the_history_is_away_obeys_what_was_ordered_since(
+        self, server: Server, running: Running
+    ) -> None:
+        running.passes(20)
+        server.order(Verb.SUSPEND)
+
+        running.beats(30)
+
+        assert running.state() is TriggerState.SUSPENDED
+
+    def test_who_begins_later_is_disabled_until_somebody_enables_it(self, server: Server) -> None:
+        server.order(Verb.DISABLE, "moved")
+        server.order(Verb.SUSPEND)
+        server.passes(days=1)
+        running = Running(server)
+
+        running.beats()
+        assert running.state() is TriggerState.DISABLED
+        server.order(Verb.ENABLE)
+        running.beats()
+
+        assert running.state() is TriggerState.RUNNING
+
+    def test_orders_are_obeyed_in_the_order_they_were_given(self, server: Server, running: Running) -> None:
+        server.order(Verb.ENABLE)
+        server.order(Verb.SUSPEND)
+        running.beats()
+        assert running.state() is TriggerState.SUSPENDED
+
+        server.order(Verb.SUSPEND)
+        server.order(Verb.ENABLE)
+        running.beats()
+
+        assert running.state() is TriggerState.RUNNING
+
+    def test_resume_ends_what_an_error_began(self, server: Server, running: Running) -> None:
+        running.gate.suspend("the database is away")
+        server.order(Verb.RESUME)
+
+        running.beats()
+
+        assert running.state() is TriggerState.RUNNING
+
+    def test_the_next_beat_follows_at_once_where_an_order_was_obeyed(
+        self, server: Server, running: Running
+    ) -> None:
+        pauses: list[float] = []
+        server.order(Verb.DISABLE)
+
+        drive(running.beater.run(over=lambda: len(pauses) == 2, pause=pauses.append))
+
+        assert pauses == [BEAT_INTERVAL, BEAT_INTERVAL]
+        assert running.state() is TriggerState.DISABLED
+
+
+class TestCounts:
+    def test_a_consumer_that_leaves_is_not_seen_and_its_counts_stay(
+        self, server: Server, running: Running
+    ) -> None:
+        running.beats()
+        note(running.gate)
+
+        running.beats(leaving=True)
+
+        assert (list(server.overview.beats), server.statistics) == ([], Counts(new=1))
+
+    def test_an_answer_that_was_lost_is_not_counted_again(
+        self, server: Server, running: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        note(running.gate)
+        with monkeypatch.context() as away:
+            server.goes_away(away, after_the_write=True)
+            running.beats()
+
+        note(running.gate)
+        running.beats()
+
+        assert server.statistics == Counts(new=2)
+
+    def test_a_consumer_that_comes_back_after_a_long_silence_is_not_counted_again(
+        self, server: Server, running: Running
+    ) -> None:
+        note(running.gate)
+        running.beats()
+        server.passes(seconds=KEPT.total_seconds())
+        drive(server.store.control.sweep(silence=timedelta(0)))
+        note(running.gate)
+
+        running.beats(KEPT.total_seconds())
+        note(running.gate)
+        running.beats()
+
+        assert server.statistics == Counts(new=3)
+
+    def test_what_was_said_long_ago_is_swept(self, server: Server, running: Running) -> None:
+        drive(server.store.control.beat("dead", [Report(consumer="dead", trigger=NAME)]))
+        server.passes(seconds=2 * KEPT.total_seconds())
+
+        running.beats()
+
+        said = drive(server.store.control.overview(silence=timedelta(days=1))).beats
+        assert [beat.report.consumer for beat in said] == ["worker"]
+
+
+class TestHistoryAway:
+    def test_it_is_warned_of_once_and_nothing_else_happens(
+        self,
+        server: Server,
+        running: Running,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        with monkeypatch.context() as away:
+            server.goes_away(away)
+            for _ in range(3):
+                note(running.gate)
+                assert not running.beats()
+        assert [record.getMessage()[:40] for record in caplog.records] == [
+            "worker is not to be seen, and no order r"
+        ]
+
+        running.beats()
+
+        assert "answers again" in caplog.text
+        assert server.statistics == Counts(new=3)
+        assert running.state() is TriggerState.RUNNING
+
+    def test_a_store_from_before_there_were_orders_does_no_harm(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (beater,) = hire_beaters("worker", [(gate_of(), cast("HistoryStore", object()))], None)
+
+        assert not drive(beater.beat(time.monotonic()))
+
+        assert "no attribute 'control'" in caplog.text
+
+    def test_who_ends_meanwhile_does_not_ask_it_again(
+        self, running: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[bool] = []
+
+        async def beat(*_: object) -> Heard:
+            asked.append(True)
+            raise HistoryUnavailableError("reporting")
+
+        monkeypatch.setattr(MemoryControl, "beat", beat)
+
+        drive(running.beater.run(over=lambda: len(asked) == 1, pause=lambda _: None))
+
+        assert len(asked) == 1
+
+
+class TestStarting:
+    def test_it_waits_for_the_first_orders(self, running: Running) -> None:
+        looks: list[float] = []
+
+        def pause(seconds: float) -> None:
+            looks.append(seconds)
+            if len(looks) == 3:
+                running.beats()
+
+        drive(first_orders([running.beater], stopping=lambda: False, pause=pause))
+
+        assert len(looks) == 3
+
+    def test_it_does_not_wait_when_it_is_to_stop(self, running: Running) -> None:
+        looks: list[float] = []
+
+        drive(first_orders([running.beater], stopping=lambda: True, pause=looks.append))
+
+        assert looks == []
+
+    def test_it_does_not_wait_for_long(self, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.05)
+
+        drive(first_orders([running.beater], stopping=lambda: False, pause=time.sleep))
+
+        assert not running.beater.tried
+
+
+class TestHiring:
+    def test_triggers_of_one_history_are_told_of_together(self, server: Server) -> None:
+        other = MemoryHistory()
+        gates = [(gate_of(name), server.store) for name in "ab"]
+
+        beaters = hire_beaters("worker", [*gates, (gate_of("c"), other)], None)
+        for beater in beaters:
+            drive(beater.beat(time.monotonic()))
+
+        assert len(beaters) == 2
+        assert [beat.report.trigger for beat in server.overview.beats] == ["a", "b"]
+
+    def test_a_trigger_without_a_history_is_told_of_to_the_default_one(self, server: Server) -> None:
+        gates = [(gate_of("a"), None), (gate_of("b"), server.store)]
+
+        (beater,) = hire_beaters("worker", gates, server.store)
+        drive(beater.beat(time.monotonic()))
+
+        assert sorted(beat.report.trigger for beat in server.overview.beats) == ["a", "b"]
+
+    def test_without_any_history_nobody_is_told(self) -> None:
+        assert hire_beaters("worker", [(gate_of(), None)], None) == []
+
+
+class TestInCode:
+    def test_a_consumer_can_be_told_in_code(self) -> None:
+        gate = gate_of()
+        consumer = Consumer([gate.trigger], MemoryProvider())
+
+        def state_after(told: str, *words: Any) -> TriggerState:
+            getattr(consumer, told)(NAME, *words)
+            return consumer.gates[0].state
+
+        assert state_after("suspend", "maintenance") is TriggerState.SUSPENDED
+        assert consumer.gates[0].suspended == "maintenance"
+        assert state_after("resume") is TriggerState.RUNNING
+        assert state_after("disable") is TriggerState.DISABLED
+        assert state_after("enable") is TriggerState.RUNNING
+
+    def test_a_trigger_that_is_not_run_is_named(self) -> None:
+        consumer = Consumer([gate_of().trigger], MemoryProvider())
+
+        with pytest.raises(ConfigurationError, match="'boook' is not run by this consumer; use one of book"):
+            consumer.suspend("boook")

@@ -1,0 +1,306 @@
+"""Every option of what users call is checked by its type: the error names it, the remedy, and their line."""
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.bridge import drive, settled
+from history.errors import ConfigurationError
+from history.memory import MemoryHistory
+from history.message import Message
+from tests import ROOT
+from triggers import Producer, Retry, trigger
+from triggers.consumer import Consumer
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.declaration.trigger import Trigger
+from triggers.providers.memory import MemoryProvider
+from triggers.spark.atomic_sink import atomic_sink
+from triggers.spark.foreach_batch import foreach_batch
+
+NOW = timedelta(0)
+NO_TEXT = ("", 5, b"orders", ["orders"])
+NO_NAME = ("", 5, "x" * 201, "a\0b", "half \ud800")
+NO_COUNT = (0, -1, 1.5, "10", True, None)
+NO_SWITCH = ("no", "yes", 0, 1, None)
+NO_DURATION = (5, "1 h", NOW, -timedelta(1))
+NO_CHOICE = ("guess", 5, True, ["park"])
+
+#: Values that each option of ``@trigger`` refuses.
+TRIGGER: Mapping[str, Sequence[Any]] = {
+    "destination": (*NO_NAME, [], ["orders", 5], {"orders"}, None, print),
+    "name": NO_NAME,
+    "history": ("", 5, MemoryHistory, object()),
+    "resolver": (5, object(), "", "no such module:function"),
+    "max_delivery_count": NO_COUNT,
+    "detect_duplicates": NO_SWITCH,
+    "history_time_to_live": (*NO_DURATION, None),
+    "lease": NO_DURATION,
+    "in_doubt": (*NO_CHOICE, None),
+    "retry": (3, 0, False, "3", timedelta(1)),
+    "on_retry_failure": (*NO_CHOICE, None),
+    "on_history_error": (*NO_CHOICE, None),
+    "on_rollback": (*NO_CHOICE, None),
+    "suspend_on_error": NO_SWITCH,
+    "forgotten": (*NO_CHOICE, None),
+    "redelivery_horizon": NO_DURATION,
+    "transient": (ConnectionError, [ConnectionError], ("ConnectionError",), (KeyboardInterrupt,), None),
+    "monitor": (5, "monitor", True),
+    "monitor_interval": (*NO_DURATION, None),
+    "transacted": NO_SWITCH,
+    "concurrency": NO_COUNT,
+    "prefetch": NO_COUNT,
+    "batch": NO_COUNT,
+    "acknowledge_mode": (*NO_CHOICE, None),
+    "max_body_size": NO_COUNT,
+    "parking": (5, "", object(), MemoryHistory),
+    "local_parking_file": ("parked.sqlite3", 5),
+    "raise_event_on_exception": NO_SWITCH,
+    "raise_event_on_retry_failure": NO_SWITCH,
+    "join": (*NO_CHOICE, None),
+    "join_timeout": NO_DURATION,
+    "ordered": NO_SWITCH,
+    "selector": (5, "region ="),
+    "filter": (5, "region ="),
+}
+
+RETRY: Mapping[str, Sequence[Any]] = {
+    "max_attempts": (-1, 1.5, "3", True, None),
+    "interval": (1, "1 s", -timedelta(1), None),
+    "backoff": (0.5, "2", float("nan"), True, None),
+    "max_interval": (60, -timedelta(1), None),
+}
+
+#: Of what ``foreach_batch`` and ``atomic_sink`` have in common.
+SPARK: Mapping[str, Sequence[Any]] = {
+    "destination": NO_NAME,
+    "uuid": (*NO_TEXT, None),
+    "history": ("", 5, None, MemoryHistory(), "memory://"),
+    "message_id": NO_TEXT,
+    "delivery_count": NO_TEXT,
+    "body": NO_TEXT,
+    "name": NO_NAME,
+    "query": NO_TEXT,
+    "resolver": (5, object(), "no such module:function"),
+    "on_fatal": (*NO_CHOICE, None),
+    "on_reset": (*NO_CHOICE, None),
+    "in_doubt": (*NO_CHOICE, None),
+    "max_delivery_count": NO_COUNT,
+    "history_time_to_live": (*NO_DURATION, None),
+    "transient": TRIGGER["transient"],
+    "patience": (*NO_DURATION, None),
+    "partitions": (0, -1, 1.5, "10", True),
+}
+
+FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
+    **SPARK,
+    "on_replay": (5, "guess", None),
+    "retry": TRIGGER["retry"],
+    "parking": (5, "", object(), "memory://"),
+    "parked_to": (5, "table"),
+}
+
+ATOMIC_SINK: Mapping[str, Sequence[Any]] = {
+    **SPARK,
+    "write": (5, "table", None),
+    "rows_per_transaction": NO_COUNT,
+}
+
+PRODUCER: Mapping[str, Sequence[Any]] = {
+    "provider": ("", 5, None, MemoryProvider, object(), "carrier-pigeon://"),
+    "alias": NO_TEXT,
+    "queue": ("", 5, b"queue", "/no/such/folder/queue.db"),
+    "queue_limit": (-2, 1.5, "10", True, None),
+    "ordered": NO_SWITCH,
+    "retry": (*TRIGGER["retry"], None),
+    "max_redelivery_count": NO_COUNT,
+}
+
+CONSUMER: Mapping[str, Sequence[Any]] = {
+    "triggers": ([], [print], None, "book", 5),
+    "provider": PRODUCER["provider"],
+    "history": ("", 5, object(), MemoryHistory),
+    "name": NO_NAME,
+    "observe": (5, "observe"),
+    "parent": (0, "1", True),
+}
+
+RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5", True, float("nan"))}
+
+ROWS: Mapping[str, Sequence[Any]] = {
+    name: SPARK[name]
+    for name in ("uuid", "message_id", "delivery_count", "body", "query", "patience", "partitions")
+}
+
+ROUTE: Mapping[str, Sequence[Any]] = {"name": ("", 5, None), "filter": (5, None, "region =")}
+
+
+def service(message: Message) -> None:
+    raise AssertionError("must not run")
+
+
+def batch_function(new: Any, batch_id: int) -> None:
+    raise AssertionError("must not run")
+
+
+def make_trigger(**options: Any) -> object:
+    given: dict[str, Any] = {"destination": "orders", "history": None, "name": "t", **options}
+    if "on_rollback" in options:
+        given["transacted"] = True
+    return trigger(given.pop("destination"), **given)(service)
+
+
+def make_foreach_batch(**options: Any) -> object:
+    usual = {"destination": "orders", "uuid": "id", "history": "redis://localhost", "name": "t"}
+    given: dict[str, Any] = {**usual, **options}
+    return foreach_batch(given.pop("destination"), **given)(batch_function)
+
+
+def make_atomic_sink(**options: Any) -> object:
+    usual = {"destination": "o", "uuid": "id", "history": "sqlite:///f.db", "name": "t", "write": service}
+    given: dict[str, Any] = {**usual, **options}
+    return atomic_sink(given.pop("destination"), **given)
+
+
+def make_producer(**options: Any) -> object:
+    given: dict[str, Any] = {"provider": MemoryProvider(), **options}
+    return Producer(given.pop("provider"), **given)
+
+
+def a_trigger() -> Trigger[..., None]:
+    return trigger("orders", name="t", history=MemoryHistory())(service)
+
+
+def make_consumer(**options: Any) -> object:
+    given: dict[str, Any] = {"triggers": [a_trigger()], "provider": MemoryProvider(), **options}
+    return Consumer(given.pop("triggers"), given.pop("provider"), **given)
+
+
+def make_async_consumer(**options: Any) -> object:
+    given: dict[str, Any] = {"triggers": [a_trigger()], "provider": MemoryProvider(), **options}
+    return AsyncConsumer(given.pop("triggers"), given.pop("provider"), **given)
+
+
+def run_consumer(**options: Any) -> None:
+    Consumer([a_trigger()], MemoryProvider()).run(**options)
+
+
+def run_async_consumer(**options: Any) -> None:
+    drive(AsyncConsumer([a_trigger()], MemoryProvider()).run(**options))
+
+
+def make_route(**options: Any) -> object:
+    given: dict[str, Any] = {"name": "r", "filter": "region = 'eu'", **options}
+    return a_trigger().route(given.pop("name"), **given)(service)
+
+
+def make_row_service(**options: Any) -> object:
+    book = trigger("orders", name="t", history="redis://localhost")(service)
+    given: dict[str, Any] = {"uuid": "id", **options}
+    return book.foreach_batch(**given)
+
+
+#: What is called, its table, and how it is called with one option set.
+CALLED: Mapping[str, Any] = {
+    "trigger": (trigger, TRIGGER, make_trigger),
+    "Retry": (Retry, RETRY, Retry),
+    "foreach_batch": (foreach_batch, FOREACH_BATCH, make_foreach_batch),
+    "atomic_sink": (atomic_sink, ATOMIC_SINK, make_atomic_sink),
+    "Producer": (Producer, PRODUCER, make_producer),
+    "Consumer": (Consumer, CONSUMER, make_consumer),
+    "AsyncConsumer": (AsyncConsumer, CONSUMER, make_async_consumer),
+    "Consumer.run": (Consumer.run, RUN, run_consumer),
+    "AsyncConsumer.run": (AsyncConsumer.run, RUN, run_async_consumer),
+    "Trigger.foreach_batch": (a_trigger().foreach_batch, ROWS, make_row_service),
+    "Trigger.route": (a_trigger().route, ROUTE, make_route),
+}
+
+
+def cases() -> Iterator[Any]:
+    for called, (_, table, make) in CALLED.items():
+        for option, values in table.items():
+            for number, value in enumerate(values):
+                yield pytest.param(make, option, value, id=f"{called}-{option}-{number}")
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_each_option_has_values_that_it_refuses(called: str) -> None:
+    function, table, _ = CALLED[called]
+
+    options = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    assert sorted(options) == sorted(table)
+    assert all(table.values())
+
+
+def test_each_field_of_retry_is_an_option() -> None:
+    assert [one.name for one in fields(Retry)] == list(RETRY)
+
+
+@pytest.mark.parametrize(("make", "option", "value"), list(cases()))
+def test_what_an_option_cannot_be_is_refused_by_its_name_with_a_remedy_and_the_line(
+    make: Callable[..., object], option: str, value: Any
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make(**{option: value})
+
+    told = caught.value
+    assert option in told.setting or told.setting.startswith("route")
+    assert told.problem
+    assert told.remedy
+    assert str(told).startswith(f"{told.setting}: {told.problem}; {told.remedy}")
+    assert told.where is not None
+    assert told.where.startswith("tests/unit/triggers/declaration/test_options.py, line ")
+
+
+@pytest.mark.parametrize("call", ["handle", "handle_batch", "ahandle", "ahandle_batch"])
+@pytest.mark.parametrize("given", [{"uuid": "u-1"}, None, "body", 5, [{"uuid": "u-1"}]], ids=repr)
+async def test_what_is_no_message_is_refused_by_handle(call: str, given: Any) -> None:
+    asked = getattr(a_trigger(), call)
+
+    with pytest.raises(ConfigurationError, match=r"^message: .* is no Message; write Message\(body="):
+        await settled(asked(given))
+
+
+def test_a_message_alone_is_no_batch() -> None:
+    with pytest.raises(ConfigurationError, match=r"^message: .* is no Message"):
+        a_trigger().handle_batch(Message(body="x", uuid="u-1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+BROKEN = """from datetime import timedelta
+
+from triggers import trigger
+
+
+@trigger(
+    "orders",
+    name="book",
+    lease=30,
+)
+def book(body: bytes) -> None: ...
+"""
+
+
+def test_the_error_names_the_line_of_the_decorator(tmp_path: Path) -> None:
+    (tmp_path / "wrong_shop.py").write_text(BROKEN)
+    words = ["run", "wrong_shop", "--provider", "redis://localhost", "--history", "redis://localhost"]
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "triggers.cli", *words],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 2
+    assert "lease: 30 is no duration; use a timedelta" in ended.stderr
+    assert "(wrong_shop.py, line 6)" in ended.stderr
+    assert "settings.py" not in ended.stderr

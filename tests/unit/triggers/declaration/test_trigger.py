@@ -1,0 +1,323 @@
+"""What a trigger runs once, with and without a document history, and what it refuses."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.errors import ConfigurationError
+from history.memory.history import MemoryHistory, MemoryParking
+from resolvers.resolution import Resolution
+from tests.unit.helpers.in_memory import (
+    AT_ONCE,
+    NAME,
+    Clock,
+    Effects,
+    entry_of,
+    made,
+    message,
+    resolving,
+    state_of,
+    told,
+)
+from triggers.declaration.decorator import trigger
+from triggers.detection.table import Policy, Status
+from triggers.events import Cause
+from triggers.service.binding import Delivery
+from triggers.service.failures import Retry, TransientError
+
+
+class TestOnce:
+    def test_a_new_message_runs_and_its_copies_do_not(self) -> None:
+        effects = Effects()
+        book = made(effects)
+
+        first, second = book.handle(message()), book.handle(message(delivery_count=2))
+
+        assert (first.status, first.executed, first.acknowledge) == (Status.NEW, True, True)
+        assert (first.row, first.uuid) == (7, "u-1")
+        assert (
+            first.reason == "row 7: history on, absent: NEW, acknowledge; success: COMPLETED ok, acknowledge"
+        )
+        assert (second.status, second.executed, second.acknowledge) == (Status.DUPLICATE, False, True)
+        assert second.row == 8
+        assert effects.runs == ["u-1"]
+        assert state_of(book) is EntryOutcome.OK
+
+    def test_the_message_id_is_the_identity_where_there_is_no_uuid(self) -> None:
+        effects = Effects()
+        book = made(effects)
+
+        book.handle(message(None, message_id="ID:1"))
+        copy = book.handle(message(None, message_id="ID:1", body=b"another body"))
+
+        assert copy.status is Status.DUPLICATE
+        assert effects.runs == ["ID:1"]
+
+    @pytest.mark.parametrize("result", [0, None, False, [], "", {}, 0.0], ids=repr)
+    def test_a_result_is_returned_as_it_is_and_counts_as_success(self, result: object) -> None:
+        book = made(lambda: result)
+
+        outcome = book.handle(message())
+
+        assert outcome.result is result
+        assert outcome.error is None
+        assert state_of(book) is EntryOutcome.OK
+
+    def test_a_trigger_that_is_called_is_the_plain_function(self) -> None:
+        def service(order: str) -> str:
+            """Book an order."""
+            return f"booked {order}"
+
+        book = trigger("orders", history=MemoryHistory())(service)
+
+        assert book("o-1") == "booked o-1"
+        assert book.__doc__ == "Book an order."
+        assert book.name == f"{__name__}.{service.__qualname__}"
+        assert book.destination == "orders"
+
+    def test_two_triggers_on_one_history_remember_apart(self) -> None:
+        history, effects = MemoryHistory(), Effects()
+        book, bill = (made(effects, name=name, history=history) for name in ("book", "bill"))
+
+        outcomes = [book.handle(message()), bill.handle(message()), book.handle(message())]
+
+        assert [outcome.status for outcome in outcomes] == [Status.NEW, Status.NEW, Status.DUPLICATE]
+        assert len(effects.runs) == 2
+
+    def test_an_entry_is_remembered_for_the_time_to_live_from_the_start_of_the_service(self) -> None:
+        clock, effects = Clock(), Effects()
+        book = made(effects, history=MemoryHistory(clock=clock), history_time_to_live=timedelta(minutes=10))
+        book.handle(message())
+
+        clock.now += timedelta(minutes=10) - timedelta(milliseconds=1)
+        within = book.handle(message())
+        clock.now += timedelta(milliseconds=1)
+        after = book.handle(message())
+
+        assert within.status is Status.DUPLICATE
+        assert after.status is Status.NEW
+
+    def test_the_service_is_told_its_uuid_fence_and_counts(self) -> None:
+        seen: list[Delivery] = []
+        book = made(told(seen))
+
+        book.handle(message(delivery_count=3))
+
+        entry = entry_of(book)
+        assert entry is not None
+        assert seen == [
+            Delivery(uuid="u-1", fence=entry.fence, attempt=1, trigger_name=NAME, delivery_count=3)
+        ]
+
+    def test_detect_duplicates_false_runs_every_delivery_and_remembers_nothing(self) -> None:
+        effects = Effects()
+        book = made(effects, detect_duplicates=False)
+
+        outcomes = [book.handle(message(uuid)) for uuid in ("u-1", "u-1", None)]
+
+        assert [outcome.status for outcome in outcomes] == [Status.NEW] * 3
+        assert [outcome.row for outcome in outcomes] == [0] * 3
+        assert effects.runs == ["u-1", "u-1", None]
+        assert state_of(book) is None
+
+
+class TestWithoutHistory:
+    @pytest.mark.parametrize(
+        ("count", "status", "row"), [(1, Status.NEW, 2), (2, Status.IN_DOUBT, 3), (-1, Status.NEW, 5)]
+    )
+    def test_the_delivery_count_alone_decides(self, count: int, status: Status, row: int) -> None:
+        effects, lot = Effects(), MemoryParking()
+        book = made(effects, history=None, parking=lot)
+
+        outcome = book.handle(message(delivery_count=count))
+
+        assert (outcome.status, outcome.row, outcome.acknowledge) == (status, row, True)
+        assert outcome.executed is (status is Status.NEW)
+        assert drive(lot.count()) == (status is Status.IN_DOUBT)
+
+    @pytest.mark.parametrize("count", [2, -1])
+    @pytest.mark.parametrize("word", Resolution)
+    def test_a_resolver_has_the_last_word_on_what_is_not_a_first_delivery(
+        self, count: int, word: Resolution
+    ) -> None:
+        effects, lot = Effects(), MemoryParking()
+        book = made(effects, history=None, parking=lot, resolver=resolving(word))
+
+        outcome = book.handle(message(delivery_count=count))
+
+        assert outcome.status is Status(word)
+        assert outcome.executed is (word is Resolution.NEW)
+        assert outcome.parked is (word is Resolution.IN_DOUBT)
+
+    def test_a_message_without_identity_is_no_problem(self) -> None:
+        assert made(Effects(), history=None).handle(message(None, delivery_count=1)).executed
+
+    def test_the_reason_does_not_speak_of_an_entry(self) -> None:
+        outcome = made(Effects(), history=None).handle(message(delivery_count=1))
+
+        assert outcome.reason.endswith("success: no entry, acknowledge")
+
+    @pytest.mark.parametrize("failure", [ValueError(), TransientError()], ids=repr)
+    def test_a_transacted_one_rolls_back_each_time_until_the_count_is_passed(
+        self, failure: Exception
+    ) -> None:
+        lot = MemoryParking()
+        book = made(
+            Effects(failure, failure), history=None, parking=lot, transacted=True, max_delivery_count=2
+        )
+
+        first = book.handle(message(delivery_count=1))
+        last = book.handle(message(delivery_count=3))
+
+        assert (first.acknowledge, first.parked, first.event) == (False, False, None)
+        assert last.rejected
+        assert last.acknowledge
+        assert last.event is not None
+        assert last.event.cause is Cause.MAX_DELIVERY_COUNT
+
+
+class TestMisuse:
+    def test_a_history_that_nobody_named_is_asked_for(self) -> None:
+        book = trigger("orders", name=NAME)(Effects())
+
+        assert book.needs_history
+        with pytest.raises(ConfigurationError, match=r"no history is named; give history='redis://"):
+            book.handle(message())
+
+    def test_a_consumer_gives_its_default_to_those_that_named_none(self) -> None:
+        history, own = MemoryHistory(), MemoryHistory()
+        book = trigger("orders", name=NAME)(Effects())
+        bill, unprotected = made(Effects(), history=own), made(Effects(), history=None)
+
+        for one in (book, bill, unprotected):
+            one.use_default_history(history)
+
+        assert [one.open_store() for one in (book, bill, unprotected)] == [history, own, None]
+
+    @pytest.mark.parametrize("url", ["mysql://localhost/history", "redis", "http://localhost"])
+    def test_a_url_of_no_known_kind_is_refused(self, url: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"history: unknown URL scheme .*use redis://host"):
+            made(Effects(), history=url).handle(message())
+
+    @pytest.mark.parametrize(
+        ("resolver", "wrong"),
+        [
+            ("nowhere.to_be_found:resolve", "no module 'nowhere'"),
+            ("json:resolve", "json has no 'resolve'"),
+            ("json:__name__", "cannot be called"),
+            ("json:loads:", "malformed"),
+            (lambda: None, "cannot take uuid, trigger_name and message"),
+        ],
+    )
+    def test_a_resolver_that_cannot_be_asked_is_refused_at_decoration(
+        self, resolver: Any, wrong: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=wrong):
+            made(Effects(), resolver=resolver)
+
+    @pytest.mark.parametrize(
+        ("settings", "wrong"),
+        [
+            ({"max_delivery_count": 0}, "max_delivery_count: 0 is no number from 1"),
+            ({"max_delivery_count": "100"}, "max_delivery_count: '100' is no number"),
+            ({"max_delivery_count": True}, "max_delivery_count: True"),
+            ({"concurrency": 0}, "concurrency"),
+            ({"prefetch": 0}, "prefetch"),
+            ({"max_body_size": 0}, "max_body_size"),
+            ({"in_doubt": "guess"}, "in_doubt: 'guess' is unknown; use 'park' or 'execute' or 'acknowledge'"),
+            ({"on_retry_failure": "retry"}, "on_retry_failure: 'retry' is unknown; use 'throw' or 'suspend'"),
+            ({"on_history_error": None}, "on_history_error: None is unknown"),
+            ({"history_time_to_live": AT_ONCE}, "history_time_to_live: .* is no duration"),
+            ({"history_time_to_live": 60}, "history_time_to_live: 60 is no duration; use a timedelta"),
+            ({"lease": 60}, "lease: 60 is no duration"),
+            ({"lease": -timedelta(1)}, "lease"),
+            ({"lease": timedelta.max}, "lease: a history cannot hold .* use a millisecond to 36,525 days"),
+            ({"history_time_to_live": timedelta.max}, "history_time_to_live: a history cannot hold"),
+            ({"history_time_to_live": timedelta(days=8000 * 366)}, "history_time_to_live: a history cannot"),
+            (
+                {"lease": timedelta(minutes=2), "history_time_to_live": timedelta(minutes=1)},
+                "history_time_to_live: 0:01:00 is less than the lease of 0:02:00",
+            ),
+            ({"monitor_interval": AT_ONCE}, "monitor_interval"),
+            ({"name": ""}, "name: '' is empty"),
+            ({"name": "x" * 201}, "name: .*too long"),
+            (
+                {"transacted": True, "retry": Retry(max_attempts=1)},
+                "retry: a transacted trigger is tried again",
+            ),
+            ({"transient": ("ConnectionError",)}, "transient: 'ConnectionError' is no exception class"),
+            ({"transient": (KeyboardInterrupt,)}, "transient: .*KeyboardInterrupt.* is no exception class"),
+            ({"transient": ConnectionError}, r"transient: .* is no tuple; write \(ConnectionError,\)"),
+        ],
+        ids=repr,
+    )
+    def test_a_setting_that_cannot_work_is_refused_by_its_name(
+        self, settings: dict[str, Any], wrong: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=wrong):
+            made(Effects(), **settings)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"max_delivery_count": 1},
+            {"concurrency": 1},
+            {"prefetch": 1},
+            {"max_body_size": 1},
+            {"name": "x" * 200},
+            {"lease": timedelta(milliseconds=1)},
+            {"transient": ()},
+            {"transacted": True, "retry": Retry()},
+        ],
+        ids=repr,
+    )
+    def test_a_setting_at_its_limit_works(self, settings: dict[str, Any]) -> None:
+        made(Effects(), **settings)
+
+    def test_what_is_not_set_is_as_documented(self) -> None:
+        settings = trigger("orders", name="book", history=None)(Effects()).settings
+
+        assert settings.policy == Policy(
+            max_delivery_count=100,
+            detect_duplicates=True,
+            transacted=False,
+            in_doubt="park",
+            on_retry_failure="throw",
+            on_history_error="suspend",
+        )
+        assert (settings.concurrency, settings.prefetch) == (1, 10)
+        assert settings.max_body_size == 1024 * 1024
+        assert settings.history_time_to_live == timedelta(days=7)
+        assert settings.monitor_interval == timedelta(seconds=60)
+        assert settings.retry.max_attempts == 0
+        assert settings.transient == (ConnectionError, TimeoutError)
+        assert settings.lease == timedelta(seconds=30)
+        assert (settings.monitor, settings.parking) == (None, None)
+
+    def test_an_annotation_may_name_a_model_of_the_function_around_it(self) -> None:
+        class Local(BaseModel):
+            id: str
+
+        def service(order: object) -> object:
+            return order
+
+        service.__annotations__["order"] = "Local"  # as under "from __future__ import annotations"
+        book = trigger("orders", history=None)(service)
+
+        assert book.handle(message(body='{"id": "o-1"}', delivery_count=1)).result == Local(id="o-1")
+
+    @pytest.mark.parametrize("destination", ["", None, "x" * 201])
+    def test_a_destination_is_needed(self, destination: Any) -> None:
+        with pytest.raises(ConfigurationError, match="destination"):
+            trigger(destination, name="book", history=None)(Effects())
+
+    def test_forgotten_parentheses_are_an_error(self) -> None:
+        def service() -> None:
+            """Do nothing."""
+
+        with pytest.raises(ConfigurationError, match=r"destination: .*write @trigger\("):
+            trigger(service)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,283 @@
+"""What becomes of a message whose service fails, or takes its process with it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from history.entry import EntryOutcome, State
+from history.memory import MemoryHistory
+from history.store.parking import ParkedKind
+from tests.unit.helpers.in_memory import (
+    AT_ONCE,
+    Effects,
+    made,
+    message,
+    parked_of,
+    resolving,
+    started_by_another,
+    state_of,
+)
+from triggers.detection.table import Status
+from triggers.events import Cause
+from triggers.service.binding import Delivery
+from triggers.service.failures import BodyInvalidError, BodyTooLargeError, FatalError, Retry, TransientError
+
+
+class TestFailures:
+    def test_a_fatal_one_is_completed_as_failed_parked_and_told(self) -> None:
+        failure = ValueError("no such customer")
+        book = made(Effects(failure))
+
+        outcome = book.handle(message(body=b'{"a": 1}', delivery_count=2))
+        copy = book.handle(message())
+
+        assert outcome.error is failure
+        assert (outcome.status, outcome.executed, outcome.acknowledge) == (Status.NEW, True, True)
+        assert outcome.parked
+        assert not outcome.rejected
+        assert outcome.event is not None
+        assert outcome.event.cause is Cause.SERVICE_FAILED
+        assert outcome.event.exception_class == "builtins.ValueError"
+        assert outcome.event.exception_message == "no such customer"
+        assert outcome.event.destination == "orders"
+        assert outcome.event.delivery_count == 2
+        (parked,) = parked_of(book)
+        assert parked.kind is ParkedKind.REJECTED
+        assert parked.message == message(body=b'{"a": 1}', delivery_count=2)
+        assert (parked.error_class, parked.error_message) == ("builtins.ValueError", "no such customer")
+        assert state_of(book) is EntryOutcome.FAILED
+        assert copy.status is Status.DUPLICATE
+        assert copy.reason.startswith("row 8: history on, COMPLETED failed")
+
+    def test_what_an_error_says_need_not_be_utf_8(self) -> None:
+        book = made(Effects(OSError("no file named \udcff")))
+
+        assert book.handle(message()).acknowledge
+        assert parked_of(book)[0].error_message == "no file named \\udcff"
+
+    def test_a_transient_one_is_fatal_once_its_retries_are_used_up(self) -> None:
+        effects = Effects(*[TransientError(str(n)) for n in range(9)])
+        book = made(effects, retry=Retry(max_attempts=2, interval=AT_ONCE))
+
+        outcome = book.handle(message())
+
+        assert effects.attempts == [1, 2, 3]
+        assert str(outcome.error) == "2"
+        assert outcome.acknowledge
+        assert outcome.event is not None
+        assert outcome.event.cause is Cause.RETRIES_USED_UP
+        assert state_of(book) is EntryOutcome.FAILED
+
+    def test_a_retry_that_succeeds_is_a_success(self) -> None:
+        effects = Effects(ConnectionResetError(), TimeoutError())
+        book = made(effects, retry=Retry(max_attempts=2, interval=AT_ONCE))
+
+        outcome = book.handle(message())
+
+        assert (outcome.error, outcome.event, outcome.result) == (None, None, b"{}")
+        assert effects.attempts == [1, 2, 3]
+        assert state_of(book) is EntryOutcome.OK
+
+    def test_a_fatal_one_is_not_tried_again_whatever_is_listed_as_transient(self) -> None:
+        effects = Effects(FatalError("no use"))
+        book = made(effects, retry=Retry(max_attempts=5, interval=AT_ONCE), transient=(Exception,))
+
+        outcome = book.handle(message())
+
+        assert effects.attempts == [1]
+        assert outcome.event is not None
+        assert outcome.event.cause is Cause.SERVICE_FAILED
+
+    def test_on_retry_failure_suspend_gives_the_message_back_as_if_never_claimed(self) -> None:
+        effects = Effects(TransientError())
+        book = made(effects, on_retry_failure="suspend")
+
+        outcome = book.handle(message())
+        released = state_of(book)
+        again = book.handle(message(delivery_count=2))
+
+        assert (outcome.acknowledge, outcome.suspend, outcome.parked) == (False, True, False)
+        assert outcome.event is None
+        assert released is None
+        assert again.status is Status.NEW
+        assert state_of(book) is EntryOutcome.OK
+
+    @pytest.mark.parametrize("policy", ["throw", "suspend"])
+    def test_a_transacted_transient_one_is_rolled_back_and_new_again(self, policy: str) -> None:
+        book = made(Effects(TransientError()), transacted=True, on_retry_failure=policy)
+
+        outcome = book.handle(message(delivery_count=1))
+        released = state_of(book)
+        again = book.handle(message(delivery_count=2))
+
+        assert (outcome.acknowledge, outcome.parked, outcome.event) == (False, False, None)
+        assert outcome.suspend is (policy == "suspend")
+        assert released is None
+        assert (again.status, again.executed) == (Status.NEW, True)
+
+    def test_a_transacted_fatal_one_is_rolled_back_and_rejected_when_it_comes_again(self) -> None:
+        effects = Effects(ValueError("no such customer"))
+        book = made(effects, transacted=True)
+
+        first = book.handle(message(delivery_count=1))
+        parked_at_first = parked_of(book)
+        second = book.handle(message(delivery_count=2))
+
+        assert (first.acknowledge, first.event, first.suspend) == (False, None, False)
+        assert parked_at_first == []
+        assert second.rejected
+        assert (second.status, second.executed, second.acknowledge) == (None, False, True)
+        assert second.event is not None
+        assert second.event.cause is Cause.FAILED_BEFORE
+        assert len(effects.runs) == 1
+        assert [parked.kind for parked in parked_of(book)] == [ParkedKind.REJECTED]
+
+    def test_a_body_that_is_too_large_is_refused_unseen_and_parked_whole(self) -> None:
+        effects = Effects()
+        book = made(effects, max_body_size=10)
+
+        fits = book.handle(message("small", b"x" * 10))
+        outcome = book.handle(message("large", b"x" * 11))
+
+        assert fits.error is None
+        assert isinstance(outcome.error, BodyTooLargeError)
+        assert "11 bytes are more than max_body_size=10" in str(outcome.error)
+        assert effects.runs == ["small"]
+        assert [parked.message for parked in parked_of(book)] == [message("large", b"x" * 11)]
+
+    @pytest.mark.parametrize("body", [b"\xff\xfe", b"caf\xe9", "\ud800", {"a": "\ud800"}, b"", b"{", b"[]"])
+    def test_a_body_that_is_not_what_the_service_takes_is_fatal_and_parked_whole(self, body: Any) -> None:
+        class Order(BaseModel):
+            id: str
+
+        def service(order: Order) -> None:
+            raise AssertionError("it must not run")
+
+        service.__annotations__["order"] = Order
+        book = made(service, retry=Retry(max_attempts=3))
+
+        outcome = book.handle(message(body=body))
+
+        assert isinstance(outcome.error, BodyInvalidError)
+        assert outcome.acknowledge
+        assert [parked.message for parked in parked_of(book)] == [message(body=body)]
+
+    def test_what_cannot_be_parked_is_not_acknowledged_and_stays_started(self) -> None:
+        book = made(Effects(ValueError()), history=MemoryHistory(), parking="redis://127.0.0.1:1/0")
+
+        outcome = book.handle(message())
+
+        assert (outcome.acknowledge, outcome.parked) == (False, False)
+        assert outcome.recover_after == 5.0
+        assert state_of(book) is State.STARTED
+
+
+class TestProcessDeath:
+    @pytest.mark.parametrize("death", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()], ids=repr)
+    def test_what_is_no_exception_propagates_and_leaves_the_message_in_doubt(
+        self, death: BaseException
+    ) -> None:
+        effects = Effects(death)
+        book = made(effects, retry=Retry(max_attempts=3, interval=AT_ONCE), lease=None)
+
+        with pytest.raises(type(death)) as caught:
+            book.handle(message())
+        left = state_of(book)
+        again = book.handle(message(delivery_count=2))
+
+        assert caught.value is death
+        assert left is State.STARTED
+        assert again.status is Status.IN_DOUBT
+        assert (again.executed, again.acknowledge, again.parked) == (False, True, True)
+        assert effects.runs == ["u-1"]
+
+    def test_a_batch_dies_as_a_whole_and_is_in_doubt(self) -> None:
+        effects = Effects()
+
+        def service(body: bytes, delivery: Delivery) -> None:
+            if body == b"exit":
+                raise SystemExit(1)
+            effects(body, delivery)
+
+        book = made(service)
+
+        with pytest.raises(SystemExit):
+            book.handle_batch([message("u-1"), message("u-2", b"exit"), message("u-3")])
+
+        assert [state_of(book, uuid) for uuid in ("u-1", "u-2", "u-3")] == [State.STARTED] * 3
+        assert parked_of(book) == []
+
+    async def test_a_cancelled_task_leaves_its_message_in_doubt(self) -> None:
+        running = asyncio.Event()
+
+        async def service() -> None:
+            running.set()
+            await asyncio.sleep(60)
+
+        book = made(service)
+        task = asyncio.create_task(book.ahandle(message()))
+        await running.wait()
+
+        task.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert state_of(book) is State.STARTED
+
+
+class TestStopIteration:
+    """Python lets none out of a coroutine (PEP 479), and a service knows nothing of ours."""
+
+    def test_it_arrives_as_the_services_own(self) -> None:
+        stopped = StopIteration("no more rows")
+        book = made(Effects(stopped))
+
+        outcome = book.handle(message())
+
+        assert outcome.error is stopped
+        assert outcome.event is not None
+        assert outcome.event.exception_class == "builtins.StopIteration"
+        assert [one.error_class for one in parked_of(book)] == ["builtins.StopIteration"]
+
+    async def test_it_arrives_so_under_asyncio(self) -> None:
+        stopped = StopIteration("no more rows")
+
+        async def service(body: bytes) -> None:
+            raise stopped
+
+        assert (await made(service).ahandle(message())).error is stopped
+        assert (await made(Effects(stopped)).ahandle(message())).error is stopped
+
+    def test_it_is_tried_again_where_it_is_transient(self) -> None:
+        effects = Effects(StopIteration(), StopIteration())
+        book = made(effects, retry=Retry(max_attempts=2, interval=AT_ONCE), transient=(StopIteration,))
+
+        assert book.handle(message()).error is None
+        assert effects.attempts == [1, 2, 3]
+
+    def test_one_for_all_messages_of_a_batch_is_theirs(self) -> None:
+        stopped = StopIteration()
+
+        def service(bodies: list[bytes]) -> None:
+            raise stopped
+
+        book = made(service, batch=2)
+
+        assert [one.error for one in book.handle_batch([message("a"), message("b")])] == [stopped, stopped]
+
+    def test_of_a_resolver_it_is_the_resolvers_own(self) -> None:
+        stopped = StopIteration()
+        book = made(Effects(), resolver=resolving(stopped))
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert (outcome.row, outcome.error) == (18, stopped)
+
+    def test_a_runtime_error_of_the_services_own_stays_one(self) -> None:
+        error = RuntimeError("coroutine raised StopIteration, it says")
+        error.__cause__ = StopIteration()
+
+        assert made(Effects(error)).handle(message()).error is error

@@ -1,0 +1,372 @@
+"""Messages that an earlier run has left behind: leases, In Doubt and the resolver."""
+
+import asyncio
+import json
+import logging
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from history.bridge import SuspendedError, drive
+from history.entry import EntryOutcome, State
+from history.errors import ConfigurationError
+from history.memory import MemoryHistory
+from history.message import Message
+from history.store.parking import Evidence, ParkedKind
+from resolvers.resolution import Resolution, Resolved
+from tests.unit.helpers.in_memory import (
+    NAME,
+    Clock,
+    Effects,
+    entry_of,
+    made,
+    message,
+    parked_of,
+    resolving,
+    started_by_another,
+    state_of,
+    store_of,
+    take_over,
+    told,
+)
+from triggers.detection.table import Status
+from triggers.events import Cause
+from triggers.service.binding import Delivery
+from triggers.service.failures import TransientError
+from triggers.service.outcome import Outcome
+
+
+class TestInDoubt:
+    def test_it_is_parked_with_what_is_known_of_the_earlier_run(self) -> None:
+        book = made(Effects())
+        started_by_another(book)
+
+        outcome = book.handle(message(body=b"whole", delivery_count=2))
+
+        assert (outcome.status, outcome.executed, outcome.acknowledge) == (Status.IN_DOUBT, False, True)
+        assert outcome.event is None
+        (parked,) = parked_of(book)
+        entry = entry_of(book)
+        assert entry is not None
+        assert parked.kind is ParkedKind.IN_DOUBT
+        assert parked.message == message(body=b"whole", delivery_count=2)
+        assert parked.reason == outcome.reason
+        assert parked.evidence == Evidence(
+            delivery_count=2, owner="somebody else", started_at=entry.started_at, fence=entry.fence
+        )
+        assert entry.owner == "somebody else"
+
+    def test_parking_is_logged_without_the_body_and_is_no_error(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        book = made(Effects())
+        started_by_another(book)
+
+        with caplog.at_level(logging.WARNING, "triggers.pipeline.pipeline"):
+            outcome = book.handle(message(body=b"secret"))
+
+        (record,) = caplog.records
+        assert (record.levelname, record.getMessage()) == ("WARNING", f"parked: {outcome.reason}")
+        assert (vars(record)["trigger"], vars(record)["uuid"], vars(record)["status"]) == (
+            NAME,
+            "u-1",
+            "IN_DOUBT",
+        )
+        assert "secret" not in caplog.text
+
+    def test_it_is_parked_once_however_often_it_comes(self) -> None:
+        book = made(Effects())
+        started_by_another(book)
+
+        for delivery_count in (2, 3, 4):
+            book.handle(message(delivery_count=delivery_count))
+
+        assert len(parked_of(book)) == 1
+
+    def test_in_doubt_execute_runs_it_under_a_fence_of_its_own(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        seen: list[Delivery] = []
+        book = made(told(seen), in_doubt="execute")
+        started_by_another(book)
+        earlier = entry_of(book)
+
+        outcome = book.handle(message(delivery_count=2))
+
+        assert (outcome.status, outcome.executed, outcome.parked) == (Status.IN_DOUBT, True, False)
+        assert earlier is not None
+        assert seen[0].fence is not None
+        assert seen[0].fence > earlier.fence
+        assert [record.funcName for record in caplog.records] == ["_take_over"]
+        assert f"from {earlier.owner}" in caplog.text
+        assert state_of(book) is EntryOutcome.OK
+
+    def test_in_doubt_acknowledge_drops_it_loudly(self, caplog: pytest.LogCaptureFixture) -> None:
+        effects = Effects()
+        book = made(effects, in_doubt="acknowledge")
+        started_by_another(book)
+
+        with caplog.at_level(logging.ERROR, "triggers.pipeline.pipeline"):
+            outcome = book.handle(message(body=b"secret", delivery_count=2))
+
+        assert (outcome.status, outcome.acknowledge, outcome.parked) == (Status.IN_DOUBT, True, False)
+        assert effects.runs == []
+        assert parked_of(book) == []
+        (record,) = caplog.records
+        assert "dropped" in record.message
+        assert (vars(record)["trigger"], vars(record)["uuid"]) == (NAME, "u-1")
+        assert "secret" not in caplog.text
+
+    def test_a_message_without_identity_is_rejected_and_does_not_run(self) -> None:
+        effects = Effects()
+        book = made(effects)
+
+        outcome = book.handle(message(None, b"orphan"))
+
+        assert outcome.rejected
+        assert (outcome.row, outcome.status, outcome.acknowledge) == (19, None, True)
+        assert outcome.event is not None
+        assert outcome.event.cause is Cause.NO_IDENTITY
+        assert effects.runs == []
+        assert [parked.message for parked in parked_of(book)] == [message(None, b"orphan")]
+
+    def test_the_last_delivery_that_is_allowed_is_remembered_like_any_other(self) -> None:
+        book = made(Effects(), max_delivery_count=3)
+
+        outcome = book.handle(message(delivery_count=3))
+
+        assert outcome.executed
+        assert state_of(book) is EntryOutcome.OK
+
+    def test_deliveries_up_to_the_limit_run_and_the_next_is_rejected_unasked(self) -> None:
+        effects = Effects(TransientError(), TransientError(), TransientError())
+        book = made(effects, transacted=True, max_delivery_count=3)
+
+        outcomes = [book.handle(message(delivery_count=count)) for count in (1, 2, 3, 4)]
+
+        assert [outcome.executed for outcome in outcomes] == [True, True, True, False]
+        assert [outcome.row for outcome in outcomes] == [7, 7, 7, 1]
+        assert outcomes[-1].rejected
+        assert state_of(book) is None
+        assert len(parked_of(book)) == 1
+
+
+class TestLease:
+    def test_a_run_that_is_presumed_alive_is_waited_for(self) -> None:
+        clock, effects = Clock(), Effects()
+        book = made(effects, history=MemoryHistory(clock=clock), lease=timedelta(seconds=20))
+        started_by_another(book, lease=timedelta(seconds=20))
+        clock.now += timedelta(seconds=15)
+
+        outcome = book.handle(message(delivery_count=2))
+
+        assert (outcome.row, outcome.status, outcome.rejected) == (12, None, False)
+        assert (outcome.executed, outcome.acknowledge, outcome.parked) == (False, False, False)
+        assert outcome.recover_after == 5.0
+        assert not outcome.suspend
+        assert effects.runs == []
+
+    def test_the_wait_is_never_longer_than_ten_minutes_nor_a_busy_loop(self) -> None:
+        clock = Clock()
+        book = made(Effects(), history=MemoryHistory(clock=clock), lease=timedelta(hours=1))
+        started_by_another(book, lease=timedelta(hours=1))
+
+        long = book.handle(message())
+        clock.now += timedelta(hours=1) - timedelta(milliseconds=1)
+        short = book.handle(message())
+
+        assert long.recover_after == 600.0
+        assert short.recover_after == 0.1
+
+    def test_a_copy_of_a_crashed_run_is_looked_at_when_the_lease_is_over(self) -> None:
+        clock = Clock()
+        book = made(Effects(), history=MemoryHistory(clock=clock))
+        started_by_another(book, lease=timedelta(seconds=30))
+        clock.now += timedelta(seconds=28)
+
+        early = book.handle(message(delivery_count=2))
+        clock.now += timedelta(seconds=early.recover_after)
+        then = book.handle(message(delivery_count=3))
+
+        assert early.recover_after == 2.0
+        assert (then.row, then.status) == (10, Status.IN_DOUBT)
+
+    @pytest.mark.parametrize(
+        ("limit", "hours", "counted"), [(100, 12, True), (20, 2, True), (5, 0.25, True), (5, 12, False)]
+    )
+    def test_a_copy_that_waits_for_a_long_run_is_not_delivered_too_often(
+        self, limit: int, hours: float, *, counted: bool
+    ) -> None:
+        clock, lease = Clock(), timedelta(seconds=30)
+        begun = clock.now
+        book = made(Effects(), history=MemoryHistory(clock=clock), max_delivery_count=limit)
+        started_by_another(book, lease=lease)
+        running = entry_of(book)
+        assert running is not None
+        deliveries, pause = 0, 0.0
+
+        while clock.now - begun < timedelta(hours=hours):
+            deliveries += 1
+            drive(store_of(book).renew(NAME, "u-1", running.fence, lease))
+            waiting = book.handle(message(delivery_count=deliveries if counted else -1))
+            assert (waiting.row, waiting.acknowledge) == (12, False)
+            pause = waiting.recover_after
+            clock.now += timedelta(seconds=pause)
+
+        assert 0 < pause <= 600.0
+        assert deliveries <= 100
+
+    def test_when_it_is_over_the_message_is_in_doubt(self) -> None:
+        clock = Clock()
+        book = made(Effects(), history=MemoryHistory(clock=clock), lease=timedelta(seconds=20))
+        started_by_another(book, lease=timedelta(seconds=20))
+        clock.now += timedelta(seconds=20)
+
+        outcome = book.handle(message(delivery_count=2))
+
+        assert (outcome.row, outcome.status, outcome.parked) == (10, Status.IN_DOUBT, True)
+
+
+class TestResolver:
+    @pytest.mark.parametrize("word", Resolution)
+    def test_it_has_the_last_word_on_what_was_started_and_not_completed(self, word: Resolution) -> None:
+        effects = Effects()
+        book = made(effects, resolver=resolving(Resolved(word, "looked it up")))
+        started_by_another(book)
+
+        outcome = book.handle(message(delivery_count=2))
+
+        assert (outcome.row, outcome.status, outcome.acknowledge) == (11, Status(word), True)
+        assert outcome.executed is (word is Resolution.NEW)
+        assert outcome.parked is (word is Resolution.IN_DOUBT)
+        assert "resolver: looked it up" in outcome.reason
+        assert outcome.event is None
+        assert state_of(book) is (EntryOutcome.OK if word is Resolution.NEW else State.STARTED)
+
+    def test_it_is_told_what_is_known_of_the_earlier_run(self) -> None:
+        asked: list[tuple[str, str, Message, Evidence]] = []
+
+        def resolver(uuid: str, trigger_name: str, message: Message, evidence: Evidence) -> Resolution:
+            asked.append((uuid, trigger_name, message, evidence))
+            return Resolution.DUPLICATE
+
+        book = made(Effects(), resolver=resolver)
+        started_by_another(book)
+        entry = entry_of(book)
+
+        book.handle(message(delivery_count=4))
+
+        assert entry is not None
+        known = Evidence(
+            delivery_count=4, owner="somebody else", started_at=entry.started_at, fence=entry.fence
+        )
+        assert asked == [("u-1", NAME, message(delivery_count=4), known)]
+
+    @pytest.mark.parametrize(("policy", "row", "acknowledge"), [("suspend", 16, False), ("throw", 17, True)])
+    def test_one_that_fails_transiently_suspends_or_leaves_the_message_in_doubt(
+        self, policy: str, row: int, *, acknowledge: bool
+    ) -> None:
+        book = made(Effects(), resolver=resolving(ConnectionError("no ledger")), on_retry_failure=policy)
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert (outcome.row, outcome.acknowledge, outcome.executed) == (row, acknowledge, False)
+        assert outcome.suspend is (policy == "suspend")
+        assert outcome.parked is (policy == "throw")
+        assert (outcome.event is not None) is (policy == "throw")
+        assert isinstance(outcome.error, ConnectionError)
+        assert state_of(book) is State.STARTED
+
+    @pytest.mark.parametrize("answer", [LookupError("a mistake"), None, True, "new", 1], ids=repr)
+    def test_one_that_fails_otherwise_or_answers_nonsense_leaves_it_in_doubt_with_an_event(
+        self, answer: object
+    ) -> None:
+        book = made(Effects(), resolver=resolving(answer), on_retry_failure="suspend")
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert (outcome.row, outcome.status, outcome.acknowledge) == (18, Status.IN_DOUBT, True)
+        assert outcome.parked
+        assert outcome.event is not None
+        assert outcome.event.cause is Cause.RESOLVER_FAILED
+
+    def test_its_death_is_the_death_of_the_process(self) -> None:
+        book = made(Effects(), resolver=resolving(KeyboardInterrupt()))
+        started_by_another(book)
+
+        with pytest.raises(KeyboardInterrupt):
+            book.handle(message())
+
+    def test_it_is_asked_again_about_an_entry_that_changed_hands_meanwhile(self) -> None:
+        effects, rivals = Effects(), iter(["rival"])
+
+        def resolver(uuid: str, trigger_name: str, message: Message) -> Resolution:
+            for rival in rivals:
+                take_over(book, rival)
+            return Resolution.NEW
+
+        book = made(effects, resolver=resolver)
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert outcome.executed
+        assert effects.runs == ["u-1"]
+        assert state_of(book) is EntryOutcome.OK
+
+    @pytest.mark.parametrize("policy", ["park", "execute"])
+    def test_an_entry_that_keeps_changing_hands_is_left_to_those_who_are_alive(self, policy: str) -> None:
+        effects, numbers = Effects(), count()
+
+        def resolver(uuid: str, trigger_name: str, message: Message) -> Resolution:
+            take_over(book, f"rival {next(numbers)}")
+            return Resolution.NEW
+
+        book = made(effects, resolver=resolver, in_doubt=policy)
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert effects.runs == []
+        assert (outcome.acknowledge, outcome.parked) == (False, False)
+        assert outcome.recover_after > 0
+        assert "kept changing hands" in outcome.reason
+        assert state_of(book) is State.STARTED
+
+    def test_one_that_waits_for_an_event_loop_cannot_be_asked_by_blocking_code(self) -> None:
+        async def resolver(uuid: str, trigger_name: str, message: Message) -> Resolution:
+            await asyncio.sleep(0)
+            return Resolution.NEW
+
+        book = made(Effects(), resolver=resolver)
+        started_by_another(book)
+
+        with pytest.raises(SuspendedError, match="use the asyncio form") as caught:
+            book.handle(message())
+
+        assert isinstance(caught.value, ConfigurationError)
+
+    async def test_under_asyncio_it_may_wait(self) -> None:
+        async def resolver(uuid: str, trigger_name: str, message: Message) -> Resolution:
+            await asyncio.sleep(0)
+            return Resolution.NEW
+
+        effects = Effects()
+        book = made(effects, resolver=resolver)
+        started_by_another(book)
+
+        assert (await book.ahandle(message())).executed
+
+
+def test_an_outcome_says_nothing_that_could_be_mistaken_for_a_verdict_when_it_is_recovered() -> None:
+    book = made(Effects(), on_retry_failure="suspend", resolver=resolving(TransientError()))
+    started_by_another(book)
+
+    outcome = book.handle(message())
+
+    assert isinstance(outcome, Outcome)
+    assert outcome.status is None
+    assert json.loads(json.dumps({"reason": outcome.reason}))["reason"].startswith("row 16: ")

@@ -1,0 +1,162 @@
+"""What a trigger does about a history or a lot that raises what it should not: it fails closed."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.entry import Claim, Entry, Settlement, State
+from history.errors import ConfigurationError
+from history.memory.history import MemoryHistory, MemoryParking
+from history.store.parking import Parked
+from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
+from triggers.detection.table import Status
+
+
+class Failing(MemoryHistory):
+    """A user's history, of which some verbs raise what no verb of a history may."""
+
+    def __init__(self, error: Exception, *verbs: str) -> None:
+        super().__init__()
+        self.error = error
+        self.verbs = set(verbs)
+
+    def fail(self, verb: str) -> None:
+        if verb in self.verbs:
+            raise self.error
+
+    async def claim(self, *arguments: Any, **terms: Any) -> Sequence[Claim]:
+        self.fail("claim")
+        return await super().claim(*arguments, **terms)
+
+    async def take_over(self, *arguments: Any, **terms: Any) -> Claim | None:
+        self.fail("take_over")
+        return await super().take_over(*arguments, **terms)
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        self.fail("settle")
+        return await super().settle(trigger, settlements)
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        self.fail("lookup")
+        return await super().lookup(trigger, uuids)
+
+
+class Closing(MemoryHistory):
+    """A history that counts how often it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class FullLot(MemoryParking):
+    async def park(self, parked: Sequence[Parked]) -> None:
+        raise OverflowError(f"the lot has no room for {len(parked)} more")
+
+
+def test_a_history_that_cannot_be_asked_is_one_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    effects, error = Effects(), KeyError("a mistake in a store")
+    book = made(effects, history=Failing(error, "claim"))
+
+    with caplog.at_level(logging.ERROR, "triggers.pipeline.judge"):
+        outcome = book.handle(message())
+
+    assert (outcome.row, outcome.acknowledge, outcome.suspend) == (13, False, True)
+    assert outcome.error is error
+    assert effects.runs == []
+    assert "a mistake in a store" in caplog.text
+
+
+def test_one_that_cannot_be_asked_who_owns_an_entry_is_away_as_well() -> None:
+    effects = Effects()
+    book = made(effects, history=Failing(KeyError(), "take_over"), in_doubt="execute")
+    started_by_another(book)
+
+    outcome = book.handle(message())
+
+    assert (outcome.row, outcome.acknowledge) == (13, False)
+    assert effects.runs == []
+
+
+def test_an_end_that_cannot_be_recorded_is_parked_and_acknowledged() -> None:
+    history = Failing(KeyError("a mistake in a store"), "settle")
+    book = made(Effects(), history=history)
+
+    outcome = book.handle(message())
+
+    assert (outcome.status, outcome.executed) == (Status.NEW, True)
+    assert (outcome.acknowledge, outcome.parked) == (True, True)
+    assert "a mistake in a store" in outcome.reason
+    assert state_of(book) is State.STARTED
+
+
+def test_a_lost_fence_that_nobody_can_explain_is_parked_and_not_given_back() -> None:
+    history = Failing(KeyError(), "lookup")
+    book = made(lambda: drive(history.forget("book", "u-1")), history=history)
+
+    outcome = book.handle(message())
+
+    assert (outcome.acknowledge, outcome.parked) == (True, True)
+    assert "the fence was lost, and then" in outcome.reason
+
+
+class Racing(MemoryHistory):
+    """A history in which somebody else is faster between a lookup and the claim that follows it."""
+
+    async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        found = await super().lookup(trigger, uuids)
+        await super().claim(trigger, uuids, "somebody faster")
+        return found
+
+
+def test_an_end_that_was_forgotten_and_is_claimed_by_another_meanwhile_is_left_to_them() -> None:
+    history = Racing()
+    book = made(lambda: drive(history.forget("book", "u-1")), history=history)
+
+    outcome = book.handle(message())
+
+    assert (outcome.executed, outcome.acknowledge, outcome.parked) == (True, False, False)
+    assert state_of(book) is State.STARTED
+
+
+async def test_a_history_that_was_given_is_closed_by_its_giver() -> None:
+    history = Closing()
+    book = made(Effects(), history=history)
+    await book.ahandle(message())
+    book.handle(message("u-2"))
+
+    book.close()
+    await book.aclose()
+
+    assert history.closed == 0
+    assert book.handle(message("u-2")).status is Status.DUPLICATE
+
+
+async def test_closing_what_was_never_used_is_nothing() -> None:
+    book = made(Effects(), history="redis://127.0.0.1:1/0")
+
+    book.close()
+    await book.aclose()
+
+
+def test_misuse_is_not_taken_for_absence() -> None:
+    error = ConfigurationError("maxmemory-policy", "it evicts", "change it")
+
+    with pytest.raises(ConfigurationError) as caught:
+        made(Effects(), history=Failing(error, "claim")).handle(message())
+
+    assert caught.value is error
+
+
+def test_a_lot_that_cannot_take_a_message_leaves_it_unacknowledged() -> None:
+    book = made(Effects(ValueError()), parking=FullLot())
+
+    outcome = book.handle(message())
+
+    assert (outcome.acknowledge, outcome.parked) == (False, False)

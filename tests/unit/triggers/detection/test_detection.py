@@ -1,0 +1,291 @@
+"""The decision table against its design, over every combination of facts and settings.
+
+``decision_table.md`` is the design's table, word for word. Each of its lines is read as a condition and a
+verdict; exactly one line must fit each combination, and the code must say what that line says. The table that
+the code renders for the documentation is held to the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import pytest
+
+from history.entry import EntryOutcome
+from tests import ROOT
+from tests.unit.triggers.detection.decision_table import (
+    POLICIES,
+    TABLES,
+    AfterLine,
+    Line,
+    after_line_for,
+    answer_of,
+    cells_of,
+    judged,
+    line_for,
+    lines_of,
+    worlds,
+)
+from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending, afterwards
+from triggers.detection.table import (
+    ROWS,
+    Answer,
+    Count,
+    Decision,
+    Facts,
+    Found,
+    HistoryUse,
+    Policy,
+    Status,
+    Word,
+    classify_count,
+    decide,
+)
+from triggers.detection.wording import explain, explain_aftermath, render
+
+DOCUMENT = ROOT / "docs" / "detection.md"
+
+
+def told(decision: Decision) -> dict[str, object]:
+    names = ("row", "status", "rejected", "runs", "answer", "park", "suspend", "event")
+    return {name: getattr(decision, name) for name in names}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_code_says_of_every_combination_what_the_one_fitting_line_says(table: str) -> None:
+    lines = lines_of(table)
+    reached: set[Line] = set()
+
+    for world in worlds():
+        line = line_for(world, lines)
+        reached.add(line)
+        decision, asked = judged(world)
+
+        assert told(decision) == line.expected(world), f"{world}\n{line}"
+        assert asked is (line.resolver not in {"none", "not called"}), f"{world}\n{line}"
+
+    assert reached == set(lines)
+
+
+def test_the_table_is_read_whole() -> None:
+    assert [line.number for line in lines_of("design")] == [0, 8, 20, 21, 22, *range(1, 20)]
+    assert sorted(line.number for line in lines_of("documentation")) == sorted([0, 8, *range(1, 23)])
+
+
+def test_every_row_of_the_code_is_reached() -> None:
+    places = {judged(world)[0].place for world in worlds()}
+
+    assert places == set(range(len(ROWS)))
+
+
+@cache
+def all_decisions() -> Sequence[tuple[Facts, Policy, Decision]]:
+    """Every value of every argument, also those that no pipeline brings together."""
+    facts = [
+        Facts(count=count, identified=identified, history=use, found=found, word=word)
+        for count, identified, use, found, word in product(Count, (True, False), HistoryUse, Found, Word)
+    ]
+    return [(one, policy, decide(one, policy)) for one, policy in product(facts, POLICIES)]
+
+
+#: What holds for each decision, whatever the table says in detail.
+INVARIANTS: dict[str, Callable[[Facts, Policy, Decision], bool]] = {
+    "only what is NEW runs, or what is In Doubt where the trigger says so": lambda _, policy, decision: (
+        not decision.runs
+        or decision.status is Status.NEW
+        or (decision.status is Status.IN_DOUBT and policy.in_doubt == "execute")
+    ),
+    "what is NEW runs": lambda _, __, decision: decision.status is not Status.NEW or decision.runs,
+    "a completed message never runs while the history answers": lambda facts, policy, decision: (
+        not decision.runs
+        or not policy.detect_duplicates
+        or facts.history is not HistoryUse.ON
+        or facts.found not in {Found.COMPLETED_OK, Found.COMPLETED_FAILED}
+    ),
+    "a message without an identity never runs over a history": lambda facts, policy, decision: (
+        not decision.runs
+        or facts.identified
+        or not policy.detect_duplicates
+        or facts.history is HistoryUse.OFF
+    ),
+    "what is delivered too often never runs": lambda facts, _, decision: (
+        not decision.runs or facts.count is not Count.OVER
+    ),
+    "rows 12, 13 and 16, and only they, are not acknowledged": lambda _, __, decision: (
+        decision.ask or (decision.row in {12, 13, 16}) is (decision.answer is not Answer.ACKNOWLEDGE)
+    ),
+    "what is recovered is undecided, and neither runs nor is parked": lambda _, __, decision: (
+        decision.answer is Answer.ACKNOWLEDGE
+        or (decision.status is None and not decision.runs and not decision.park and not decision.event)
+    ),
+    "what is rejected is acknowledged, parked and told of, and does not run": lambda _, __, decision: (
+        not decision.rejected
+        or (
+            decision.answer is Answer.ACKNOWLEDGE
+            and decision.park
+            and decision.event
+            and not decision.runs
+            and decision.status is None
+        )
+    ),
+    "what is acknowledged has run, is a duplicate, is parked, or is dropped on purpose": lambda _, p, d: (
+        d.ask
+        or d.answer is not Answer.ACKNOWLEDGE
+        or d.runs
+        or d.park
+        or d.status is Status.DUPLICATE
+        or (d.status is Status.IN_DOUBT and p.in_doubt == "acknowledge")
+    ),
+    "only what is recovered suspends the trigger": lambda _, __, decision: (
+        not decision.suspend or decision.answer is Answer.RECOVER
+    ),
+    "the resolver is asked only before it has spoken": lambda facts, _, decision: (
+        not decision.ask or facts.word is Word.NOT_ASKED
+    ),
+    "asking decides nothing yet": lambda _, __, decision: (
+        not decision.ask or (decision.status is None and not decision.runs and not decision.park)
+    ),
+}
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_it_always_holds_that(invariant: str) -> None:
+    holds = INVARIANTS[invariant]
+
+    for facts, policy, decision in all_decisions():
+        assert holds(facts, policy, decision), f"{facts}\n{policy}\n{decision}"
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "expected"),
+    [
+        (-1, 1, Count.UNDEFINED),
+        (1, 1, Count.FIRST),
+        (2, 1, Count.OVER),
+        (2, 2, Count.AGAIN),
+        (100, 100, Count.AGAIN),
+        (101, 100, Count.OVER),
+    ],
+)
+def test_deliveries_up_to_the_limit_count_and_the_next_is_over_it(
+    count: int, limit: int, expected: Count
+) -> None:
+    assert classify_count(count, limit) is expected
+
+
+#: A run that was stopped because its entry is another owner's is in no table: it decides nothing.
+ENDS = [ending for ending in Ending if ending is not Ending.LOST]
+ENDINGS = list(product(ENDS, POLICIES, (True, False)))
+ENTRIES = {"COMPLETED ok": EntryOutcome.OK, "COMPLETED failed": EntryOutcome.FAILED, "released": None}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_end_of_a_service_means_what_the_second_table_says(table: str) -> None:
+    lines = [AfterLine(*cells) for cells in cells_of(TABLES[table], 5)]
+    reached: set[AfterLine] = set()
+
+    for ending, policy, history in ENDINGS:
+        after = afterwards(ending, policy, history=history)
+        line = after_line_for(lines, ending, policy, history=history)
+        reached.add(line)
+
+        if line.entry != "-" and history:
+            assert after.entry == ENTRIES[line.entry], f"{line}\n{after}"
+        assert after.answer is answer_of(line.answer), f"{line}\n{after}"
+        assert after.park is ("park" in line.answer), f"{line}\n{after}"
+        assert after.event is ("event" in line.answer), f"{line}\n{after}"
+        assert after.next == line.next
+
+    assert {line.outcome for line in lines} - {line.outcome for line in reached} == {"process dies"}
+
+
+def test_a_trigger_is_suspended_by_a_transient_failure_alone_and_where_it_says_so() -> None:
+    for ending, policy, history in ENDINGS:
+        suspended = afterwards(ending, policy, history=history).suspend
+
+        assert suspended is (ending is Ending.TRANSIENT and policy.on_retry_failure == "suspend")
+
+
+#: What the next delivery meets, for each entry that a service's end leaves behind.
+LEFT_BEHIND = {
+    EntryOutcome.OK: Found.COMPLETED_OK,
+    EntryOutcome.FAILED: Found.COMPLETED_FAILED,
+    None: Found.NOTHING,
+}
+
+
+def next_delivery(found: Found, policy: Policy) -> str:
+    decision = decide(Facts(count=Count.AGAIN, history=HistoryUse.ON, found=found), policy)
+    if decision.rejected:
+        return "rejected" + ", with the event" * decision.event
+    return str(decision.status or "undecided")
+
+
+@pytest.mark.parametrize("ending", ENDS)
+def test_the_next_delivery_is_judged_as_the_second_table_promises(ending: Ending) -> None:
+    for policy in POLICIES:
+        if policy.detect_duplicates:
+            after = afterwards(ending, policy, history=True)
+
+            assert next_delivery(LEFT_BEHIND[after.entry], policy) == after.next, f"{policy}\n{after}"
+
+
+def test_the_next_delivery_after_a_death_is_in_doubt_once_the_lease_is_over() -> None:
+    assert next_delivery(Found.STARTED, Policy()) == "IN_DOUBT"
+    assert next_delivery(Found.IN_PROGRESS, Policy()) == "undecided"
+
+
+def test_every_aftermath_is_reached() -> None:
+    reached = {
+        AFTERMATHS.index(afterwards(ending, policy, history=history)) for ending, policy, history in ENDINGS
+    }
+
+    assert reached == set(range(len(AFTERMATHS)))
+
+
+def test_a_reason_names_the_row_and_what_became_of_the_message() -> None:
+    completed = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.COMPLETED_OK)
+    failed = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.COMPLETED_FAILED)
+    doubted = Facts(count=Count.AGAIN, history=HistoryUse.ON, found=Found.STARTED)
+
+    assert explain(decide(completed, Policy())) == "row 8: history on, COMPLETED ok: DUPLICATE, acknowledge"
+    assert explain(decide(failed, Policy())) == (
+        "row 8: history on, COMPLETED failed, transacted=False: DUPLICATE, acknowledge"
+    )
+    assert explain(decide(doubted, Policy())) == (
+        "row 10: history on, STARTED, lease over or no lease, no resolver: IN_DOUBT, acknowledge, park"
+    )
+    assert explain(decide(doubted, Policy(in_doubt="acknowledge"))).endswith(": IN_DOUBT, acknowledge")
+    assert explain(decide(replace(doubted, word=Word.NEW), Policy())).endswith(
+        "resolver NEW / DUPLICATE / IN_DOUBT: NEW, acknowledge"
+    )
+    assert explain(decide(replace(doubted, found=Found.IN_PROGRESS), Policy())) == (
+        "row 12: history on, STARTED, lease alive: in progress, recover after a delay"
+    )
+    assert explain(decide(replace(doubted, history=HistoryUse.UNREACHABLE), Policy())) == (
+        'row 13: history unreachable, on_history_error="suspend": undecided, recover, suspend'
+    )
+    assert explain(decide(replace(doubted, identified=False), Policy())) == (
+        "row 19: neither uuid nor JMSMessageID, history on / unreachable: rejected, acknowledge, park, event"
+    )
+
+
+def test_every_decision_and_aftermath_can_be_told() -> None:
+    reasons = {explain(decision) for _, _, decision in all_decisions()}
+    ends = [explain_aftermath(one, recorded=True) for one in AFTERMATHS]
+
+    assert all(reason.startswith("row ") for reason in reasons)
+    assert any(reason.endswith("as the resolver says") for reason in reasons)
+    assert len(set(ends)) == len({(one.transacted, one.endings, one.on_retry_failure) for one in AFTERMATHS})
+    assert "released" not in explain_aftermath(unrecorded(), recorded=False)
+
+
+def unrecorded() -> Aftermath:
+    return afterwards(Ending.TRANSIENT, Policy(transacted=True), history=False)
+
+
+def test_the_documentation_shows_the_table_of_the_code() -> None:
+    _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- table -->\n")
+
+    assert shown == render(), "put render() between the markers of docs/detection.md"

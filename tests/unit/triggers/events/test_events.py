@@ -1,0 +1,225 @@
+"""Who hears of a retrieval failure event before the message is acknowledged, and that they can do no harm."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from tests.unit.helpers.given_up import event
+from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
+
+#: Subscribes a handler until the test ends.
+Subscribe = Callable[[str, Handler], Subscription]
+
+
+@pytest.fixture
+def subscribe() -> Iterator[Subscribe]:
+    subscriptions: list[Subscription] = []
+
+    def subscribing(pattern: str, handler: Handler) -> Subscription:
+        subscriptions.append(on_retrieval_failure(pattern)(handler))
+        return subscriptions[-1]
+
+    yield subscribing
+    for subscription in subscriptions:
+        subscription.cancel()
+
+
+def fail(event: RetrievalFailureEvent) -> None:
+    raise LookupError("no mailbox")
+
+
+def tell(trigger: str = "book") -> None:
+    drive(publish(event(trigger), blocking=True))
+
+
+class TestSubscriptions:
+    @pytest.mark.parametrize(
+        ("pattern", "trigger", "heard"),
+        [
+            ("*", "book", True),
+            ("*", "anything at all\n", True),
+            ("book", "book", True),
+            ("book", "book-order", False),
+            ("book", "Book", False),
+            ("book*", "book-order", True),
+            ("*.book", "shop.orders.book", True),
+            ("shop.*.book", "shop.orders.book", True),
+            ("shop.book", "shop-book", False),
+            ("book[eu]", "book[eu]", True),
+            ("book[eu]", "booke", False),
+            ("book?", "book?", True),
+            ("book?", "books", False),
+            ("", "book", False),
+        ],
+    )
+    def test_a_star_stands_for_anything_and_everything_else_for_itself(
+        self, subscribe: Subscribe, pattern: str, trigger: str, *, heard: bool
+    ) -> None:
+        told: list[RetrievalFailureEvent] = []
+        subscribe(pattern, told.append)
+
+        tell(trigger)
+
+        assert bool(told) is heard
+
+    def test_it_is_synchronous_unless_told_otherwise(self, subscribe: Subscribe) -> None:
+        threads: list[threading.Thread] = []
+        subscription = subscribe("*", lambda _: threads.append(threading.current_thread()))
+
+        tell()
+
+        assert subscription.synchronous
+        assert threads == [threading.current_thread()]
+        assert subscription.flush()
+        assert subscription.close()
+
+    def test_all_that_match_hear_of_it_in_the_order_of_their_subscription(self, subscribe: Subscribe) -> None:
+        told: list[str] = []
+        subscribe("*", lambda _: told.append("first"))
+        subscribe("book", lambda _: told.append("second"))
+
+        tell()
+
+        assert told == ["first", "second"]
+
+    def test_a_cancelled_one_hears_nothing_and_may_be_cancelled_again(self, subscribe: Subscribe) -> None:
+        told: list[RetrievalFailureEvent] = []
+        subscription = subscribe("*", told.append)
+
+        subscription.cancel()
+        subscription.cancel()
+        tell()
+
+        assert told == []
+
+    def test_a_handler_may_cancel_itself(self, subscribe: Subscribe) -> None:
+        told: list[str] = []
+
+        def handler(event: RetrievalFailureEvent) -> None:
+            told.append("once")
+            once.cancel()
+
+        once = subscribe("*", handler)
+        subscribe("*", lambda _: told.append("always"))
+
+        tell()
+        tell()
+
+        assert told == ["once", "always", "always"]
+
+    def test_the_handler_itself_can_still_be_called(self, subscribe: Subscribe) -> None:
+        told: list[RetrievalFailureEvent] = []
+        subscription = subscribe("nobody", told.append)
+
+        subscription(event())
+
+        assert len(told) == 1
+
+    def test_forgotten_parentheses_are_an_error(self) -> None:
+        def handler(event: RetrievalFailureEvent) -> None:
+            """Hear of it."""
+
+        with pytest.raises(ConfigurationError, match=r"write @on_retrieval_failure\(\)"):
+            on_retrieval_failure(handler)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+class TestHandlers:
+    def test_one_that_fails_is_logged_and_the_others_are_told(
+        self, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        told: list[RetrievalFailureEvent] = []
+        subscribe("*", fail)
+        subscribe("*", told.append)
+
+        with caplog.at_level(logging.ERROR, "triggers.events"):
+            tell()
+
+        assert len(told) == 1
+        (record,) = caplog.records
+        assert record.exc_info is not None
+        assert record.getMessage() == "the retrieval failure handler fail failed: no mailbox"
+        assert vars(record)["uuid"] == "u-1"
+        assert "\\xff" not in caplog.text
+
+    def test_an_asynchronous_one_runs_to_its_end_before_blocking_code_goes_on(
+        self, subscribe: Subscribe
+    ) -> None:
+        told: list[str] = []
+
+        async def handler(event: RetrievalFailureEvent) -> None:
+            await asyncio.sleep(0.001)
+            told.append(event.trigger_name)
+
+        subscribe("*", handler)
+
+        tell()
+
+        assert told == ["book"]
+
+    def test_an_asynchronous_one_that_fails_in_blocking_code_is_logged(
+        self, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def handler(event: RetrievalFailureEvent) -> None:
+            await asyncio.sleep(0)
+            raise LookupError("no mailbox")
+
+        subscribe("*", handler)
+
+        with caplog.at_level(logging.ERROR, "triggers.events"):
+            tell()
+
+        assert "no mailbox" in caplog.text
+
+    async def test_it_is_awaited_on_the_running_loop_under_asyncio(
+        self, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        loops: list[asyncio.AbstractEventLoop] = []
+
+        async def handler(event: RetrievalFailureEvent) -> None:
+            await asyncio.sleep(0)
+            loops.append(asyncio.get_running_loop())
+            raise LookupError("no mailbox")
+
+        subscribe("*", handler)
+
+        await publish(event(), blocking=False)
+
+        assert loops == [asyncio.get_running_loop()]
+        assert "no mailbox" in caplog.text
+
+    async def test_blocking_code_may_itself_be_called_on_a_loop(self, subscribe: Subscribe) -> None:
+        threads: list[threading.Thread] = []
+
+        async def handler(event: RetrievalFailureEvent) -> None:
+            await asyncio.sleep(0)
+            threads.append(threading.current_thread())
+
+        subscribe("*", handler)
+
+        tell()
+
+        assert threads != [threading.current_thread()]
+
+    def test_a_handler_that_ends_the_process_may(self, subscribe: Subscribe) -> None:
+        def handler(event: RetrievalFailureEvent) -> None:
+            raise SystemExit(3)
+
+        subscribe("*", handler)
+
+        with pytest.raises(SystemExit):
+            tell()
+
+    def test_an_asynchronous_one_that_ends_the_process_may(self, subscribe: Subscribe) -> None:
+        async def handler(event: RetrievalFailureEvent) -> None:
+            await asyncio.sleep(0)
+            raise SystemExit(3)
+
+        subscribe("*", handler)
+
+        with pytest.raises(SystemExit):
+            tell()

@@ -1,0 +1,97 @@
+"""Joins over a history in memory, whose clock is turned by hand."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.memory import MemoryHistory
+from history.message import Message, Uuid
+from history.store.joining import Period
+from history.store.parking import Parked
+from tests.unit.helpers.in_memory import NO_FILE, Clock
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.pipeline.joining.composite import Joined
+from triggers.pipeline.joining.pipeline import JoiningPipeline
+
+NAME = "ship"
+DESTINATIONS = ("orders", "payments")
+
+
+class Bench:
+    """A history, its clock, and looks into it."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.history = MemoryHistory(clock=self.clock)
+
+    def trigger(self, service: Callable[..., Any], **settings: Any) -> Trigger[..., Any]:
+        """Make a trigger of two destinations."""
+        given: dict[str, Any] = {"name": NAME, "history": self.history, "join": "all"}
+        given |= {"local_parking_file": NO_FILE, **settings}
+        made: Trigger[..., Any] = trigger(DESTINATIONS, **given)(service)
+        return made
+
+    def later(self, **duration: float) -> None:
+        """Turn the clock."""
+        self.clock.now += timedelta(**duration)
+
+    def state_of(self, uuid: str) -> State | EntryOutcome | None:
+        """Name the entry's state in one word."""
+        entry = drive(self.history.lookup(NAME, [uuid]))[0]
+        return None if entry is None else entry.outcome or entry.state
+
+    @property
+    def parked(self) -> list[Parked]:
+        """What is parked."""
+        return list(drive(self.history.parking.list(trigger=NAME)))
+
+    @property
+    def waiting(self) -> list[Period]:
+        """The joins that are not finished."""
+        return list(drive(self.history.joining.waiting(NAME)))
+
+
+class Runs:
+    """A service that notes the uuids of what it is given, and fails with what it was told."""
+
+    def __init__(self, *failures: BaseException) -> None:
+        self.failures = list(failures)
+        self.seen: list[list[str | None]] = []
+
+    def __call__(self, joined: Joined) -> None:
+        self.seen.append([message.uuid for message in joined.values()])
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+def sent(uuid: str, place: str = "orders", activation: str | None = "a", body: Any = None) -> Message:
+    """Make a message for a join."""
+    properties: dict[str, Any] = {} if activation is None else {"activation": activation}
+    body = {"of": uuid} if body is None else body
+    return Message(body=body, uuid=Uuid(uuid), destination=place, properties=properties)
+
+
+def joining_of(made: Trigger[..., Any]) -> JoiningPipeline:
+    """Return the pipeline of a join of all."""
+    pipeline = made.pipeline()
+    assert isinstance(pipeline, JoiningPipeline)
+    return pipeline
+
+
+def sweep(made: Trigger[..., Any]) -> list[Any]:
+    """Settle what is due, as a consumer's workers do."""
+    pipeline = joining_of(made)
+    return [
+        outcome for period in drive(pipeline.take_due()) for outcome in drive(pipeline.settle_period(period))
+    ]
+
+
+def no_pause(_: float) -> None:
+    """Stand for ``time.sleep``."""
+
+
+def both_bodies(order: Any, payment: Any) -> object:
+    """A service of two parameters."""
+    return order, payment

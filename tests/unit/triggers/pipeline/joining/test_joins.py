@@ -1,0 +1,275 @@
+"""What a trigger with several destinations may say, and how its service is given the messages."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.memory import MemoryHistory
+from tests.unit.helpers.in_memory import NO_FILE, Effects, message
+from tests.unit.triggers.pipeline.joining.joining import Bench, both_bodies, sent
+from triggers import Delivery, Joined, Message, trigger
+from triggers.pipeline.joining.composite import compose, is_joined
+from triggers.providers.memory import MemoryProvider
+from triggers.service.failures import BodyInvalidError
+
+
+class Order(BaseModel):
+    id: str
+
+
+class Payment(BaseModel):
+    amount: float
+
+
+ORDER = sent("o", "orders", body={"id": "N-1"})
+PAYMENT = sent("p", "payments", body=b'{"amount": 2.5}')
+
+
+def whole(joined: Joined) -> Joined:
+    return joined
+
+
+def one_part(order: object) -> object:
+    return order
+
+
+def three_parts(a: object, b: object, c: object) -> object:
+    return a, b, c
+
+
+def joined_by(service: Callable[..., Any], **settings: Any) -> Any:
+    """Give a service both messages, and return what it returns."""
+    ship = Bench().trigger(service, **settings)
+    assert ship.handle(ORDER).join == "waiting"
+    return ship.handle(PAYMENT)
+
+
+class TestSettings:
+    def test_a_join_is_of_any_unless_told_otherwise(self) -> None:
+        book = trigger(["orders", "payments"], name="book", history=None)(Effects())
+
+        assert book.settings.join == "any"
+        assert book.settings.join_timeout == timedelta(days=1)
+        assert book.destination == "orders"
+        assert list(book.destinations) == ["orders", "payments"]
+        assert repr(book) == "<Trigger book on orders + payments>"
+
+    def test_one_destination_is_a_list_of_one(self) -> None:
+        assert list(trigger("orders", name="book", history=None)(Effects()).destinations) == ["orders"]
+        assert trigger(["orders"], name="book", history=None)(Effects()).destination == "orders"
+
+    @pytest.mark.parametrize(
+        ("destination", "problem"),
+        [
+            pytest.param([], "no text", id="none"),
+            pytest.param(["orders", ""], "empty", id="empty"),
+            pytest.param(["orders", 7], "no text", id="number"),
+            pytest.param({"orders"}, "no text", id="set"),
+            pytest.param(["orders", "payments", "orders"], "'orders' stands twice", id="twice"),
+        ],
+    )
+    def test_destinations_that_are_none_are_refused(self, destination: Any, problem: str) -> None:
+        with pytest.raises(ConfigurationError, match=problem):
+            trigger(destination, name="book", history=None)(Effects())
+
+    @pytest.mark.parametrize("join", ["all", "one"])
+    @pytest.mark.parametrize(
+        ("settings", "problem"),
+        [
+            pytest.param({"transacted": True}, "transacted", id="transacted"),
+            pytest.param({"detect_duplicates": False}, "copies", id="no detection"),
+            pytest.param({"on_history_error": "resolve"}, "cannot do without", id="history error"),
+            pytest.param({"history": None}, "there is none", id="no history"),
+            pytest.param({"join_timeout": timedelta(0)}, "no duration", id="no time"),
+            pytest.param({"join_timeout": 7}, "no duration", id="a number"),
+        ],
+    )
+    def test_what_a_join_cannot_be_with_is_refused(
+        self, join: Any, settings: dict[str, Any], problem: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=problem):
+            Bench().trigger(whole, join=join, **settings)
+
+    @pytest.mark.parametrize("join", ["all", "one"])
+    def test_a_join_of_one_destination_is_refused(self, join: Any) -> None:
+        with pytest.raises(ConfigurationError, match="there is one"):
+            trigger("orders", name="book", join=join, history=MemoryHistory())(Effects())
+
+    @pytest.mark.parametrize("join", ["all", "one"])
+    def test_an_atomic_service_is_refused(self, join: Any) -> None:
+        def ship(order: Message, payment: Message, connection: Connection) -> None: ...
+
+        with pytest.raises(ConfigurationError, match="the service takes a Connection"):
+            Bench().trigger(ship, join=join)
+
+    @pytest.mark.parametrize("join", ["all", "one"])
+    def test_a_batch_service_is_refused(self, join: Any) -> None:
+        with pytest.raises(ConfigurationError, match="one message at a time"):
+            Bench().trigger(whole, join=join, batch=10)
+
+    def test_an_unknown_join_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="'xor' is unknown"):
+            Bench().trigger(Effects(), join="xor")
+
+    def test_a_history_without_joins_is_refused_before_the_first_message(self) -> None:
+        class Bare:
+            parking = MemoryHistory().parking
+            claim = settle = staticmethod(print)
+
+        store: Any = Bare()
+        ship = Bench().trigger(whole, history=store)
+
+        with pytest.raises(ConfigurationError, match="Bare has no joins"):
+            ship.handle(ORDER)
+
+
+class TestBinding:
+    def test_bodies_come_in_the_order_of_the_destinations(self) -> None:
+        def ship(order: Order, payment: Payment) -> object:
+            return order, payment
+
+        assert joined_by(ship).result == (Order(id="N-1"), Payment(amount=2.5))
+
+    def test_without_annotations_bodies_come_as_they_are(self) -> None:
+        assert joined_by(both_bodies).result == (ORDER.body, PAYMENT.body)
+
+    def test_all_messages_come_by_their_destinations(self) -> None:
+        def ship(joined: Joined) -> object:
+            return joined.activation, list(joined), joined["orders"], joined["payments"], len(joined)
+
+        assert joined_by(ship).result == ("a", ["orders", "payments"], ORDER, PAYMENT, 2)
+
+    def test_all_kinds_of_parameters_together(self) -> None:
+        def ship(
+            delivery: Delivery, order: Message, payment: Payment, *, joined: Joined, extra: int = 7
+        ) -> object:
+            return delivery.trigger_name, order, payment.amount, len(joined), extra
+
+        assert joined_by(ship).result == ("ship", ORDER, 2.5, 2, 7)
+
+    @pytest.mark.parametrize(
+        ("service", "problem"),
+        [
+            pytest.param(one_part, "1 of the 2", id="too few"),
+            pytest.param(three_parts, "'c' is one more", id="too many"),
+        ],
+    )
+    def test_a_service_that_does_not_take_all_is_refused(self, service: Any, problem: str) -> None:
+        with pytest.raises(ConfigurationError, match=problem):
+            Bench().trigger(service)
+
+    def test_a_body_that_is_not_what_is_asked_for_fails_the_join(self) -> None:
+        def ship(order: Order, payment: Order) -> None: ...
+
+        outcome = joined_by(ship)
+
+        assert isinstance(outcome.error, BodyInvalidError)
+        assert "'payment'" in str(outcome.error)
+        assert outcome.parked
+
+    def test_parts_that_are_small_enough_may_be_large_together(self) -> None:
+        big = sent("o", "orders", body="x" * 900)
+
+        def ship_it(order: str, payment: str) -> int:
+            return len(order + payment)
+
+        ship = Bench().trigger(ship_it, max_body_size=1000)
+
+        ship.handle(big)
+
+        assert ship.handle(sent("p", "payments", body="\n" * 900)).result == 1800
+        assert ship.handle(sent("q", "payments", body="y" * 1001)).parked
+
+    async def test_a_coroutine_function_is_given_the_same(self) -> None:
+        async def ship(order: Order, payment: Payment) -> object:
+            return order.id, payment.amount
+
+        made = Bench().trigger(ship)
+
+        assert (await made.ahandle(ORDER)).join == "waiting"
+        assert (await made.ahandle(PAYMENT)).result == ("N-1", 2.5)
+
+
+class TestComposing:
+    def test_odd_messages_come_out_as_they_went_in(self) -> None:
+        bench = Bench()
+        odd = "\ud800 nul\0 →注文"
+        order = Message(
+            body=b"\xff\x00",
+            message_id="ID:1",
+            destination="orders",
+            properties={"activation": odd, "größe": odd, "n": 7, "nothing": None},
+            delivery_count=3,
+            group_sequence=2,
+        )
+        payment = Message(
+            body={odd: [1, None]}, uuid=odd, destination="payments", properties={"activation": odd}
+        )
+        got: list[Joined] = []
+
+        def ship_it(joined: Joined) -> None:
+            got.append(joined)
+
+        ship = bench.trigger(ship_it)
+        outcomes = ship.handle_batch([order, payment])
+
+        assert [outcome.error for outcome in outcomes] == [None, None]
+        assert dict(got[0]) == {"orders": order, "payments": payment}
+        assert got[0].activation == odd
+
+    def test_a_joined_message_is_told_by_a_property(self) -> None:
+        bench = Bench()
+        ship = bench.trigger(whole)
+        ship.handle(ORDER)
+        (period,) = bench.waiting
+
+        joined = compose("ship", ("orders", "payments"), period)
+
+        assert is_joined(joined)
+        assert not is_joined(ORDER)
+        assert joined.uuid == f"join:ship:a:{period.number}"
+        assert joined.timestamp == period.started_at
+        assert joined.delivery_count == 1
+
+    def test_what_comes_from_a_provider_is_never_taken_for_a_joined_message(self) -> None:
+        bench = Bench()
+        ship = bench.trigger(whole)
+        forged = sent("o", "payments").model_copy(
+            update={"properties": {"activation": "a", "doubtless-join": 7}}
+        )
+        provider = MemoryProvider()
+        receiver = drive(provider.open_receiver("orders", subscription="s", name="n"))
+        drive(provider.send("orders", [forged]))
+
+        drive(ship.pipeline().at(0).deliver(receiver, drive(receiver.receive(1))))
+
+        (period,) = bench.waiting
+        assert list(period.parts) == ["orders"], "where it came from counts, not what its sender says"
+
+    def test_a_message_of_no_destination_is_misuse(self) -> None:
+        ship = Bench().trigger(whole)
+
+        with pytest.raises(ConfigurationError, match="one of orders, payments"):
+            ship.handle(message("u"))
+
+
+class TestAny:
+    def test_every_message_runs_the_service_and_its_event_says_where_it_came_from(self) -> None:
+        effects = Effects(ValueError("no"))
+        book = trigger(["orders", "payments"], name="b", history=MemoryHistory(), local_parking_file=NO_FILE)(
+            effects
+        )
+
+        failed = book.handle(sent("p", "payments", None))
+        fine = book.handle(sent("o", "orders", None))
+
+        assert failed.event is not None
+        assert (failed.event.destination, failed.event.destination_index) == ("payments", 1)
+        assert fine.executed
+        assert effects.runs == ["p", "o"]

@@ -1,0 +1,139 @@
+"""Joins of only one: the first message of an activation runs, the others are discarded."""
+
+from datetime import timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.errors import HistoryUnavailableError
+from tests.unit.helpers.in_memory import Effects
+from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, no_pause, sent
+from triggers import Status, TransientError
+from triggers.consumer.gate import Gate
+from triggers.consumer.join_sweeper import Purger, sweeper_of
+from triggers.pipeline.joining.only_one import FirstExecution
+from triggers.pipeline.joining.parts import NoActivationError
+
+
+def test_the_first_of_an_activation_runs_and_the_others_are_discarded() -> None:
+    bench, effects = Bench(), Effects()
+    book = bench.trigger(effects, join="one")
+
+    first, second, third = book.handle_batch([sent("p", "payments"), sent("o"), sent("o2")])
+
+    assert (first.executed, first.join) == (True, None)
+    for outcome in (second, third):
+        assert (outcome.executed, outcome.acknowledge, outcome.join) == (False, True, "discarded")
+        assert (outcome.parked, outcome.event, outcome.error) == (False, None, None)
+        assert "another message of its activation was first" in outcome.reason
+    assert bench.state_of("o") is EntryOutcome.OK
+    assert effects.runs == ["p"]
+    assert bench.parked == []
+
+
+def test_other_activations_have_a_first_of_their_own() -> None:
+    bench, effects = Bench(), Effects()
+    book = bench.trigger(effects, join="one")
+
+    book.handle_batch([sent("o"), sent("p", "payments", "b")])
+
+    assert effects.runs == ["o", "p"]
+
+
+def test_copies_are_duplicates_of_the_first_and_of_the_discarded() -> None:
+    bench, effects = Bench(), Effects()
+    book = bench.trigger(effects, join="one")
+
+    outcomes = book.handle_batch([sent("o"), sent("p", "payments"), sent("o"), sent("p", "payments")])
+
+    assert [outcome.status for outcome in outcomes[2:]] == [Status.DUPLICATE] * 2
+    assert effects.runs == ["o"]
+
+
+def test_after_the_time_out_the_next_message_is_the_first() -> None:
+    bench, effects = Bench(), Effects()
+    book = bench.trigger(effects, join="one", join_timeout=timedelta(hours=1))
+    book.handle(sent("o"))
+    bench.later(minutes=59)
+
+    assert book.handle(sent("o2")).join == "discarded"
+    bench.later(minutes=2)
+    book.handle(sent("o3"))
+
+    assert effects.runs == ["o", "o3"]
+
+
+def test_a_first_message_that_is_given_back_is_still_the_first() -> None:
+    bench, effects = Bench(), Effects(TransientError("busy"))
+    book = bench.trigger(effects, join="one", on_retry_failure="suspend")
+
+    assert book.handle(sent("o")).suspend
+    assert book.handle(sent("p", "payments")).join == "discarded"
+    assert book.handle(sent("o")).executed
+
+    assert effects.runs == ["o", "o"]
+
+
+def test_a_first_message_that_fails_for_good_keeps_the_others_out() -> None:
+    bench, effects = Bench(), Effects(ValueError("no"))
+    book = bench.trigger(effects, join="one")
+
+    assert book.handle(sent("o")).parked
+    assert book.handle(sent("p", "payments")).join == "discarded"
+
+    assert effects.runs == ["o"]
+
+
+def test_a_first_message_whose_worker_died_is_in_doubt() -> None:
+    bench, effects = Bench(), Effects(KeyboardInterrupt())
+    book = bench.trigger(effects, join="one", lease=None)
+
+    with pytest.raises(KeyboardInterrupt):
+        book.handle(sent("o"))
+
+    assert bench.state_of("o") is State.STARTED
+    assert book.handle(sent("o")).status is Status.IN_DOUBT
+
+
+def test_a_message_without_activation_is_parked() -> None:
+    bench, effects = Bench(), Effects()
+    book = bench.trigger(effects, join="one")
+
+    outcome = book.handle(sent("o", activation=None))
+
+    assert isinstance(outcome.error, NoActivationError)
+    assert (outcome.executed, outcome.parked) == (False, True)
+    assert effects.runs == []
+
+
+def test_a_store_that_goes_away_gives_the_message_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, effects = Bench(), Effects()
+    book = bench.trigger(effects, join="one")
+
+    async def away(*_: object, **__: object) -> bool:
+        raise HistoryUnavailableError("asking")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.history.joining, "first", away)
+        patch.setattr("time.sleep", no_pause)
+        outcome = book.handle(sent("o"))
+
+    assert (outcome.acknowledge, outcome.suspend, outcome.row) == (False, True, 13)
+    assert bench.state_of("o") is None
+    assert book.handle(sent("o")).executed
+
+
+def test_old_activations_are_forgotten_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    book = bench.trigger(Effects(), join="one")
+    book.handle(sent("o"))
+    monkeypatch.setattr("triggers.consumer.join_sweeper.SWEEP_INTERVAL", timedelta(0))
+    purger = sweeper_of(Gate(book), book.pipeline(), lambda: False)
+    assert isinstance(purger, Purger)
+    assert isinstance(book.pipeline().execution, FirstExecution)
+    bench.later(days=2)
+
+    drive(purger.sweep(lambda: None))
+
+    assert drive(bench.history.joining.purge(NAME)) == 0

@@ -1,0 +1,321 @@
+"""What holds a lease: from the claim to the end, at next to no cost, and only in the process that runs."""
+
+import gc
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.entry import State
+from history.memory import MemoryHistory
+from history.message import Message
+from resolvers import Resolution
+from tests.fixtures.waiting import eventually
+from tests.unit.helpers.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
+from triggers import Outcome, Retry, TransientError, trigger
+from triggers.detection.table import Status
+from triggers.service.settings import DEFAULT_LEASE
+
+SHORT = timedelta(seconds=0.6)
+
+
+class Counting(MemoryHistory):
+    """A history that counts its renewals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewed: list[str] = []
+
+    async def renew(
+        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+    ) -> bool:
+        self.renewed.append(uuid)
+        return await super().renew(trigger, uuid, fence, lease, owner=owner)
+
+
+def keepers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "doubtless-leases"]
+
+
+def test_a_copy_that_arrives_while_the_original_runs_waits_by_default() -> None:
+    met: list[Outcome] = []
+
+    def service(body: bytes) -> None:
+        met.append(book.handle(message()))
+
+    book = made(service, resolver=resolving(Resolution.NEW))
+
+    first, again = book.handle(message()), book.handle(message())
+
+    assert [(one.row, one.executed, one.acknowledge) for one in met] == [(12, False, False)]
+    assert 29.0 < met[0].recover_after <= 30.0
+    assert (first.status, again.status) == (Status.NEW, Status.DUPLICATE)
+
+
+def test_without_a_lease_it_is_judged_at_once_as_in_the_reference_system() -> None:
+    met: list[Outcome] = []
+
+    def service(body: bytes) -> None:
+        met.append(book.handle(message()))
+
+    book = made(service, lease=None)
+    book.handle(message())
+
+    assert [(one.row, one.status) for one in met] == [(10, Status.IN_DOUBT)]
+
+
+def test_no_lease_beside_a_resolver_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
+    book = made(Effects(), lease=None, resolver=resolving(Resolution.NEW))
+    book.handle(message())
+
+    [record] = caplog.records
+    assert (record.levelno, vars(record)["trigger"]) == (logging.WARNING, NAME)
+    assert "the service runs twice. Leave lease out" in record.message
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"resolver": resolving(Resolution.NEW)},
+        {"lease": None},
+        {"lease": None, "resolver": resolving(Resolution.NEW), "history": None},
+        {"lease": None, "resolver": resolving(Resolution.NEW), "detect_duplicates": False},
+        {"lease": None, "resolver": resolving(Resolution.NEW), "acknowledge_mode": "auto"},
+    ],
+    ids=["lease", "no resolver", "no history", "no detection", "auto"],
+)
+def test_nothing_else_is_warned_about(settings: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    made(Effects(), **settings)
+
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("time_to_live", "lease"),
+    [
+        (timedelta(days=7), DEFAULT_LEASE),
+        (timedelta(seconds=90), DEFAULT_LEASE),
+        (timedelta(seconds=9), timedelta(seconds=3)),
+        (timedelta(milliseconds=1), timedelta(milliseconds=1)),
+    ],
+    ids=str,
+)
+def test_the_usual_lease_fits_into_the_time_to_live(time_to_live: timedelta, lease: timedelta) -> None:
+    assert made(Effects(), history_time_to_live=time_to_live).settings.lease == lease
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"history": None}, {"detect_duplicates": False}, {"acknowledge_mode": "auto"}, {"lease": None}],
+    ids=repr,
+)
+def test_where_nothing_is_claimed_nothing_is_kept(settings: dict[str, Any]) -> None:
+    assert made(Effects(), **settings).pipeline().judge.leases is None
+
+
+def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind() -> None:
+    # Beside one that goes on: what has ended must not wait behind it.
+    bodies: list[weakref.ref[Message]] = []
+    history, going_on, may_end = Counting(), threading.Event(), threading.Event()
+
+    def service(message: Message) -> None:
+        if message.uuid == "long":
+            going_on.set()
+            assert may_end.wait(10)
+        else:
+            bodies.append(weakref.ref(message))
+
+    book = trigger("orders", name=NAME, history=history)(service)
+    long = threading.Thread(target=book.handle, args=(message("long"),))
+    long.start()
+    try:
+        assert going_on.wait(10)
+        for number in range(1000):
+            book.handle(message(f"u-{number}"))
+        gc.collect()
+        left = [body for body in bodies if body() is not None]
+    finally:
+        may_end.set()
+        long.join()
+
+    assert len(bodies) == 1000
+    assert left == []
+    assert history.renewed == []
+
+
+def test_a_batch_is_held_from_its_claim_to_its_end() -> None:
+    history, taken = Counting(), list[str]()
+
+    def service(body: bytes, message: Message) -> None:
+        time.sleep(SHORT.total_seconds())
+        entries = drive(history.lookup(NAME, ["u-1", "u-2", "u-3"]))
+        taken.extend(f"u-{n}" for n, one in enumerate(entries, 1) if one is None or not one.lease_alive)
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message(f"u-{n}") for n in (1, 2, 3)])
+
+    assert [one.status for one in outcomes] == [Status.NEW] * 3
+    assert taken == []
+    assert set(history.renewed) == {"u-1", "u-2", "u-3"}
+
+
+def test_a_pause_between_retries_is_a_part_of_the_run() -> None:
+    effects = Effects(TransientError("busy"))
+    book = made(effects, lease=SHORT, retry=Retry(max_attempts=1, interval=3 * SHORT))
+    running = threading.Thread(target=book.handle, args=(message(),))
+    running.start()
+    alive: list[bool] = []
+    while running.is_alive():
+        entry = entry_of(book)
+        alive.append(entry is None or entry.outcome is not None or entry.lease_alive)
+        time.sleep(0.02)
+
+    assert all(alive)
+    assert len(effects.runs) == 2
+
+
+def test_what_waited_behind_a_frozen_process_and_was_run_by_another_is_not_run_again() -> None:
+    """The process stands still after its claim: here its keeper does, and another takes the entry over."""
+    effects = Effects()
+    history = Counting()
+
+    def other(body: bytes) -> None:
+        effects.runs.append("by the other")
+
+    def service(body: bytes, message: Message) -> None:
+        effects.runs.append(message.uuid)
+        if message.uuid == "u-1":
+            keeper = book.pipeline().judge.leases
+            assert keeper is not None
+            keeper.close()
+            eventually(lambda: not _alive(history, "u-2"))
+            successor = made(other, history=history, resolver=resolving(Resolution.NEW))
+            assert successor.handle(message.model_copy(update={"uuid": "u-2"})).executed
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message("u-1"), message("u-2")])
+
+    assert effects.runs == ["u-1", "by the other"]
+    assert [one.status for one in outcomes] == [Status.NEW, Status.DUPLICATE]
+
+
+def test_what_waited_behind_a_frozen_process_and_is_still_its_own_runs() -> None:
+    effects, history = Effects(), Counting()
+
+    def service(body: bytes, message: Message) -> None:
+        effects.runs.append(message.uuid)
+        if message.uuid == "u-1":
+            keeper = book.pipeline().judge.leases
+            assert keeper is not None
+            keeper.close()
+            eventually(lambda: not _alive(history, "u-2"))
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message("u-1"), message("u-2")])
+
+    assert effects.runs == ["u-1", "u-2"]
+    assert [one.status for one in outcomes] == [Status.NEW, Status.NEW]
+
+
+def _alive(history: MemoryHistory, uuid: str) -> bool:
+    entry = drive(history.lookup(NAME, [uuid]))[0]
+    return entry is not None and entry.lease_alive
+
+
+def test_the_thread_ends_when_nothing_is_held_and_starts_again() -> None:
+    before = len(keepers())
+    history = Counting()
+
+    def service(body: bytes) -> None:
+        renewed = len(history.renewed)
+        eventually(lambda: len(history.renewed) > renewed)
+
+    book = made(service, history=history, lease=timedelta(seconds=0.3))
+
+    book.handle(message("u-1"))
+    begun = len(keepers())
+    eventually(lambda: len(keepers()) == before)
+    book.handle(message("u-2"))
+
+    assert begun == before + 1
+    assert set(history.renewed) == {"u-1", "u-2"}
+    assert all(thread.daemon for thread in keepers())
+
+
+def test_a_renewal_that_fails_is_tried_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Counting):
+        async def renew(
+            self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+        ) -> bool:
+            if await super().renew(trigger, uuid, fence, lease, owner=owner) and uuid == "u-1":
+                raise RuntimeError("a bug of the store")
+            return True
+
+    history = Failing()
+
+    def service(body: bytes) -> None:
+        if len(history.renewed) < 4:
+            eventually(lambda: history.renewed.count("u-1") > 1 and history.renewed.count("u-2") > 1)
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message("u-1"), message("u-2")])
+
+    assert [one.status for one in outcomes] == [Status.NEW, Status.NEW]
+    assert {record.message for record in caplog.records} == {"a lease could not be renewed"}
+    assert len(history.renewed) < 20
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_renews_its_own_leases_and_not_its_parents() -> None:
+    history = Counting()
+
+    def service(body: bytes, message: Message) -> None:
+        if message.uuid == "childs":
+            eventually(lambda: "childs" in history.renewed)
+            return
+        eventually(lambda: "parents" in history.renewed)
+        child = os.fork()
+        if child == 0:
+            os._exit(in_child())
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+
+    def in_child() -> int:
+        history.renewed.clear()
+        time.sleep(SHORT.total_seconds())
+        idle = not history.renewed
+        own = book.handle(message("childs"))
+        return 0 if idle and own.executed and own.error is None and set(history.renewed) == {"childs"} else 1
+
+    book = made(service, history=history, lease=SHORT)
+
+    assert book.handle(message("parents")).error is None
+    assert set(history.renewed) == {"parents"}
+
+
+def test_a_run_that_was_released_and_begun_by_another_is_no_lease_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Between the release and the return of the store's answer, a third of a lease may have passed."""
+
+    class Slow(Counting):
+        async def settle(self, trigger: str, settlements: Sequence[Any]) -> Sequence[bool]:
+            settled = await super().settle(trigger, settlements)
+            await self.claim(trigger, [one.uuid for one in settlements], "somebody else", DEFAULT_LEASE)
+            eventually(lambda: len(self.renewed) > 1)  # the first one has been judged by then
+            return settled
+
+    book = made(Effects(TransientError("busy")), history=Slow(), lease=SHORT, transacted=True)
+
+    outcome = book.handle(message())
+
+    assert (outcome.acknowledge, state_of(book)) == (False, State.STARTED)
+    assert isinstance(store_of(book), Slow)
+    assert [record.message for record in caplog.records if "is lost" in record.message] == []

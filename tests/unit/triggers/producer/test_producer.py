@@ -1,0 +1,157 @@
+"""The producer over a provider in memory: identities, retries, order, blocking and asyncio."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from history.errors import ConfigurationError
+from history.memory import MemoryHistory
+from history.message import Message
+from tests.unit.triggers.producer.producers import Line, arrived, firsts
+from triggers import Producer, ProviderUnavailableError, Retry, Status, send, trigger
+from triggers.providers.memory import MemoryProvider
+from triggers.service.failures import is_transient
+
+AT_ONCE = Retry(max_attempts=2, interval=timedelta(0))
+
+
+def test_a_sent_message_arrives_as_the_one_that_was_returned() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+
+    sent = producer.send("orders", {"id": 1}, uuid="u-1", type="order", properties={"shop": "rome"})
+
+    [message] = arrived(provider)
+    assert message.model_copy(update={"delivery_count": -1}) == sent.message
+    assert (sent.uuid, sent.message_id, sent.queued) == ("u-1", "ID:orders:1", False)
+    producer.close()
+
+
+async def test_asyncio_sends_the_same() -> None:
+    provider = MemoryProvider()
+
+    async with Producer(provider) as producer:
+        sent = await producer.asend("orders", "x")
+        batch = await producer.asend_batch("orders", ["y", Message(body="z", uuid="u-z")], priority=8)
+
+    got = arrived(provider)
+    assert [one.uuid for one in got] == [sent.uuid, *(one.uuid for one in batch)]
+    assert [(one.body, one.priority) for one in got] == [("x", 4), ("y", 8), ("z", 8)]
+
+
+def test_a_batch_arrives_in_order_each_under_its_own_uuid() -> None:
+    provider = MemoryProvider()
+
+    with Producer(provider) as producer:
+        sent = producer.send_batch("orders", [{"id": number} for number in range(300)])
+
+    assert [one.uuid for one in arrived(provider)] == [one.uuid for one in sent]
+    assert len({one.uuid for one in sent}) == 300
+
+
+def test_a_batch_cannot_share_one_uuid() -> None:
+    with Producer(MemoryProvider()) as producer, pytest.raises(ConfigurationError, match="uuid"):
+        producer.send_batch("orders", ["a", "b"], uuid="u")
+
+
+def test_an_empty_batch_is_no_send() -> None:
+    line = Line("down")
+
+    with Producer(line) as producer:
+        assert list(producer.send_batch("orders", [])) == []
+
+    assert line.sends == 0
+
+
+def test_the_function_sends_one_message() -> None:
+    provider = MemoryProvider()
+
+    sent = send("orders", "x", provider=provider, uuid="u-1")
+
+    assert (sent.uuid, [one.uuid for one in arrived(provider)]) == ("u-1", ["u-1"])
+
+
+def test_a_send_whose_reply_is_lost_is_tried_again_under_the_same_uuid() -> None:
+    line = Line("reply lost", "down", "up")
+    effects: list[str | None] = []
+
+    @trigger("orders", name="book", history=MemoryHistory())
+    def book(message: Message) -> None:
+        effects.append(message.uuid)
+
+    with Producer(line, retry=AT_ONCE) as producer:
+        sent = producer.send("orders", b"{}")
+
+    assert [one.uuid for one in arrived(line.memory)] == [sent.uuid] * 2
+    assert [book.handle(one).status for one in arrived(line.memory)] == [Status.NEW, Status.DUPLICATE]
+    assert effects == [sent.uuid]
+
+
+def test_tries_are_bounded_and_what_is_raised_is_transient_to_a_trigger() -> None:
+    line = Line("down")
+
+    with Producer(line, retry=AT_ONCE) as producer, pytest.raises(ProviderUnavailableError) as raised:
+        producer.send("orders", "x")
+
+    assert line.sends == 3
+    assert is_transient(raised.value, ())
+
+
+def test_a_send_that_is_tried_again_is_not_overtaken_by_a_later_one() -> None:
+    line = Line("reply lost", "down", "up")
+    # The first send waits between its tries for long enough that an unordered second one would pass it.
+    retry = Retry(max_attempts=2, interval=timedelta(milliseconds=100))
+
+    with Producer(line, retry=retry) as producer:
+        first = threading.Thread(target=lambda: producer.send("orders", "x", uuid="first"))
+        first.start()
+        while not line.sends:
+            pass
+        producer.send("orders", "y", uuid="second")
+        first.join()
+
+    assert [one.uuid for one in arrived(line.memory)] == ["first", "first", "second"]
+
+
+async def test_under_asyncio_the_order_of_the_calls_is_kept_as_well() -> None:
+    line = Line("down", "up")
+    retry = Retry(max_attempts=1, interval=timedelta(milliseconds=50))
+
+    async with Producer(line, retry=retry) as producer:
+        await asyncio.gather(*(producer.asend("orders", "x", uuid=f"u-{number}") for number in range(20)))
+
+    assert firsts(arrived(line.memory)) == [f"u-{number}" for number in range(20)]
+
+
+def test_a_delayed_message_carries_its_delivery_time() -> None:
+    provider = MemoryProvider()
+
+    with Producer(provider) as producer:
+        sent = producer.send("orders", "x", delay=timedelta(hours=1), time_to_live=timedelta(hours=2))
+
+    assert arrived(provider) == []
+    assert sent.message.delivery_time is not None
+    assert sent.message.delivery_time > datetime.now(UTC) + timedelta(minutes=59)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"queue_limit": -2}, "queue_limit"),
+        ({"max_redelivery_count": 0}, "max_redelivery_count"),
+        ({"alias": ""}, "alias"),
+        ({"queue": "/nowhere/at/all/queue.db"}, "queue"),
+        ({"provider": "amqp-of-old://x"}, "provider"),
+    ],
+    ids=["limit", "count", "alias", "folder", "scheme"],
+)
+def test_wrong_settings_are_refused_by_name(settings: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Producer(**{"provider": MemoryProvider(), **settings})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_there_is_nothing_to_drain_without_a_queue() -> None:
+    with Producer(MemoryProvider()) as producer, pytest.raises(ConfigurationError, match="queue"):
+        producer.drain()

@@ -1,0 +1,171 @@
+"""Requests and replies over a provider in memory."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.memory import MemoryHistory
+from history.message import Message
+from tests.unit.triggers.producer.producers import Line, arrived
+from triggers import Producer, trigger
+from triggers.consumer import Consumer
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import Provider
+
+SOON = timedelta(seconds=10)
+SHORT = timedelta(milliseconds=50)
+
+
+@contextmanager
+def answering(provider: Provider, answer: Callable[[Producer, Message], object]) -> Generator[None]:
+    """Run a trigger on ``questions`` while entered."""
+    producer = Producer(provider)
+
+    @trigger("questions", name="answer", history=MemoryHistory())
+    def service(message: Message) -> None:
+        answer(producer, message)
+
+    consumer = Consumer([service], provider)
+    thread = threading.Thread(target=consumer.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        consumer.stop()
+        thread.join()
+        producer.close()
+
+
+def echo(producer: Producer, request: Message) -> None:
+    producer.reply(request, {"echo": request.body})
+
+
+def test_a_request_returns_the_reply_of_a_trigger_service() -> None:
+    provider = MemoryProvider()
+
+    with answering(provider, echo), Producer(provider) as producer:
+        reply = producer.request("questions", 5, timeout=SOON, uuid="r-1")
+
+    assert reply is not None
+    assert (reply.body, reply.correlation_id) == ({"echo": 5}, "r-1")
+
+
+async def test_a_request_under_asyncio_as_well() -> None:
+    provider = MemoryProvider()
+
+    with answering(provider, echo):
+        async with Producer(provider) as producer:
+            replies = await asyncio.gather(
+                *(producer.arequest("questions", number, timeout=SOON) for number in range(20))
+            )
+
+    assert [reply and reply.body for reply in replies] == [{"echo": number} for number in range(20)]
+
+
+def test_concurrent_requests_get_their_own_replies_over_one_destination() -> None:
+    provider = MemoryProvider()
+    replies: dict[int, Message | None] = {}
+
+    with answering(provider, echo), Producer(provider) as producer:
+
+        def ask(number: int) -> None:
+            replies[number] = producer.request("questions", number, timeout=SOON)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert {number: reply and reply.body for number, reply in replies.items()} == {
+        number: {"echo": number} for number in range(8)
+    }
+    assert len({one.reply_to for one in arrived(provider, "questions")}) == 1
+
+
+def test_a_request_without_a_reply_returns_none() -> None:
+    with Producer(MemoryProvider()) as producer:
+        assert producer.request("questions", "?", timeout=SHORT) is None
+
+
+def test_a_late_reply_is_dropped_with_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    provider = MemoryProvider()
+    caplog.set_level(logging.INFO)
+
+    with Producer(provider) as producer:
+        assert producer.request("questions", 1, timeout=SHORT, uuid="r-1") is None
+        [asked] = arrived(provider, "questions")
+        producer.reply(asked, "too late")
+        # The listener works in order: when it has answered this one, it has seen the late one.
+        with answering(provider, lambda one, request: one.reply(request, "!") if request.body == 2 else None):
+            assert producer.request("questions", 2, timeout=SOON) is not None
+
+    assert "nobody waits any more for the reply" in caplog.text
+    assert "to r-1" in caplog.text
+
+
+def test_a_second_request_under_a_uuid_that_waits_is_refused() -> None:
+    provider = MemoryProvider()
+
+    with Producer(provider) as producer:
+        waiting = threading.Thread(
+            target=lambda: producer.request("questions", "?", uuid="r", timeout=timedelta(milliseconds=500))
+        )
+        waiting.start()
+        while not arrived(provider, "questions"):
+            pass
+        with pytest.raises(ConfigurationError, match="'r' waits"):
+            producer.request("questions", "?", uuid="r", timeout=SHORT)
+        waiting.join()
+
+        assert producer.request("questions", "?", uuid="r", timeout=SHORT) is None
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": timedelta(0)}, {"timeout": 5}, {"reply_to": "mine"}], ids=str)
+def test_a_request_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with Producer(MemoryProvider()) as producer, pytest.raises(ConfigurationError):
+        producer.request("questions", "?", **{"timeout": SHORT, **wrong})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_run_that_is_repeated_sends_the_same_reply_again() -> None:
+    provider = MemoryProvider()
+    request = Message(body="?", uuid="r-1", reply_to="answers")
+
+    with Producer(provider) as producer:
+        first, second = producer.reply(request, 1), producer.reply(request, 1)
+        own = producer.reply(request, 2, uuid="part-2")
+
+    assert first.uuid == second.uuid
+    assert own.uuid == "part-2"
+    assert {one.correlation_id for one in arrived(provider, "answers")} == {"r-1"}
+
+
+def test_the_destination_for_replies_is_gone_with_its_producer() -> None:
+    provider = MemoryProvider()
+    producer = Producer(provider)
+    producer.request("questions", "?", timeout=SHORT)
+    producer.close()
+
+    [asked] = arrived(provider, "questions")
+    receiver = drive(provider.open_receiver(asked.reply_to or "", subscription="temporary", name="owner"))
+
+    assert asked.reply_to is not None
+    assert list(drive(receiver.receive(1, timedelta(0)))) == []
+
+
+def test_a_provider_without_temporary_destinations_gets_one_of_a_unique_name() -> None:
+    line = Line()
+
+    with answering(line, echo), Producer(line, alias="shop") as producer:
+        reply = producer.request("questions", 1, timeout=SOON)
+
+    assert reply is not None
+    assert reply.destination is not None
+    assert reply.destination.startswith("doubtless.replies.shop.")

@@ -1,0 +1,75 @@
+"""What a delivery count is worth, and the table of it in the documentation."""
+
+import pytest
+
+from history.errors import ConfigurationError
+from tests import ROOT
+from triggers.providers.brokers.trust import (
+    ACTIVEMQ,
+    AMQP_QUORUM,
+    OTHER_JMS,
+    PROFILES,
+    RABBITMQ_CLASSIC,
+    RABBITMQ_QUORUM,
+    FirstCount,
+    Happening,
+    Trust,
+    TrustProfile,
+    render,
+    weighed,
+)
+
+DOCUMENT = ROOT / "docs" / "delivery-counts.md"
+
+
+def test_the_table_in_the_documentation_is_rendered_from_the_profiles() -> None:
+    _, _, rest = DOCUMENT.read_text(encoding="utf-8").partition("<!-- profiles: begin -->\n")
+    shown, _, _ = rest.partition("<!-- profiles: end -->")
+
+    assert shown == render(), "put triggers.providers.brokers.trust.render() between the markers"
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda one: f"{one.broker} {one.wire} {one.queue}")
+def test_a_profile_says_something_of_everything_that_happens(profile: TrustProfile) -> None:
+    assert list(profile.effects) == list(Happening)
+
+
+@pytest.mark.parametrize(
+    ("profile", "trust"),
+    [
+        (RABBITMQ_QUORUM, Trust.EXACT),
+        (AMQP_QUORUM, Trust.LOWER_BOUND),
+        (RABBITMQ_CLASSIC, Trust.ABSENT),
+        (ACTIVEMQ, Trust.LOST_IN_CRASH),
+        (OTHER_JMS, Trust.UNKNOWN),
+    ],
+    ids=["exact", "lower bound", "absent", "lost", "unknown"],
+)
+def test_a_profile_is_told_in_one_word(profile: TrustProfile, trust: Trust) -> None:
+    assert profile.trust is trust
+
+
+@pytest.mark.parametrize("count", [-1, 1, 2, 7])
+@pytest.mark.parametrize("redelivered", [False, True], ids=["first", "redelivered"])
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda one: f"{one.broker} {one.wire} {one.queue}")
+def test_only_a_1_that_proves_nothing_becomes_undefined(
+    profile: TrustProfile, count: int, *, redelivered: bool
+) -> None:
+    proved = profile.first_is_first and not redelivered
+
+    found = weighed(count, redelivered=redelivered, profile=profile)
+
+    assert found == (-1 if count == 1 and not proved else count)
+    assert weighed(count, redelivered=redelivered, profile=profile, first_count=FirstCount.AS_TOLD) == count
+
+
+def test_a_broker_that_forgets_in_a_crash_is_not_believed_and_one_that_counts_is() -> None:
+    assert weighed(1, redelivered=False, profile=ACTIVEMQ) == -1
+    assert weighed(1, redelivered=False, profile=OTHER_JMS) == -1
+    assert weighed(1, redelivered=False, profile=RABBITMQ_QUORUM) == 1
+
+
+def test_the_setting_is_read_or_refused() -> None:
+    assert FirstCount.read("as_told") is FirstCount.AS_TOLD
+    with pytest.raises(ConfigurationError, match=r"first_count.*weighed or as_told"):
+        FirstCount.read("always")

@@ -1,0 +1,425 @@
+"""The receiving end: what the vectors leave out."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from history.errors import ConfigurationError
+from history.store.watermark import Epoch, Offset
+from tests.unit.triggers.providers.sqlremote.bench import (
+    EPOCH,
+    LATER_EPOCH,
+    MINUTE,
+    NOW,
+    A,
+    B,
+    Bench,
+    C,
+    D,
+    message,
+    only,
+)
+from triggers.providers.sqlremote.protocol import subscriber as sub
+from triggers.providers.sqlremote.protocol.header import Header
+from triggers.providers.sqlremote.protocol.inbox import Delete, SubscriberSettings
+from triggers.providers.sqlremote.protocol.packet import Packet, Report
+from triggers.providers.sqlremote.protocol.parts import DIGEST_SIZE, Record, split
+from triggers.providers.sqlremote.protocol.verdicts import Verdict, classify
+
+AB, BC, CD = (
+    message("(0-0000923200-0000923357-0)"),
+    message("(0-0000923357-0000942712-0)"),
+    message("(0-0000942712-0001119170-0)"),
+)
+REQUEST = Report(EPOCH, A, 1, asking=True)
+
+
+def control(log_sent: Offset, *, resend_count: int = 0, probe: bool = False, epoch: Epoch = EPOCH) -> Packet:
+    return Packet(Header(resend_count, log_sent, log_sent, 0), epoch, probe=probe)
+
+
+def parts_of_d(data: bytes, room: int = 20, resend_count: int = 0) -> list[Packet]:
+    """D, cut into parts, after C."""
+    chunks = split(data, room)
+    ends = [C] * (len(chunks) - 1) + [D]
+    return [
+        Packet(Header(resend_count, C, end, sequence), EPOCH, (Record(D, chunk),))
+        for sequence, (chunk, end) in enumerate(zip(chunks, ends, strict=True))
+    ]
+
+
+VERDICTS = {
+    "a first part before L": ("(0-0000923200-0000923200-0)", Verdict.DUPLICATE),
+    "a middle part before L": ("(0-0000923200-0000923200-4)", Verdict.DUPLICATE),
+    "a whole one up to L": ("(0-0000923200-0000923357-0)", Verdict.DUPLICATE),
+    "a whole one below L": ("(0-0000000001-0000923200-0)", Verdict.DUPLICATE),
+    "a last part up to L": ("(0-0000923200-0000923357-2)", Verdict.DUPLICATE),
+    "a whole one from L": ("(0-0000923357-0000942712-0)", Verdict.READY),
+    "a whole one over L": ("(0-0000923200-0000942712-0)", Verdict.OVERLAP),
+    "a first part from L": ("(0-0000923357-0000923357-0)", Verdict.STAGED),
+    "a middle part from L": ("(0-0000923357-0000923357-9)", Verdict.STAGED),
+    "a last part from L": ("(0-0000923357-0000942712-9)", Verdict.STAGED),
+    "a whole one beyond L": ("(0-0000942712-0001119170-0)", Verdict.EARLY),
+    "a first part beyond L": ("(0-0000942712-0000942712-0)", Verdict.EARLY),
+    "a last part beyond L": ("(0-0000942712-0001119170-1)", Verdict.EARLY),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_message_is_judged_by_where_it_begins_and_ends(name: str) -> None:
+    text, verdict = VERDICTS[name]
+    header = Header.parse(text)
+    packet = Packet(header, EPOCH, (Record(Offset(header.last_offset + 1), b""),))
+
+    assert classify(packet, B) is verdict
+
+
+class TestParts:
+    def test_a_last_part_may_carry_whole_transactions_behind_its_own(self) -> None:
+        link = Bench(C)
+        *parts, last = parts_of_d(b"x" * 50)
+        end = Offset(D + 10)
+        last = replace(
+            last,
+            header=replace(last.header, last_offset=end),
+            records=(*last.records, Record(Offset(D + 5), b"one"), Record(end, b"two")),
+        )
+
+        link.read(*parts, last)
+
+        assert (link.s, link.applied) == ((end, 0), [D, D + 5, end])
+        assert link.subscriber.columns.receive_count == len(parts) + 1
+
+    def test_those_behind_it_are_applied_after_a_crash_between(self) -> None:
+        link = Bench(C, receiving=SubscriberSettings(group=1))
+        *parts, last = parts_of_d(b"x" * 50)
+        end = Offset(D + 10)
+        last = replace(
+            last, header=replace(last.header, last_offset=end), records=(*last.records, Record(end, b"two"))
+        )
+        link.read(*parts, last, apply=1)
+        assert (link.s, link.applied) == ((D, 0), [D])
+
+        link.restart_subscriber()
+        verdicts = link.read(*parts, last)
+
+        assert verdicts == [Verdict.DUPLICATE] * len(parts) + [Verdict.OVERLAP]
+        assert (link.s, link.applied) == ((end, 0), [D, end])
+        assert link.subscriber.columns.receive_count == len(parts) + 1
+
+    def test_parts_of_two_cuts_are_thrown_away_and_asked_for_again(self) -> None:
+        link = Bench(C)
+        one, other = parts_of_d(b"x" * 50, 20), parts_of_d(b"x" * 50, 21)
+        assert len(one) == len(other)
+
+        link.poll(one[0], *other[1:])
+        assert (link.s, link.applied, len(link.subscriber.cache)) == ((C, 0), [], 0)
+        assert len(link.deleted) == len(one)
+        assert link.subscriber.tally.garbled == 1
+
+        assert link.poll() == [Report(EPOCH, C, 1, asking=True)]
+
+    def test_parts_of_two_transactions_are_thrown_away(self) -> None:
+        link = Bench(C)
+        parts = parts_of_d(b"x" * 50)
+        stranger = replace(parts[1], records=(Record(Offset(D + 1), parts[1].records[0].data),))
+
+        link.read(parts[0], stranger, *parts[2:])
+
+        assert (link.s, link.applied, len(link.subscriber.cache)) == ((C, 0), [], 0)
+
+    def test_parts_that_are_merely_not_all_here_are_no_gap(self) -> None:
+        link = Bench(C)
+        parts = parts_of_d(b"x" * 50)
+
+        assert link.poll(*parts[:2]) == []
+        assert link.poll() == []
+        assert link.subscriber.patience is None
+
+    def test_parts_whose_end_was_sent_are_a_gap(self) -> None:
+        link = Bench(C)
+        link.poll(*parts_of_d(b"x" * 50)[:2])
+
+        link.poll(control(D))
+
+        assert link.subscriber.patience == 1
+        assert link.poll() == [Report(EPOCH, C, 1, asking=True)]
+
+    def test_parts_whose_end_does_not_come_are_asked_for_in_the_end(self) -> None:
+        link = Bench(C)
+        parts = parts_of_d(b"x" * 50)
+        link.poll(parts[0])
+        link.now += link.receiving.max_gap_age - MINUTE
+        link.poll(parts[1])
+
+        link.now += link.receiving.max_gap_age - MINUTE
+        assert link.poll() == []
+        link.now += MINUTE
+        assert link.poll() == [Report(EPOCH, C, 1, asking=True)]
+
+    def test_the_checksum_alone_may_be_cut(self) -> None:
+        link = Bench(C)
+        parts = parts_of_d(b"x" * 40, DIGEST_SIZE // 2)
+
+        link.read(*parts[::-1])
+
+        assert (link.s, link.applied) == ((D, 0), [D])
+
+    def test_an_impossible_last_part_is_thrown_away(self) -> None:
+        link = Bench(B)
+        packet = message("(0-0000923200-0000942712-2)")
+
+        assert link.read(packet) == [Verdict.GARBLED]
+        assert (link.s, link.applied) == ((B, 0), [])
+
+    def test_an_impossible_last_part_that_waited_is_thrown_away(self) -> None:
+        link = Bench(A)
+        stuck = message("(0-0000923200-0000942712-2)")
+
+        assert link.read(stuck, AB) == [Verdict.STAGED, Verdict.READY]
+
+        assert (link.s, link.applied, len(link.subscriber.cache)) == ((B, 0), [B], 0)
+
+
+class TestGaps:
+    def test_what_was_cached_is_applied_when_the_gap_closes(self) -> None:
+        link = Bench()
+
+        assert link.read(CD, BC, AB) == [Verdict.EARLY, Verdict.EARLY, Verdict.READY]
+
+        assert (link.s, link.applied, link.subscriber.patience) == ((D, 0), [B, C, D], None)
+        assert sorted(link.deleted) == ["m0", "m1", "m2"]
+
+    def test_anything_new_gives_all_patience_back(self) -> None:
+        link = Bench(patience=3)
+        link.poll(CD)
+        link.poll()
+        link.poll()
+        assert link.subscriber.patience == 1
+
+        link.poll(message("(0-0001119170-0001119171-0)"))
+
+        assert link.subscriber.patience == 3
+
+    def test_a_duplicate_gives_no_patience_back(self) -> None:
+        link = Bench()
+        link.poll(BC)
+
+        assert link.poll(BC) == [REQUEST]
+
+    def test_stale_messages_give_no_patience_back(self) -> None:
+        link = Bench()
+        link.poll(message("(1-0000923357-0000942712-0)"))
+
+        assert link.poll(CD) == [Report(EPOCH, A, 2, asking=True)]
+
+    def test_one_that_is_too_old_is_not_waited_for_however_much_arrives(self) -> None:
+        link = Bench()
+        link.poll(BC)
+        link.now += link.receiving.max_gap_age
+
+        assert link.poll(CD) == [REQUEST]
+
+    def test_one_behind_which_too_much_waits_is_not_waited_for(self) -> None:
+        link = Bench(receiving=SubscriberSettings(max_gap_messages=2))
+        later = message("(0-0001119170-0001119171-0)")
+
+        reports = link.poll(BC, CD, later)
+
+        assert reports == [REQUEST]
+        assert link.subscriber.tally.overflow == 1
+        assert link.deleted == ["m2", "m0", "m1"]
+
+    def test_a_batch_asks_at_once(self) -> None:
+        assert Bench().poll(BC, final=True) == [REQUEST]
+
+    def test_a_batch_without_a_gap_asks_for_nothing(self) -> None:
+        assert Bench().poll(AB, final=True) == [Report(EPOCH, B, 0)]
+
+    def test_one_that_is_announced_survives_the_poll_that_brought_it(self) -> None:
+        link = Bench()
+
+        assert link.poll(control(B)) == []
+        assert link.poll() == [REQUEST]
+
+    def test_one_that_was_announced_early_closes_when_the_work_comes(self) -> None:
+        link = Bench()
+        link.poll(control(B))
+
+        assert link.poll(AB) == [Report(EPOCH, B, 0)]
+        assert link.subscriber.patience is None
+
+
+class TestRequests:
+    def test_one_is_repeated_until_something_is_heard(self) -> None:
+        link = Bench()
+        link.poll(BC)
+        assert link.poll() == [REQUEST]
+
+        assert link.poll() == []
+        link.now += link.receiving.repeat_after
+        assert link.poll() == [REQUEST]
+        assert link.poll(control(A, resend_count=1)) == []
+        link.now += link.receiving.repeat_after
+        assert link.poll() == []
+
+    def test_one_is_repeated_when_stale_messages_come(self) -> None:
+        link = Bench()
+        link.poll(BC)
+        link.poll()
+
+        assert link.poll(CD) == [REQUEST]
+
+    def test_one_is_repeated_after_a_crash(self) -> None:
+        link = Bench()
+        link.poll(BC)
+        link.poll()
+
+        link.restart_subscriber()
+
+        assert link.poll() == [REQUEST]
+
+    def test_one_is_carried_by_what_goes_out_anyhow(self) -> None:
+        link = Bench()
+        link.poll(BC)
+        link.poll()
+
+        report = sub.report_of(link.subscriber)
+        state = sub.reported(link.subscriber, report, now=NOW, settings=link.receiving)
+
+        assert report == REQUEST
+        assert not state.report_due
+
+
+class TestReports:
+    def test_a_process_that_starts_reports(self) -> None:
+        link = Bench()
+        link.restart_subscriber()
+
+        assert link.poll() == [Report(EPOCH, A, 0)]
+        assert link.poll() == []
+
+    def test_a_duplicate_is_confirmed_again(self) -> None:
+        link = Bench(B)
+
+        assert link.poll(AB) == [Report(EPOCH, B, 0)]
+
+    def test_a_probe_is_answered_and_an_announcement_is_not(self) -> None:
+        link = Bench(B)
+
+        assert link.poll(control(B, probe=True)) == [Report(EPOCH, B, 0)]
+        assert link.poll(control(B)) == []
+
+    def test_a_stale_probe_is_answered(self) -> None:
+        link = Bench()
+        link.poll(message("(1-0000923200-0000923357-0)"))
+
+        assert link.poll(control(B, probe=True)) == [Report(EPOCH, B, 1)]
+
+    def test_a_horizon_that_goes_back_takes_nothing_back(self) -> None:
+        link = Bench()
+        link.poll(AB, BC, horizon=C)
+
+        assert sub.report_of(link.subscriber, A) == Report(EPOCH, C, 0)
+
+    def test_a_poll_begins_some_time_after_the_last_one_ended(self) -> None:
+        assert sub.next_poll(NOW, SubscriberSettings(poll_interval=3 * MINUTE)) == NOW + 3 * MINUTE
+
+
+class TestTheInbox:
+    def test_a_message_that_is_read_again_while_it_waits_stays(self) -> None:
+        link = Bench()
+        link.read(BC)
+
+        turn = sub.receive(link.subscriber, BC, "m0", now=NOW, settings=link.receiving)
+
+        assert (turn.verdict, turn.actions) == (Verdict.HELD, ())
+
+    def test_nothing_is_deleted_before_it_is_applied(self) -> None:
+        link = Bench()
+
+        link.read(AB, apply=0)
+
+        assert (link.applied, link.deleted) == ([], [])
+
+    def test_what_is_sent_again_replaces_what_waited(self) -> None:
+        link = Bench()
+        link.read(BC)
+
+        turn = sub.receive(
+            link.subscriber,
+            message("(1-0000942712-0001119170-0)"),
+            "new",
+            now=NOW,
+            settings=link.receiving,
+        )
+
+        assert only(turn.actions, Delete) == [Delete(("m0",))]
+        assert [str(header) for header in turn.state.cache] == ["(1-0000942712-0001119170-0)"]
+
+    def test_the_same_range_in_greater_groups_is_another_message(self) -> None:
+        link = Bench(A)
+        longer = message("(0-0000923357-0001119170-0)", C, D)
+
+        assert link.read(BC, longer) == [Verdict.EARLY, Verdict.EARLY]
+        link.read(AB)
+
+        assert (link.s, link.applied) == ((D, 0), [B, C, D])
+
+    def test_what_arrives_is_dated(self) -> None:
+        link = Bench()
+        link.now += MINUTE
+
+        link.read(AB)
+
+        assert link.subscriber.columns.time_received == NOW + MINUTE
+
+
+class TestEpochs:
+    def test_a_message_of_an_earlier_one_is_thrown_away(self) -> None:
+        link = Bench()
+        earlier = Epoch("20230101T000000000000-a")
+
+        assert link.read(replace(AB, epoch=earlier), control(D, epoch=earlier)) == [Verdict.RETIRED] * 2
+        assert (link.s, link.subscriber.patience, link.alarms) == ((A, 0), None, [])
+
+    def test_a_message_of_a_later_one_stops_everything_and_stays(self) -> None:
+        link = Bench()
+        link.read(BC)
+
+        link.read(replace(AB, epoch=LATER_EPOCH))
+
+        assert link.read(AB) == [Verdict.HALTED]
+        assert link.poll() == []
+        assert (link.s, link.deleted, len(link.alarms)) == ((A, 0), [], 1)
+
+
+class TestGroups:
+    def test_small_transactions_are_applied_together(self) -> None:
+        link = Bench(receiving=SubscriberSettings(group=2))
+        packet = message("(0-0000923200-0001119170-0)", B, C, D)
+
+        link.read(packet, apply=1)
+        assert (link.applied, link.subscriber.columns.receive_count) == ([B, C], 0)
+        assert link.deleted == []
+
+        link.read(packet, apply=1)
+        assert (link.applied, link.subscriber.columns.receive_count) == ([B, C, D], 1)
+
+
+BAD: dict[str, dict[str, object]] = {
+    "message_size": {"message_size": 100},
+    "patience": {"patience": 0},
+    "max_gap_messages": {"max_gap_messages": 0},
+    "group": {"group": 0},
+    "poll_interval": {"poll_interval": timedelta(0)},
+    "max_gap_age": {"max_gap_age": timedelta(0)},
+    "repeat_after": {"repeat_after": -MINUTE},
+}
+
+
+@pytest.mark.parametrize("setting", BAD)
+def test_a_setting_that_cannot_work_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match=setting):
+        SubscriberSettings(**BAD[setting])  # type: ignore[arg-type]

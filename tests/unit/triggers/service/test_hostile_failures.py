@@ -1,0 +1,371 @@
+"""Whatever user code raises, handling a message ends with an outcome."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.message import Message
+from history.rendering import LONGEST_TEXT, LONGEST_TRACE
+from tests.unit.helpers.given_up import event
+from tests.unit.helpers.in_memory import (
+    AT_ONCE,
+    Effects,
+    made,
+    message,
+    parked_of,
+    started_by_another,
+    state_of,
+)
+from tests.unit.triggers.service.hostile_exceptions import (
+    MaskedError,
+    SilentError,
+    hostile_errors,
+    is_storable,
+)
+from triggers import on_retrieval_failure
+from triggers.detection.table import Status
+from triggers.events import publish
+from triggers.service.failures import Retry, TransientError
+
+HOSTILE = [pytest.param(place, id=type.__repr__(type(one))) for place, one in enumerate(hostile_errors())]
+
+#: What is told around a text: the row of the table, the name of the class.
+ROOM = 500
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def service(told: Message) -> None:
+        raise error
+
+    return service
+
+
+@pytest.mark.parametrize("place", HOSTILE)
+class TestServices:
+    def test_a_fatal_failure_is_parked_and_told(self, place: int, caplog: pytest.LogCaptureFixture) -> None:
+        error = hostile_errors()[place]
+        book = made(raising(error))
+
+        outcome = book.handle(message())
+
+        assert outcome.error is error
+        assert (outcome.status, outcome.acknowledge, outcome.parked) == (Status.NEW, True, True)
+        assert outcome.event is not None
+        assert is_storable(outcome.event.exception_class, ROOM)
+        assert is_storable(outcome.event.exception_message, LONGEST_TEXT * 2)
+        [parked] = parked_of(book)
+        assert is_storable(parked.error_class, ROOM)
+        assert is_storable(parked.error_message, LONGEST_TEXT * 2)
+        assert is_storable(parked.error_trace, LONGEST_TRACE * 2)
+        assert state_of(book) is EntryOutcome.FAILED
+        assert len(caplog.text) < 3 * (LONGEST_TEXT + LONGEST_TRACE)
+
+    def test_one_of_a_batch_is_told(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        def service(many: list[Message]) -> None:
+            raise error
+
+        outcomes = made(service, batch=3).handle_batch([message(f"u-{n}") for n in range(3)])
+
+        assert [outcome.error is error for outcome in outcomes] == [True] * 3
+
+    def test_one_of_a_transacted_trigger_is_given_back(self, place: int) -> None:
+        book = made(raising(hostile_errors()[place]), transacted=True)
+
+        assert not book.handle(message()).acknowledge
+        assert state_of(book) is EntryOutcome.FAILED
+
+    def test_without_a_history_it_is_told_too(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        assert made(raising(error), history=None).handle(message()).error is error
+
+    async def test_a_coroutine_function_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        async def service(told: Message) -> None:
+            await asyncio.sleep(0)
+            raise error
+
+        assert (await made(service).ahandle(message())).error is error
+
+    async def test_a_plain_function_under_asyncio_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        assert (await made(raising(error)).ahandle(message())).error is error
+
+    def test_a_validator_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        class Order(BaseModel):
+            id: str
+
+            @field_validator("id")
+            @classmethod
+            def checked(cls, _: str) -> str:
+                raise error
+
+        def one(body: Order) -> None:
+            raise AssertionError("it must not run")
+
+        def many(bodies: list[Order]) -> None:
+            raise AssertionError("it must not run")
+
+        assert made(one).handle(message(body={"id": "o"})).error is not None
+        assert made(many, batch=2).handle(message(body={"id": "o"})).error is not None
+
+    def test_a_filter_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+        book = made(Effects(), filter=raising(error))
+
+        outcome = book.handle(message())
+
+        assert (outcome.error, outcome.rejected, outcome.parked) == (error, True, True)
+
+    def test_a_resolver_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        def resolver(uuid: str, trigger_name: str, message: Message) -> str:
+            raise error
+
+        book = made(Effects(), resolver=resolver)
+        started_by_another(book)
+
+        outcome = book.handle(message())
+
+        assert (outcome.row, outcome.status, outcome.parked) == (18, Status.IN_DOUBT, True)
+        assert outcome.error is error
+
+    async def test_a_resolver_under_asyncio_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        async def resolver(uuid: str, trigger_name: str, message: Message) -> str:
+            raise error
+
+        async def service(told: Message) -> None:
+            raise AssertionError("it must not run")
+
+        book = made(service, resolver=resolver)
+        started_by_another(book)
+
+        assert (await book.ahandle(message())).error is error
+
+    def test_a_handler_may_raise_it(self, place: int) -> None:
+        error = hostile_errors()[place]
+
+        def plain(_: object) -> None:
+            raise error
+
+        async def waiting(_: object) -> None:
+            raise error
+
+        subscriptions = [on_retrieval_failure()(plain), on_retrieval_failure()(waiting)]
+        try:
+            drive(publish(event("book"), blocking=True))
+            asyncio.run(publish(event("book"), blocking=False))
+        finally:
+            for one in subscriptions:
+                one.cancel()
+
+
+class TestCancellation:
+    async def test_a_task_that_was_cancelled_ends(self) -> None:
+        begun = asyncio.Event()
+
+        async def service(told: Message) -> None:
+            begun.set()
+            await asyncio.sleep(60)
+
+        book = made(service)
+        task = asyncio.create_task(book.ahandle(message()))
+        await begun.wait()
+        task.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert state_of(book) is State.STARTED, "as if the process had died"
+
+    async def test_a_service_that_waits_for_something_cancelled_has_failed(self) -> None:
+        async def service(told: Message) -> None:
+            waiting = asyncio.create_task(asyncio.sleep(60))
+            waiting.cancel()
+            await waiting
+
+        outcome = await made(service).ahandle(message())
+
+        assert isinstance(outcome.error, asyncio.CancelledError)
+        assert (outcome.acknowledge, outcome.parked) == (True, True)
+
+    async def test_a_time_out_around_it_ends_it(self) -> None:
+        async def service(told: Message) -> None:
+            await asyncio.sleep(60)
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await made(service).ahandle(message())
+
+    async def test_a_resolver_that_is_cancelled_with_its_task_ends(self) -> None:
+        begun = asyncio.Event()
+
+        async def resolver(uuid: str, trigger_name: str, message: Message) -> str:
+            begun.set()
+            await asyncio.sleep(60)
+            return "NEW"
+
+        async def service(told: Message) -> None:
+            raise AssertionError("it must not run")
+
+        book = made(service, resolver=resolver)
+        started_by_another(book)
+        task = asyncio.create_task(book.ahandle(message()))
+        await begun.wait()
+        task.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            KeyboardInterrupt(),
+            SystemExit(3),
+            GeneratorExit(),
+            BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()]),
+            BaseExceptionGroup("", [BaseExceptionGroup("", [SystemExit()]), asyncio.CancelledError()]),
+        ],
+    )
+    def test_what_ends_a_process_is_let_through(self, error: BaseException) -> None:
+        book = made(raising(error))
+
+        with pytest.raises(type(error)):
+            book.handle(message())
+        assert state_of(book) is State.STARTED
+
+
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("group", "transient"),
+        [
+            (ExceptionGroup("", [TransientError(), TimeoutError()]), True),
+            (ExceptionGroup("", [ExceptionGroup("", [ConnectionError()]), TimeoutError()]), True),
+            (ExceptionGroup("", [TransientError(), ValueError()]), False),
+            (ExceptionGroup("", [ExceptionGroup("", [ValueError()]), TimeoutError()]), False),
+            (BaseExceptionGroup("", [TransientError(), asyncio.CancelledError()]), False),
+        ],
+    )
+    def test_a_group_is_transient_where_all_of_it_is(self, group: BaseException, *, transient: bool) -> None:
+        effects = Effects(group)
+        book = made(effects, retry=Retry(max_attempts=1, interval=AT_ONCE))
+
+        outcome = book.handle(message())
+
+        assert effects.attempts == ([1, 2] if transient else [1])
+        assert (outcome.error is None) is transient
+
+    def test_a_group_that_is_listed_is_transient_whatever_it_holds(self) -> None:
+        effects = Effects(ExceptionGroup("", [ValueError()]))
+        book = made(effects, retry=Retry(max_attempts=1, interval=AT_ONCE), transient=(ExceptionGroup,))
+
+        assert book.handle(message()).error is None
+
+
+def test_a_stop_iteration_arrives_as_what_it_is() -> None:
+    error = StopIteration("no more")
+
+    assert made(raising(error)).handle(message()).error is error
+
+
+def failing() -> None:
+    raise SilentError
+
+
+class TestTracebacks:
+    def test_the_traceback_of_a_failed_service_is_logged_and_kept(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        prices: dict[str, int] = {}
+
+        def service(told: Message) -> int:
+            return prices["no such key"]
+
+        book = made(service)
+
+        book.handle(message())
+
+        [parked] = parked_of(book)
+        assert parked.error_trace is not None
+        assert parked.error_trace.startswith("Traceback (most recent call last):\n")
+        assert parked.error_trace.endswith("KeyError: 'no such key'\n")
+        assert 'return prices["no such key"]' in parked.error_trace
+        assert parked.error_trace.count("  File ") == 1, "what called it is ours and tells nothing"
+        assert 'return prices["no such key"]' in caplog.text
+        assert len([one for one in caplog.records if one.exc_info]) == 1, "told once"
+
+    def test_what_failed_before_the_service_has_none(self, caplog: pytest.LogCaptureFixture) -> None:
+        class Order(BaseModel):
+            id: str
+
+        def service(body: Order) -> None:
+            raise AssertionError("it must not run")
+
+        book = made(service)
+        book.handle(message(body={"secret": "of a customer"}))
+
+        assert parked_of(book)[0].error_trace is None
+        assert "of a customer" not in caplog.text
+
+    def test_a_message_that_is_given_back_again_and_again_has_it_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        book = made(Effects(*[TransientError("not now")] * 3), transacted=True)
+
+        for count in (1, 2, 3):
+            book.handle(message(delivery_count=count))
+
+        assert [one.exc_info is not None for one in caplog.records] == [True, False, False]
+        assert caplog.text.count("TransientError: not now") == 4
+
+    def test_each_retry_is_a_line(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        book = made(
+            Effects(TransientError("one"), TransientError("two"), TransientError("three")),
+            retry=Retry(max_attempts=2, interval=AT_ONCE),
+        )
+
+        book.handle(message())
+
+        told = [one.getMessage() for one in caplog.records if one.levelno == logging.INFO]
+        assert told == [
+            "attempt 1 failed (TransientError: one): again in 0.0 s",
+            "attempt 2 failed (TransientError: two): again in 0.0 s",
+        ]
+
+    def test_a_long_one_keeps_its_beginning_and_its_end(self) -> None:
+        def service(told: Message) -> None:
+            raise ValueError("begin" + "x" * 100_000 + "end")
+
+        book = made(service)
+        book.handle(message())
+
+        trace = parked_of(book)[0].error_trace
+        assert trace is not None
+        assert len(trace) <= LONGEST_TRACE
+        assert trace.startswith("Traceback")
+        assert trace.endswith("end\n")
+        assert "cut short" in trace
+
+    def test_one_that_cannot_be_told_shows_where_it_was_raised(self) -> None:
+        def service(told: Message) -> None:
+            raise MaskedError("masked")
+
+        book = made(service)
+        book.handle(message())
+
+        assert 'raise MaskedError("masked")' in (parked_of(book)[0].error_trace or "")
