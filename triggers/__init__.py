@@ -19,7 +19,7 @@ from triggers.producer.queue.queue import ClientQueue, ClientQueueFullError
 from triggers.providers.outgoing import SentMessage
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.selectors import Filter, Selector, SelectorError
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.failures import FatalError, Retry, TransientError
 from triggers.service.outcome import Outcome
 

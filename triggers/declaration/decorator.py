@@ -20,7 +20,7 @@ from triggers.detection.table import (
     Policy,
     RollbackPolicy,
 )
-from triggers.selectors import MessageFilter, Selector
+from triggers.selectors import Selector
 from triggers.service.checking import (
     check_able,
     check_callable,
@@ -30,16 +30,16 @@ from triggers.service.checking import (
     pointing,
 )
 from triggers.service.failures import Retry
-from triggers.service.join_terms import DEFAULT_JOIN_TIMEOUT, JoinKind, listed
+from triggers.service.filters import MessageFilter
 from triggers.service.settings import (
     DEFAULT_LEASE,
     DEFAULT_MAX_BODY_SIZE,
     DEFAULT_MONITOR_INTERVAL,
-    AcknowledgeMode,
     Settings,
     lease_of,
     retry_of,
 )
+from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, listed
 
 __all__ = ["ConsumersDefault", "HistorySource", "Trigger", "trigger"]
 

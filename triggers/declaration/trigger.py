@@ -23,14 +23,11 @@ from triggers.declaration.assembly import Parts
 from triggers.pipeline.joining.joins import bind
 from triggers.pipeline.pipeline import Observer, Pipeline
 from triggers.pipeline.routing import Routing
-from triggers.selectors import MessageFilter
 from triggers.service.checking import pointing
-from triggers.service.join_terms import check_history
-from triggers.service.order_terms import check_ordering
+from triggers.service.filters import MessageFilter
 from triggers.service.outcome import Outcome
-from triggers.service.settings import (
-    Settings,
-)
+from triggers.service.settings import Settings
+from triggers.service.terms import check_history, check_ordering
 
 if TYPE_CHECKING:
     from triggers.spark.row_service.service import RowService
@@ -72,8 +69,14 @@ class Trigger(Generic[P, R]):
         update_wrapper(self, service)
         self.service = service
         self.settings = settings
-        check_history(settings, history)
-        check_ordering(settings, history)
+        check_history(settings.join, history)
+        if settings.ordered:
+            check_ordering(
+                history,
+                destinations=settings.destinations,
+                batch=settings.batch,
+                acknowledge_mode=settings.acknowledge_mode,
+            )
         self.binding = bind(service, settings, local_names)
         loaded = load_resolver(resolver)
         self.resolver = None if loaded is None else asking(loaded)

@@ -21,7 +21,7 @@ from triggers.consumer.sweep import close_settled
 from triggers.demo.booking import book
 from triggers.demo.ground import Ground
 from triggers.producer.lines import read_lines
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.failures import FatalError
 
 _NO_DELIVERY = Delivery(uuid=None, fence=None, attempt=1, trigger_name=book.name)

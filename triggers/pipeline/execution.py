@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from history.rendering import told_of
 from triggers.detection.aftermath import Ending, afterwards
 from triggers.pipeline.run import Run
-from triggers.service.binding import Binding, Delivery
+from triggers.service.binding import Binding
+from triggers.service.delivery import Delivery
 from triggers.service.failures import (
     BodyTooLargeError,
     LeaseLostError,

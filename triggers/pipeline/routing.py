@@ -21,9 +21,10 @@ from typing import Any
 from history.errors import ConfigurationError
 from triggers.detection.table import Decision
 from triggers.pipeline.run import Run
-from triggers.selectors import MessageFilter, Reading, Wanted, read_filter
+from triggers.selectors import Reading
 from triggers.service.binding import Binding
 from triggers.service.failures import is_failure
+from triggers.service.filters import MessageFilter, Wanted, read_filter
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
@@ -35,36 +35,8 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 from history.errors import ConfigurationError
 from history.message import Message, copied_body, encoded_body
 from triggers.service.borrowing import borrows
-from triggers.service.failures import BodyInvalidError, LeaseLostError
-
-if TYPE_CHECKING:
-    from triggers.pipeline.run import Run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One run of a service: hand ``uuid`` and ``fence`` to a target that checks them, and effects are fenced.
-
-    ``attempt`` counts runs of this delivery from 1. ``fence`` is None without a document history.
-    """
-
-    uuid: str | None
-    fence: int | None
-    attempt: int
-    trigger_name: str
-    delivery_count: int = -1
-    held: "Run | None" = field(default=None, repr=False, compare=False)
-
-    def check(self) -> None:
-        """Stop a long service whose lease was lost; do nothing where there is no lease.
-
-        Raises:
-            LeaseLostError: another owner has the message. Let it pass: nothing is parked and nothing told.
-        """
-        held = self.held
-        if held is not None and held.taken_by is not None:
-            raise LeaseLostError(self.uuid or "", held.owner or "", held.taken_by)
-
+from triggers.service.delivery import Delivery
+from triggers.service.failures import BodyInvalidError
 
 #: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
 Fill = Callable[[Message, Delivery, Any], Any]

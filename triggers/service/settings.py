@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
@@ -19,7 +19,7 @@ from triggers.detection.table import (
     Policy,
 )
 from triggers.events import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
-from triggers.selectors import MessageFilter, Selector
+from triggers.selectors import Selector
 from triggers.service.checking import (
     check_able,
     check_callable,
@@ -32,7 +32,8 @@ from triggers.service.checking import (
     check_text,
 )
 from triggers.service.failures import Retry
-from triggers.service.join_terms import DEFAULT_JOIN_TIMEOUT, JoinKind, check_join
+from triggers.service.filters import MessageFilter
+from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, check_join
 
 #: The largest body a service is given when nobody says otherwise, in bytes.
 DEFAULT_MAX_BODY_SIZE = 1024 * 1024
@@ -48,9 +49,6 @@ LEASES_PER_TIME_TO_LIVE = 3
 
 #: One run, and no other.
 NO_RETRY = Retry()
-
-#: When a delivery is acknowledged: after it was processed, before, or after it but lazily.
-AcknowledgeMode = Literal["client", "auto", "dups_ok"]
 
 #: By the two switches, in this order.
 _SILENCED: dict[tuple[bool, bool], frozenset[Cause]] = {
@@ -107,7 +105,7 @@ class Settings:
                 "a transacted trigger is tried again by redelivery, not in process",
                 "leave retry out, or transacted",
             )
-        check_join(self)
+        check_join(self.join, self.destinations, policy=self.policy, batch=self.batch)
 
     def _check_policy(self) -> None:
         policy = self.policy

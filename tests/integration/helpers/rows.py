@@ -20,7 +20,7 @@ from resolvers.resolution import Resolution
 from tests.fixtures.waiting import eventually
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.events import Cause, RetrievalFailureEvent, on_retrieval_failure
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.outcome import Outcome
 
 NAME = "book-order"

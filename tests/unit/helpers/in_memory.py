@@ -11,7 +11,7 @@ from history.memory import MemoryHistory
 from history.message import Message, Uuid
 from history.store.parking import Parked
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 
 NAME = "book"
 AT_ONCE = timedelta(0)

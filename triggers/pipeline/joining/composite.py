@@ -8,9 +8,10 @@ from typing import Any, Self, cast
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
 from history.store.joining import Period
-from triggers.service.binding import Binding, Delivery, Slot
+from triggers.service.binding import Binding, Slot
+from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError
-from triggers.service.join_terms import ACTIVATION
+from triggers.service.terms import ACTIVATION
 
 #: The property that tells a joined message, and holds the number of its period.
 JOINED = "doubtless-join"

@@ -26,8 +26,8 @@ from triggers.pipeline.joining.parts import PartCompletion, PartExecution, may_b
 from triggers.pipeline.joining.time_out import TimeOut
 from triggers.pipeline.pipeline import Pipeline
 from triggers.service.binding import Binding
-from triggers.service.join_terms import check_history
 from triggers.service.settings import Settings
+from triggers.service.terms import check_history
 
 __all__ = ["Joined", "bind", "with_join"]
 
@@ -69,7 +69,7 @@ def with_join(pipeline: Pipeline) -> Pipeline:
 
 def _joining_of(pipeline: Pipeline) -> Joining:
     store = pipeline.judge.store
-    check_history(pipeline.settings, store)
+    check_history(pipeline.settings.join, store)
     joining: Joining | None = getattr(store, "joining", None)
     if joining is None:
         raise ConfigurationError(

@@ -21,8 +21,8 @@ from triggers.pipeline.completion import Completion
 from triggers.pipeline.execution import Execution, Work
 from triggers.pipeline.run import Run
 from triggers.service.failures import BodyTooLargeError, FatalError, persist
-from triggers.service.join_terms import ACTIVATION
 from triggers.service.settings import Settings
+from triggers.service.terms import ACTIVATION
 
 _log = logging.getLogger(__name__)
 

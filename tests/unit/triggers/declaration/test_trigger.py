@@ -26,7 +26,7 @@ from tests.unit.helpers.in_memory import (
 from triggers.declaration.decorator import trigger
 from triggers.detection.table import Policy, Status
 from triggers.events import Cause
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.failures import Retry, TransientError
 
 

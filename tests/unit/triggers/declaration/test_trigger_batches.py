@@ -21,7 +21,7 @@ from tests.unit.helpers.in_memory import (
     take_over,
 )
 from triggers.detection.table import Status
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.failures import Retry, TransientError, UnawaitedError
 
 

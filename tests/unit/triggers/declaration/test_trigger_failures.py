@@ -21,7 +21,7 @@ from tests.unit.helpers.in_memory import (
 )
 from triggers.detection.table import Status
 from triggers.events import Cause
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError, BodyTooLargeError, FatalError, Retry, TransientError
 
 

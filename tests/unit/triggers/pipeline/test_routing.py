@@ -21,9 +21,9 @@ from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import Status
 from triggers.events import Cause
 from triggers.pipeline.pipeline import Step
-from triggers.selectors import FilterAnswerError
-from triggers.service.binding import Delivery
+from triggers.service.delivery import Delivery
 from triggers.service.failures import Retry, TransientError
+from triggers.service.filters import FilterAnswerError
 from triggers.service.outcome import Outcome
 
 

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
-from triggers.service.binding import Binding, Delivery
+from triggers.service.binding import Binding
+from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError, FatalError
 
 DELIVERY = Delivery(uuid="u-1", fence=7, attempt=2, trigger_name="book", delivery_count=3)

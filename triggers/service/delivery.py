@@ -1,0 +1,45 @@
+"""What a service may be told of its own run: the :class:`Delivery`, and whether its lease still holds."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from triggers.service.failures import LeaseLostError
+
+
+class HeldLease(Protocol):
+    """The lease of a run that goes on; its keeper writes it, from a thread of its own."""
+
+    @property
+    def owner(self) -> str | None:
+        """The token under which the entry was claimed."""
+        ...
+
+    @property
+    def taken_by(self) -> str | None:
+        """Who has the entry, once it is known that this run has it no longer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One run of a service: hand ``uuid`` and ``fence`` to a target that checks them, and effects are fenced.
+
+    ``attempt`` counts runs of this delivery from 1. ``fence`` is None without a document history.
+    """
+
+    uuid: str | None
+    fence: int | None
+    attempt: int
+    trigger_name: str
+    delivery_count: int = -1
+    held: HeldLease | None = field(default=None, repr=False, compare=False)
+
+    def check(self) -> None:
+        """Stop a long service whose lease was lost; do nothing where there is no lease.
+
+        Raises:
+            LeaseLostError: another owner has the message. Let it pass: nothing is parked and nothing told.
+        """
+        held = self.held
+        if held is not None and held.taken_by is not None:
+            raise LeaseLostError(self.uuid or "", held.owner or "", held.taken_by)
