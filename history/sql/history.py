@@ -152,7 +152,7 @@ class SqlHistory(SingleVerbs):
                 "history", "it is in a transaction already", "give the trigger the history itself"
             )
         guard(line.engine)
-        return open_transaction(line, self)
+        return open_transaction(line, self.joined)
 
     @property
     def parking(self) -> Parking:

@@ -4,10 +4,10 @@ The connection is in autocommit with a textual ``BEGIN``, as everywhere in this 
 ``commit`` and ``rollback`` of its connection are refused: they would tear effects and entry apart.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -19,9 +19,7 @@ from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailabl
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, OwnLine, execute
 from history.sql.database.errors import is_conflict, translated
 from history.sql.statements.dialects import Dialect, statement
-
-if TYPE_CHECKING:
-    from history.sql.history import SqlHistory
+from history.store import HistoryStore
 
 SAVEPOINT = statement("SAVEPOINT doubtless_service")
 RELEASE = statement("RELEASE SAVEPOINT doubtless_service")
@@ -40,7 +38,7 @@ class SqlTransaction:
     """An open transaction: what the service is given of it, and the history inside it."""
 
     connection: AnyConnection
-    history: "SqlHistory"
+    history: HistoryStore
     replans: bool = False
     _session: Session | AsyncSession | None = field(default=None)
 
@@ -128,8 +126,12 @@ def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
 
 
 @asynccontextmanager
-async def open_transaction(line: OwnLine, history: "SqlHistory") -> AsyncGenerator[SqlTransaction]:
+async def open_transaction(
+    line: OwnLine, joined: Callable[[AnyConnection], HistoryStore]
+) -> AsyncGenerator[SqlTransaction]:
     """Begin a transaction; commit it at the end of the block, or roll it back where the block raises.
+
+    ``joined`` returns the view of the history inside the transaction of a connection.
 
     Raises:
         HistoryUnavailableError: the server did not answer, at the end it is unknown whether it committed;
@@ -141,7 +143,7 @@ async def open_transaction(line: OwnLine, history: "SqlHistory") -> AsyncGenerat
         connection.info.pop(_IN_SERVICE, None)
         # Only on an engine of its own has the history configured the connections.
         replans = line.disposable and connection.dialect.name == Dialect.POSTGRESQL
-        yield SqlTransaction(connection, history.joined(connection), replans)
+        yield SqlTransaction(connection, joined(connection), replans)
         try:
             await execute(connection, COMMIT)
         except SQLAlchemyError as error:
