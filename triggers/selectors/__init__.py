@@ -1,6 +1,7 @@
 """Conditions on messages: the selector language of Jakarta Messaging, and filters that see the body.
 
-A pure language: it imports nothing else of :mod:`triggers`.
+``selector`` is a parsed condition, ``parsing/`` what reads its text, ``compiling`` and ``operators`` what
+evaluate it, ``writing`` its normal form. A language of its own: it imports nothing else of ``triggers``.
 """
 
 from triggers.selectors.errors import SelectorError
