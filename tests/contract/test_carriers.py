@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from history.bridge import drive, settled
+from history.errors import ConfigurationError
+from triggers.providers.opening import open_provider
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqlremote.carriers.carrier import (
     Carrier,
@@ -51,7 +53,9 @@ class TestRedisStreams(CarrierContract):
 class TestSqlJms(CarrierContract):
     @pytest.fixture
     def carrier(self, link_databases: list[str]) -> Iterator[Carrier]:
-        carrier = open_carrier(f"sqljms+{link_databases[0]}", name="agent", largest=100_000)
+        carrier = open_carrier(
+            f"sqljms+{link_databases[0]}", name="agent", largest=100_000, open_provider=open_provider
+        )
         assert isinstance(carrier, ProviderCarrier)
         yield carrier
         drive(carrier.close())
@@ -103,7 +107,7 @@ def test_a_carrier_is_opened_by_its_url(scheme: str, tmp_path: Path) -> None:
         "memory": "memory://",
     }
 
-    carrier = open_carrier(urls[scheme], name="agent", largest=1000)
+    carrier = open_carrier(urls[scheme], name="agent", largest=1000, open_provider=open_provider)
 
     async def round_trip() -> None:
         await settled(carrier.put("there", b"one"))
@@ -134,3 +138,8 @@ def test_what_can_neither_be_read_nor_moved_is_left_alone(tmp_path: Path) -> Non
 
     assert len(carrier.list("there")) == 1
     assert (tmp_path / "there" / "odd.msg").is_symlink()
+
+
+def test_a_carrier_over_a_provider_needs_what_opens_it() -> None:
+    with pytest.raises(ConfigurationError, match=r"redis: is a provider's URL.*open_provider=open_provider"):
+        open_carrier("redis://localhost", name="agent", largest=1000)

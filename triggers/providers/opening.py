@@ -41,7 +41,9 @@ def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
         case "sqlremote":
             from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
 
-            return Links.from_file(Path(url.removeprefix("sqlremote:").removeprefix("//")))
+            return Links.from_file(
+                Path(url.removeprefix("sqlremote:").removeprefix("//")), open_provider=open_provider
+            )
         case "amqp" | "amqps":
             from triggers.providers.amqp.provider import Amqp  # noqa: PLC0415  (as above)
 

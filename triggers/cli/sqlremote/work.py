@@ -18,6 +18,7 @@ from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
 from triggers.consumer.drain import DrainSignals
 from triggers.consumer.threads import Consumer
+from triggers.providers.opening import open_provider
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
 
@@ -129,7 +130,7 @@ def tell(state: State, links: Links, names: Sequence[str]) -> None:
 @contextmanager
 def opened(settings: Path) -> Generator[Links]:
     """Open the links of a settings file."""
-    links = Links.from_file(settings)
+    links = Links.from_file(settings, open_provider=open_provider)
     try:
         yield links
     finally:

@@ -17,7 +17,8 @@ from history.bridge import drive
 from history.message import Message
 from triggers.providers.brokers.reading import Limits
 from triggers.providers.jms import jvm as jms_jvm
-from triggers.providers.jms.provider import JmsProvider
+from triggers.providers.jms.client import JmsClient
+from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.receiver import JmsReceiver
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Received
 
@@ -93,8 +94,8 @@ def _forget(_result: Any, _error: BaseException | None) -> None:
 class AsyncJmsProvider:
     """A :class:`~triggers.providers.jms.JmsProvider` whose calls do not block the event loop."""
 
-    def __init__(self, provider: JmsProvider) -> None:
-        self._provider = provider
+    def __init__(self, link: JmsLink) -> None:
+        self._client = JmsClient(link)
         self._hand = Hand("doubtless-jms")
 
     def for_asyncio(self) -> "AsyncJmsProvider":
@@ -103,12 +104,12 @@ class AsyncJmsProvider:
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send, as the blocking form."""
-        return await self._hand.do(self._provider.send(destination, messages))
+        return await self._hand.do(self._client.send(destination, messages))
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncJmsReceiver":
         """Open a consumer, as the blocking form, with a thread of its own."""
         hand = Hand(f"doubtless-jms-{name}")
-        opening = self._provider.open_receiver(destination, subscription=subscription, name=name)
+        opening = self._client.open_receiver(destination, subscription=subscription, name=name)
         try:
             receiver = await hand.do(opening, unwanted=JmsReceiver.close)
         except BaseException:
@@ -120,7 +121,7 @@ class AsyncJmsProvider:
         """Open the one consumer of a temporary queue."""
         hand = Hand(f"doubtless-jms-{purpose}")
         try:
-            name, receiver = await hand.do(self._provider.open_temporary(purpose))
+            name, receiver = await hand.do(self._client.open_temporary(purpose))
         except BaseException:
             hand.end()
             raise
@@ -128,11 +129,11 @@ class AsyncJmsProvider:
 
     async def ping(self) -> None:
         """Return when the provider answers."""
-        await self._hand.do(self._provider.ping())
+        await self._hand.do(self._client.ping())
 
     async def close(self) -> None:
         """Close what sends, and end its thread."""
-        await self._hand.do(self._provider.close())
+        await self._hand.do(self._client.close())
         self._hand.end()
 
 

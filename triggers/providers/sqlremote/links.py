@@ -19,7 +19,7 @@ from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.agent.end import End, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
 from triggers.providers.sqlremote.carriers.carrier import Carrier
-from triggers.providers.sqlremote.carriers.opening import open_carrier
+from triggers.providers.sqlremote.carriers.opening import OpenProvider, open_carrier
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.receiver import LinkReceiver
 from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
@@ -31,10 +31,18 @@ LINK: Final = "link:"
 OpenCarrier = Callable[[str, LinkSettings], Carrier]
 
 
-def carrier_of(link: str, settings: LinkSettings) -> Carrier:
-    """Open the carrier that a link's settings name."""
-    name = f"{socket.gethostname()}-{link}"
-    return open_carrier(settings.carrier, name=name, largest=settings.seal().largest)
+def carriers_of(open_provider: OpenProvider | None) -> OpenCarrier:
+    """Return what opens the carrier that a link's settings name."""
+
+    def carrier_of(link: str, settings: LinkSettings) -> Carrier:
+        return open_carrier(
+            settings.carrier,
+            name=f"{socket.gethostname()}-{link}",
+            largest=settings.seal().largest,
+            open_provider=open_provider,
+        )
+
+    return carrier_of
 
 
 #: Tells up to which offset of a link's peer the work applied here is backed up; None means all of it.
@@ -51,6 +59,9 @@ class Links:
     A consumer whose triggers name no history uses that one. One trigger receives from a link; sending to a
     link publishes, each message as a transaction of its own.
 
+    A carrier that is a provider's URL, such as ``redis://``, is opened by ``open_provider``, which is
+    :func:`triggers.providers.opening.open_provider`; ``open_carrier`` opens any other way.
+
     ``horizon`` withholds the confirmation of work that is not backed up yet. ``clock`` is for tests.
 
     Guarantee: atomic, where a trigger's service shares the transaction of the link's database: effects and
@@ -62,20 +73,22 @@ class Links:
         settings: RemoteSettings,
         *,
         history: LinkHistory | None = None,
-        open_carrier: OpenCarrier = carrier_of,
+        open_provider: OpenProvider | None = None,
+        open_carrier: OpenCarrier | None = None,
         horizon: Horizon = everything,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.settings = settings
         self._history = LinkHistory.from_url(settings.database) if history is None else history
-        self._open_carrier, self._horizon, self._clock = open_carrier, horizon, clock
+        self._open_carrier = carriers_of(open_provider) if open_carrier is None else open_carrier
+        self._horizon, self._clock = horizon, clock
         self._agents: dict[str, Agent] = {}
         self._carriers: dict[str, Carrier] = {}
 
     @classmethod
-    def from_file(cls, file: Path) -> "Links":
+    def from_file(cls, file: Path, *, open_provider: OpenProvider | None = None) -> "Links":
         """Open the links of a settings file; nothing is connected before the first use."""
-        return cls(RemoteSettings.load(file))
+        return cls(RemoteSettings.load(file), open_provider=open_provider)
 
     @property
     def history(self) -> LinkHistory:

@@ -1,9 +1,11 @@
 """From a URL to a carrier."""
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from history.errors import ConfigurationError
+from triggers.providers.provider import Provider
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
 
@@ -13,12 +15,16 @@ CARRIER_URLS = (
     "sqljms+postgresql://user@host/database, or another provider's URL"
 )
 
+#: Opens the provider at a URL, as :func:`triggers.providers.opening.open_provider` does.
+OpenProvider = Callable[[str], Provider]
 
-def open_carrier(url: str, *, name: str, largest: int) -> Carrier:
+
+def open_carrier(url: str, *, name: str, largest: int, open_provider: OpenProvider | None = None) -> Carrier:
     """Open the carrier at ``url``; ``name`` is this agent's, ``largest`` the bytes of a message at most.
 
     Raises:
-        ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
+        ConfigurationError: the URL is for something else, or a provider's and ``open_provider`` was not
+            given, or (MissingExtraError) a driver is missing.
     """
     parts = urlsplit(url)
     match parts.scheme.partition("+")[0]:
@@ -33,7 +39,12 @@ def open_carrier(url: str, *, name: str, largest: int) -> Carrier:
 
             return TableCarrier.from_url(url)
         case _:
-            from triggers.providers.opening import open_provider  # noqa: PLC0415  (it opens links, too)
+            if open_provider is None:
+                raise ConfigurationError(
+                    "carrier",
+                    f"{parts.scheme}: is a provider's URL, and these links were opened without open_provider",
+                    "open them by open_provider('sqlremote:FILE') or with open_provider=open_provider",
+                )
             from triggers.providers.sqlremote.carriers.over_provider import (  # noqa: PLC0415  (as above)
                 ProviderCarrier,
             )

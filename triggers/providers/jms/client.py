@@ -1,0 +1,106 @@
+"""What a JMS provider does, in the calling thread: send, and open consumers.
+
+The blocking provider is this; the one for asyncio drives one in threads.
+"""
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.providers.jms import jvm as jms_jvm
+from triggers.providers.jms.link import JmsLink
+from triggers.providers.jms.places import Place, told_of
+from triggers.providers.jms.receiver import JmsReceiver
+from triggers.providers.jms.sender import JmsSender
+from triggers.providers.provider import DestinationGoneError
+
+
+class JmsClient:
+    """Sends, and opens consumers, over one link. Safe between threads."""
+
+    def __init__(self, link: JmsLink) -> None:
+        self._link = link
+        self._sender = JmsSender(link)
+        self._subscribed: set[tuple[str, str]] = set()
+        self._opening = threading.Lock()
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages, some hundreds in one transaction, and return their JMSMessageIDs."""
+        return self._sender.send(destination, messages) if messages else []
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> JmsReceiver:
+        """Open a consumer. Of a topic, a subscription has one: others of this process are refused.
+
+        Raises:
+            ProviderUnavailableError: nobody answers, or another process consumes this durable subscription.
+            ConfigurationError: the provider refuses it, and will.
+        """
+        del name  # JMS consumers have none
+        place = Place.parse(destination)
+        left = partial(self._leave, (place.told, subscription))
+        if not place.is_shared:
+            self._enter((place.told, subscription))
+        receiver = JmsReceiver(self._link, place, subscription=subscription, left=left)
+        try:
+            await receiver.open()
+        except BaseException:
+            left()
+            raise
+        return receiver
+
+    def _enter(self, wanted: tuple[str, str]) -> None:
+        with self._opening:
+            if wanted in self._subscribed:
+                raise ConfigurationError(
+                    "concurrency",
+                    f"the durable subscription of {wanted[1]!r} to {wanted[0]} has one consumer",
+                    "let concurrency be 1, or have the topic's messages put into a queue",
+                )
+            self._subscribed.add(wanted)
+
+    def _leave(self, wanted: tuple[str, str]) -> None:
+        with self._opening:
+            self._subscribed.discard(wanted)
+
+    async def open_temporary(self, purpose: str) -> tuple[str, JmsReceiver]:
+        """Open the one consumer of a temporary queue, which ends with its connection."""
+        receiver = TemporaryReceiver(
+            self._link, Place("temporary", purpose, purpose), subscription="temporary", left=lambda: None
+        )
+        await receiver.open()
+        return receiver.name, receiver
+
+    async def ping(self) -> None:
+        """Return when a connection could be opened.
+
+        Raises:
+            ProviderUnavailableError: it could not.
+        """
+        jms_jvm.close_quietly(self._link.connect("looking whether it is there"))
+
+    async def close(self) -> None:
+        """Close what sends. Receivers are to be closed before."""
+        self._sender.close()
+
+
+class TemporaryReceiver(JmsReceiver):
+    """The consumer of a temporary queue, made with its connection and gone with it.
+
+    When the connection is lost, so are the queue and what was in it: every ``receive`` says so then.
+    """
+
+    name = ""
+
+    def _connect(self) -> None:
+        if self.name:
+            raise DestinationGoneError("the JMS provider", "receiving: the temporary queue is gone")
+        super()._connect()
+        with self._link.asking("making a temporary queue"):
+            session = self._link.session(self._connection, transacted=False)
+            queue = session.createTemporaryQueue()
+            name = str(queue.getQueueName())
+        self._link.remember(name, queue)
+        self._place = Place("temporary", name, name)
+        self.name = told_of("temporary", name)
