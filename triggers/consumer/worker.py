@@ -12,9 +12,10 @@ from history.bridge import settled
 from triggers.consumer.gate import Gate
 from triggers.consumer.lazy_receiver import LazyReceiver
 from triggers.pipeline.pipeline import Pipeline
-from triggers.providers.brokers.reading import Limited, Limits
 from triggers.providers.provider import (
     AT_ONCE,
+    Limited,
+    Limits,
     Provider,
     ProviderUnavailableError,
     Received,

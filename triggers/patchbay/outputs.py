@@ -9,39 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import instant
 from triggers.patchbay.wiring.checking import is_sql, provider_name
 from triggers.patchbay.wiring.model import Destination, PatchBayFile
-from triggers.providers.provider import Provider
+from triggers.providers.provider import InDatabase, Provider, capabilities_of
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
     from triggers.providers.sqljms.limbo.limbo import Limbo, Waiting
-
-
-class Sends(Protocol):
-    """What sends in somebody's transaction."""
-
-    async def asend_batch(self, destination: str, bodies: Sequence[Message]) -> object:
-        """Send messages in order."""
-        ...
-
-
-@runtime_checkable
-class InDatabase(Protocol):
-    """A provider in a SQL database, which can send as a part of a transaction there."""
-
-    def sending(self, connection: Any) -> Sends:
-        """Return what sends in the transaction that ``connection`` has open."""
-        ...
-
-    async def identity(self) -> int:
-        """Return the number of the database that it is in."""
-        ...
 
 
 class Outlet(NamedTuple):
@@ -62,14 +41,14 @@ def outlet_of(file: PatchBayFile, place: Destination) -> Outlet:
 class Lane:
     """The providers and the limbo of a Patch Bay; all of them block, or all belong to one event loop.
 
-    ``here`` are the providers that live in the limbo's database.
+    ``here`` are the providers that live in the limbo's database, by name.
     """
 
     file: PatchBayFile
     providers: Mapping[str, Provider]
     limbo: "Limbo | None"
     blocking: bool
-    here: frozenset[str] = frozenset()
+    here: Mapping[str, InDatabase] = field(default_factory=dict[str, InDatabase])
     _identity: int | None = field(default=None)
 
     async def prepare(self) -> None:
@@ -83,11 +62,12 @@ class Lane:
         from triggers.providers.sqljms.tables import identity_of  # noqa: PLC0415  (loads a driver)
 
         self._identity = await self.limbo.run("looking for its database", identity_of, atomic=False)
-        found: list[str] = []
-        for name, provider in self.providers.items():
-            if isinstance(provider, InDatabase) and await provider.identity() == self._identity:
-                found.append(name)
-        self.here = frozenset(found)
+        asked = {name: capabilities_of(provider).in_database for name, provider in self.providers.items()}
+        self.here = {
+            name: provider
+            for name, provider in asked.items()
+            if provider is not None and await provider.identity() == self._identity
+        }
 
     def outlets(self, component: str, port: str) -> Sequence[Outlet]:
         """Return where a port leads.
@@ -161,8 +141,7 @@ class Lane:
         self, connection: "AnyConnection", outlets: Sequence[Outlet], messages: Sequence[Message]
     ) -> None:
         for outlet in outlets if messages else ():
-            provider = cast("InDatabase", self.providers[outlet.provider])
-            await provider.sending(connection).asend_batch(outlet.address, messages)
+            await self.here[outlet.provider].sending(connection).asend_batch(outlet.address, messages)
 
     async def _send_each(self, outlets: Sequence[Outlet], messages: Sequence[Message]) -> None:
         for outlet in outlets:

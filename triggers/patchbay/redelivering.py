@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from history.bridge import settled
 from history.message import Message
@@ -67,12 +67,14 @@ class _LostError(Exception):
 class RedeliveringReceiver:
     """Hands over what the provider's receiver has, and what waits in limbo for this input.
 
-    ``at_home`` says that the provider's messages are in the limbo's database: a message changes from one to
-    the other in one transaction. ``sleep`` waits while a blocked message is not due.
+    ``sharing`` is ``inner`` where its messages can be taken out in a transaction. ``at_home`` is the same
+    where that transaction can be one of the limbo's database: a message changes from one to the other in one
+    transaction. ``sleep`` waits while a blocked message is not due.
     """
 
     inner: Receiver
-    at_home: bool
+    sharing: SharingTransactions | None
+    at_home: SharingTransactions | None
     terms: InputTerms
     lane: Lane
     sleep: Callable[[float], Awaitable[None] | None]
@@ -188,11 +190,11 @@ class RedeliveringReceiver:
 
         Elsewhere in this order: after a death in between the provider delivers it again, under its uuid.
         """
-        if not self.at_home:
+        sharing = self.at_home
+        if sharing is None:
             await limbo.run(doing, write)
             await self.inner.acknowledge([arrival])
             return
-        sharing = cast("SharingTransactions", self.inner)
 
         async def both(connection: "AnyConnection") -> None:
             if not await sharing.acknowledge_inside(connection, [arrival]):
@@ -209,9 +211,9 @@ class RedeliveringReceiver:
 
     async def shares(self, history: HistoryStore) -> bool:
         """Whether the transactions of this history reach what the provider has, and limbo."""
-        if not hasattr(self.inner, "shares") or (self.limbo is not None and not self.at_home):
+        if self.sharing is None or (self.limbo is not None and self.at_home is None):
             return False
-        return await cast("SharingTransactions", self.inner).shares(history)
+        return await self.sharing.shares(history)
 
     async def acknowledge_inside(self, transaction: Any, received: Sequence[Received]) -> bool:
         """Take these out, of limbo or of the provider's queue, as a part of a transaction."""
@@ -221,16 +223,16 @@ class RedeliveringReceiver:
 
             if len(await take_out_inside(transaction, held)) < len(held):
                 return False
-        return not others or await cast("SharingTransactions", self.inner).acknowledge_inside(
-            transaction, others
-        )
+        if not others:
+            return True
+        return self.sharing is not None and await self.sharing.acknowledge_inside(transaction, others)
 
     def note_acknowledged(self, received: Sequence[Received]) -> None:
         """Hold these no more."""
         held, others = self._sorted(received)
         self._forget(held)
-        if others:
-            cast("SharingTransactions", self.inner).note_acknowledged(others)
+        if others and self.sharing is not None:
+            self.sharing.note_acknowledged(others)
 
     def _entry(self, arrival: Arrival, attempts: int, error: BaseException) -> "Entry":
         """Return how a message waits for its next attempt."""

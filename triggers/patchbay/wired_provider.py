@@ -8,7 +8,7 @@ from history.message import Message
 from triggers.patchbay.inputs import Input
 from triggers.patchbay.outputs import Lane
 from triggers.patchbay.redelivering import RedeliveringReceiver
-from triggers.providers.provider import Provider, Receiver
+from triggers.providers.provider import Provider, Receiver, capabilities_of
 
 
 class WiredProvider:
@@ -54,9 +54,15 @@ class WiredProvider:
             self.ready.set()
         if found.terms is None:
             return inner
-        at_home = found.outlet.provider in self._lane.here and hasattr(inner, "acknowledge_inside")
+        sharing = capabilities_of(inner).sharing_transactions
+        at_home = sharing if found.outlet.provider in self._lane.here else None
         return RedeliveringReceiver(
-            inner=inner, terms=found.terms, lane=self._lane, at_home=at_home, sleep=self._sleep
+            inner=inner,
+            sharing=sharing,
+            at_home=at_home,
+            terms=found.terms,
+            lane=self._lane,
+            sleep=self._sleep,
         )
 
     def for_asyncio(self) -> Provider:

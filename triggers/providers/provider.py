@@ -3,8 +3,14 @@
 A provider hands out one :class:`Receiver` per consumer, destination and subscription. What a receiver hands
 over must be answered once: acknowledged, recovered or dead-lettered. As everywhere below the consumers, all
 methods are coroutines that never suspend over a blocking driver.
+
+What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
+:class:`TakingFailures`, :class:`SharingTransactions` and :class:`Limited` of receivers;
+:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering` and :class:`InDatabase` of providers.
+It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,6 +127,7 @@ class TakingOver(Protocol):
 Answers = Sequence[tuple[Arrival, "Outcome"]]
 
 
+@runtime_checkable
 class TakingFailures(Protocol):
     """A receiver that has its own way with attempts that failed, such as one with redelivery of its own."""
 
@@ -133,6 +140,7 @@ class TakingFailures(Protocol):
         ...
 
 
+@runtime_checkable
 class SharingTransactions(Protocol):
     """A receiver whose messages can be taken out in the transaction of a trigger's effects."""
 
@@ -150,6 +158,36 @@ class SharingTransactions(Protocol):
     def note_acknowledged(self, received: Sequence[Received]) -> None:
         """Note that the transaction which took these out is committed."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a trigger refuses whatever stands in it, so that a receiver need not decode it.
+
+    ``max_body_size`` is in bytes, as they came.
+    """
+
+    max_body_size: int = sys.maxsize
+    max_delivery_count: int = sys.maxsize
+
+    def leaves_encoded(self, size: int, delivery_count: int) -> bool:
+        """Whether a body is handed over as the bytes that it came as.
+
+        That is what is larger than a body may be, and what was refused for its count before and came again:
+        decoding it may be what the process died of.
+        """
+        return size > self.max_body_size or delivery_count > self.max_delivery_count + 1
+
+
+#: Nothing is refused.
+NO_LIMITS = Limits()
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A receiver that can be told what its trigger refuses."""
+
+    limits: Limits
 
 
 @runtime_checkable
@@ -184,6 +222,27 @@ class Remembering(Protocol):
         ...
 
 
+class Sends(Protocol):
+    """What sends in somebody's transaction."""
+
+    async def asend_batch(self, destination: str, bodies: Sequence[Message]) -> object:
+        """Send messages in order."""
+        ...
+
+
+@runtime_checkable
+class InDatabase(Protocol):
+    """A provider in a SQL database, which can send as a part of a transaction there."""
+
+    def sending(self, connection: Any) -> Sends:
+        """Return what sends in the transaction that ``connection`` has open."""
+        ...
+
+    async def identity(self) -> int:
+        """Return the number of the database that it is in."""
+        ...
+
+
 class Provider(Protocol):
     """A messaging system: destinations to send to and to receive from."""
 
@@ -214,3 +273,34 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Give the connections back."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a receiver or a provider can do besides its protocol; None is what it cannot."""
+
+    taking_over: TakingOver | None
+    taking_failures: TakingFailures | None
+    sharing_transactions: SharingTransactions | None
+    limited: Limited | None
+    temporary_destinations: TemporaryDestinations | None
+    answering: Answering | None
+    remembering: Remembering | None
+    in_database: InDatabase | None
+
+
+def capabilities_of(asked: Receiver | Provider) -> Capabilities:
+    """Return what a receiver or a provider can do besides its protocol, by the methods that it has.
+
+    Ask once, when it is opened or made: it takes some ten microseconds, and the answer does not change.
+    """
+    return Capabilities(
+        taking_over=asked if isinstance(asked, TakingOver) else None,
+        taking_failures=asked if isinstance(asked, TakingFailures) else None,
+        sharing_transactions=asked if isinstance(asked, SharingTransactions) else None,
+        limited=asked if isinstance(asked, Limited) else None,
+        temporary_destinations=asked if isinstance(asked, TemporaryDestinations) else None,
+        answering=asked if isinstance(asked, Answering) else None,
+        remembering=asked if isinstance(asked, Remembering) else None,
+        in_database=asked if isinstance(asked, InDatabase) else None,
+    )

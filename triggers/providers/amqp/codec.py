@@ -27,8 +27,9 @@ from pydantic import JsonValue
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.amqp.driver import driver
 from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, make
-from triggers.providers.brokers.reading import NO_LIMITS, Limits, UndecodableError, problem_of
+from triggers.providers.brokers.reading import UndecodableError, problem_of
 from triggers.providers.brokers.trust import FirstCount, TrustProfile, weighed
+from triggers.providers.provider import NO_LIMITS, Limits
 
 #: JMS header -> attribute of proton's message, where both are texts.
 _TEXTS = {

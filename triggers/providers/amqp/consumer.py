@@ -11,8 +11,7 @@ from triggers.providers.amqp.codec import Origin, decode, raw_fields
 from triggers.providers.amqp.driver import driver
 from triggers.providers.amqp.line import Line, ReceiverLink
 from triggers.providers.brokers.push_receiver import Inbox, Token
-from triggers.providers.brokers.reading import Limits
-from triggers.providers.provider import AT_ONCE, ProviderUnavailableError, Received
+from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 
 
 @dataclass(frozen=True, slots=True)

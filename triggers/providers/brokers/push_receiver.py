@@ -13,9 +13,16 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.brokers.reading import NO_LIMITS, Limits, read
+from triggers.providers.brokers.reading import read
 from triggers.providers.brokers.waiting import Wait, fulfil
-from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, ProviderUnavailableError, Received
+from triggers.providers.provider import (
+    AT_ONCE,
+    NO_LIMITS,
+    RECEIVE_WAIT,
+    Limits,
+    ProviderUnavailableError,
+    Received,
+)
 
 #: How long nobody may ask for messages before what was pushed meanwhile goes back, in seconds.
 IDLE = 2.0

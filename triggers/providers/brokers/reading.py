@@ -4,10 +4,7 @@ Everything that a receiver decodes goes through :func:`read`. So whatever a deco
 the delivery is handed over as :class:`~triggers.providers.provider.Unreadable`, to be parked whole.
 """
 
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from history.message import Message
 from history.store.parking import encodable
@@ -24,36 +21,6 @@ class UndecodableError(ValueError):
 
     def __init__(self, field: str, problem: str, remedy: str = _REMEDY) -> None:
         super().__init__(f"{field}: {problem}; {remedy}")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a trigger refuses whatever stands in it, so that a receiver need not decode it.
-
-    ``max_body_size`` is in bytes, as they came.
-    """
-
-    max_body_size: int = sys.maxsize
-    max_delivery_count: int = sys.maxsize
-
-    def leaves_encoded(self, size: int, delivery_count: int) -> bool:
-        """Whether a body is handed over as the bytes that it came as.
-
-        That is what is larger than a body may be, and what was refused for its count before and came again:
-        decoding it may be what the process died of.
-        """
-        return size > self.max_body_size or delivery_count > self.max_delivery_count + 1
-
-
-#: Nothing is refused.
-NO_LIMITS = Limits()
-
-
-@runtime_checkable
-class Limited(Protocol):
-    """A receiver that can be told what its trigger refuses."""
-
-    limits: Limits
 
 
 def read(

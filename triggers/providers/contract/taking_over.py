@@ -11,7 +11,7 @@ from triggers.providers.contract.common import (
     numbered,
     take,
 )
-from triggers.providers.provider import Provider, Receiver, TakingOver
+from triggers.providers.provider import Provider, Receiver, capabilities_of
 
 
 class TakingOverContract(ContractTools):
@@ -117,11 +117,12 @@ class TakingOverContract(ContractTools):
 
     def _takes_over(self, receiver: Receiver) -> bool:
         """Whether there is anything to check."""
-        assert isinstance(receiver, TakingOver) is self.takes_over
+        assert (capabilities_of(receiver).taking_over is not None) is self.takes_over
         return self.takes_over
 
 
 async def take_over_all(receiver: Receiver) -> None:
     """Have a receiver take over; it was asked before whether it can."""
-    assert isinstance(receiver, TakingOver)
-    await receiver.take_over_all()
+    taking_over = capabilities_of(receiver).taking_over
+    assert taking_over is not None
+    await taking_over.take_over_all()

@@ -15,12 +15,11 @@ from typing import Any, TypeVar
 
 from history.bridge import drive
 from history.message import Message
-from triggers.providers.brokers.reading import Limits
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.client import JmsClient
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.receiver import JmsReceiver
-from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Received
+from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Limits, Received
 
 T = TypeVar("T")
 

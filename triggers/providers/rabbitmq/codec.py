@@ -27,7 +27,7 @@ from triggers.providers.brokers.codec import (
     encode_body,
     make,
 )
-from triggers.providers.brokers.reading import NO_LIMITS, Limits, UndecodableError
+from triggers.providers.brokers.reading import UndecodableError
 from triggers.providers.brokers.trust import (
     RABBITMQ_CLASSIC,
     RABBITMQ_QUORUM,
@@ -35,6 +35,7 @@ from triggers.providers.brokers.trust import (
     TrustProfile,
     weighed,
 )
+from triggers.providers.provider import NO_LIMITS, Limits
 from triggers.providers.rabbitmq.frames import FIELDS, Odd, read_properties
 
 #: JMS header -> basic property, where both are short texts.

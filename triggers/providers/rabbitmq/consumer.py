@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from history.message import Message
 from triggers.providers.brokers.push_receiver import Inbox, Token
-from triggers.providers.brokers.reading import Limits
-from triggers.providers.provider import AT_ONCE, ProviderUnavailableError, Received
+from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 from triggers.providers.rabbitmq.codec import Origin, decode, raw_fields
 from triggers.providers.rabbitmq.frames import unpacked
 from triggers.providers.rabbitmq.line import Channel, Line

@@ -11,11 +11,13 @@ from functools import partial
 from typing import Any, cast
 
 from history.errors import ConfigurationError
-from triggers.providers.brokers.reading import NO_LIMITS, Limits, read
+from triggers.providers.brokers.reading import read
 from triggers.providers.provider import (
     AT_ONCE,
+    NO_LIMITS,
     RECEIVE_WAIT,
     Arrival,
+    Limits,
     ProviderUnavailableError,
     Received,
 )

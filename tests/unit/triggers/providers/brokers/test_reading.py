@@ -8,8 +8,15 @@ import pytest
 
 import triggers.providers
 from history.message import Message
-from triggers.providers.brokers.reading import MOST_WORDS, NO_LIMITS, Limits, UndecodableError, read
-from triggers.providers.provider import Arrival, ProviderUnavailableError, Received, Unreadable
+from triggers.providers.brokers.reading import MOST_WORDS, UndecodableError, read
+from triggers.providers.provider import (
+    NO_LIMITS,
+    Arrival,
+    Limits,
+    ProviderUnavailableError,
+    Received,
+    Unreadable,
+)
 
 
 class MuteError(Exception):

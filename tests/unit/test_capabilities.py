@@ -1,0 +1,134 @@
+"""What a receiver or a provider can do besides its protocol is found by the methods that it has."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history.memory import MemoryHistory
+from history.store import HistoryStore
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import (
+    AT_ONCE,
+    NO_LIMITS,
+    RECEIVE_WAIT,
+    Arrival,
+    Capabilities,
+    Receiver,
+    capabilities_of,
+)
+
+
+class PlainReceiver:
+    """A third party's receiver: the protocol, and nothing besides."""
+
+    keep_alive_interval = timedelta(seconds=1)
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Arrival]:
+        del limit, wait
+        return []
+
+    async def acknowledge(self, received: Sequence[Any]) -> None: ...
+
+    async def recover(self, received: Sequence[Any], delay: timedelta = AT_ONCE) -> None: ...
+
+    async def dead_letter(self, received: Sequence[Any], reason: str) -> None: ...
+
+    async def keep_alive(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Ordered(PlainReceiver):
+    take_over_all = PlainReceiver.keep_alive
+
+
+class Retrying(PlainReceiver):
+    take_failed = PlainReceiver.acknowledge
+
+
+class Transacted(PlainReceiver):
+    shares = acknowledge_inside = note_acknowledged = PlainReceiver.acknowledge
+
+
+class HalfTransacted(PlainReceiver):
+    """It cannot say whether it shares a database, so nothing may be taken out there."""
+
+    acknowledge_inside = PlainReceiver.acknowledge
+
+
+class Careful(PlainReceiver):
+    def __init__(self) -> None:
+        self.limits = NO_LIMITS
+
+
+class Wrapping(PlainReceiver):
+    """Hands everything else on to the receiver within."""
+
+    def __init__(self, inner: Receiver) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class Pinging(MemoryProvider):
+    async def ping(self) -> None: ...
+
+
+class Linked(MemoryProvider):
+    @property
+    def history(self) -> HistoryStore:
+        return MemoryHistory()
+
+
+class InSql(MemoryProvider):
+    def sending(self, connection: Any) -> Any:
+        return connection
+
+    async def identity(self) -> int:
+        return 1
+
+
+def offered(capabilities: Capabilities) -> set[str]:
+    return {one.name for one in fields(capabilities) if getattr(capabilities, one.name) is not None}
+
+
+@pytest.mark.parametrize(
+    ("receiver", "expected"),
+    [
+        (PlainReceiver(), set[str]()),
+        (Ordered(), {"taking_over"}),
+        (Retrying(), {"taking_failures"}),
+        (Transacted(), {"sharing_transactions"}),
+        (HalfTransacted(), set[str]()),
+        (Careful(), {"limited"}),
+        (Wrapping(Ordered()), {"taking_over"}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_receiver_can_do_what_it_has_the_methods_for(receiver: Receiver, expected: set[str]) -> None:
+    assert offered(capabilities_of(receiver)) == expected
+
+
+@pytest.mark.parametrize(
+    ("provider", "expected"),
+    [
+        (Pinging(), {"answering"}),
+        (Linked(), {"remembering"}),
+        (InSql(), {"in_database"}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_provider_can_do_what_it_has_the_methods_for(provider: MemoryProvider, expected: set[str]) -> None:
+    of_memory = offered(capabilities_of(MemoryProvider()))
+
+    assert offered(capabilities_of(provider)) == of_memory | expected
+
+
+def test_a_capability_is_the_receiver_itself() -> None:
+    receiver = Ordered()
+
+    assert capabilities_of(receiver).taking_over is receiver
