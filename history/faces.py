@@ -3,19 +3,26 @@
 What is not in a package's ``__all__`` may move to another module in any release.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
-def lazy(package: str, **modules: Sequence[str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package; a keyword names a module of it, and the public names there."""
-    homes = {name: module for module, names in modules.items() for name in names}
+def lazy(
+    package: str, elsewhere: Mapping[str, Sequence[str]] | None = None, /, **modules: Sequence[str]
+) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package.
+
+    A keyword names a module of the package, and its value the public names there; ``elsewhere`` does so for
+    modules by their dotted paths, such as those of packages further down.
+    """
+    paths = {**(elsewhere or {}), **{f"{package}.{module}": names for module, names in modules.items()}}
+    homes = {name: path for path, names in paths.items() for name in names}
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        value = getattr(import_module(homes[name]), name)
         setattr(import_module(package), name, value)  # the next access costs nothing
         return value
 

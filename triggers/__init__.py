@@ -1,33 +1,43 @@
-"""What we do: triggers, the pipeline behind them, and the providers they receive from."""
+"""What we do: triggers, the pipeline behind them, and the providers they receive from.
 
-from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError
-from history.message import Message
-from triggers.declaration.decorator import Trigger, trigger
-from triggers.detection.table import Status
-from triggers.events import (
-    Cause,
-    RetrievalFailureEvent,
-    Subscription,
-    flush_events,
-    on_retrieval_failure,
-)
-from triggers.pipeline.joining.joins import Joined
-from triggers.producer.delivery_failure import DeliveryFailureEvent, DeliverySubscription, on_delivery_failure
-from triggers.producer.producer import Producer, send
-from triggers.producer.queue.drain import Drained
-from triggers.producer.queue.queue import ClientQueue, ClientQueueFullError
-from triggers.providers.outgoing import SentMessage
-from triggers.providers.provider import ProviderUnavailableError
-from triggers.selectors import Filter, Selector, SelectorError
-from triggers.service.delivery import Delivery
-from triggers.service.failures import FatalError, Retry, TransientError
-from triggers.service.outcome import Outcome
+Each name is loaded when it is first asked for, so importing this package alone costs nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from history.faces import lazy
+
+if TYPE_CHECKING:
+    from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError
+    from history.message import Message
+    from triggers.consumer import AsyncConsumer, Consumer
+    from triggers.declaration.decorator import Trigger, trigger
+    from triggers.detection.table import Status
+    from triggers.events import Cause, RetrievalFailureEvent, Subscription, flush_events, on_retrieval_failure
+    from triggers.pipeline.joining.joins import Joined
+    from triggers.producer.delivery_failure import (
+        DeliveryFailureEvent,
+        DeliverySubscription,
+        on_delivery_failure,
+    )
+    from triggers.producer.producer import Producer, send
+    from triggers.producer.queue.drain import Drained
+    from triggers.producer.queue.queue import ClientQueue, ClientQueueFullError
+    from triggers.providers.opening import open_provider
+    from triggers.providers.outgoing import SentMessage
+    from triggers.providers.provider import ProviderUnavailableError
+    from triggers.selectors import Filter, Selector, SelectorError
+    from triggers.service.delivery import Delivery
+    from triggers.service.failures import FatalError, Retry, TransientError
+    from triggers.service.outcome import Outcome
 
 __all__ = [
+    "AsyncConsumer",
     "Cause",
     "ClientQueue",
     "ClientQueueFullError",
     "ConfigurationError",
+    "Consumer",
     "Delivery",
     "DeliveryFailureEvent",
     "DeliverySubscription",
@@ -54,6 +64,41 @@ __all__ = [
     "flush_events",
     "on_delivery_failure",
     "on_retrieval_failure",
+    "open_provider",
     "send",
     "trigger",
 ]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "history.errors": ("ConfigurationError", "DoubtlessError", "MissingExtraError", "UnavailableError"),
+        "history.message": ("Message",),
+        "triggers.consumer": ("AsyncConsumer", "Consumer"),
+        "triggers.declaration.decorator": ("Trigger", "trigger"),
+        "triggers.detection.table": ("Status",),
+        "triggers.events": (
+            "Cause",
+            "RetrievalFailureEvent",
+            "Subscription",
+            "flush_events",
+            "on_retrieval_failure",
+        ),
+        "triggers.pipeline.joining.joins": ("Joined",),
+        "triggers.producer.delivery_failure": (
+            "DeliveryFailureEvent",
+            "DeliverySubscription",
+            "on_delivery_failure",
+        ),
+        "triggers.producer.producer": ("Producer", "send"),
+        "triggers.producer.queue.drain": ("Drained",),
+        "triggers.producer.queue.queue": ("ClientQueue", "ClientQueueFullError"),
+        "triggers.providers.opening": ("open_provider",),
+        "triggers.providers.outgoing": ("SentMessage",),
+        "triggers.providers.provider": ("ProviderUnavailableError",),
+        "triggers.selectors": ("Filter", "Selector", "SelectorError"),
+        "triggers.service.delivery": ("Delivery",),
+        "triggers.service.failures": ("FatalError", "Retry", "TransientError"),
+        "triggers.service.outcome": ("Outcome",),
+    },
+)
