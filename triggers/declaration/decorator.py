@@ -36,6 +36,7 @@ from triggers.service.settings import (
     DEFAULT_MAX_BODY_SIZE,
     DEFAULT_MONITOR_INTERVAL,
     Settings,
+    default_name,
     lease_of,
     retry_of,
 )
@@ -237,29 +238,3 @@ def _warn_of_no_lease(trigger: Trigger[..., Any]) -> None:
             settings.name,
             extra={"trigger": settings.name},
         )
-
-
-def default_name(service: Callable[..., Any]) -> str:
-    """Return "module.function", the name of a trigger that was given none.
-
-    Raises:
-        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
-            and whatever shares a name takes the other's messages for duplicates.
-    """
-    module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
-    if module is None or module.__name__ == "__main__":
-        raise ConfigurationError(
-            "name",
-            "this runs as __main__, as every script and every notebook does, and a name must be its own",
-            f'say name="{_suggested(name)}", and keep to it'
-            f' ("__main__.{name}" if that is what the history knows)',
-        )
-    if name is None or "<lambda>" in name:
-        raise ConfigurationError(
-            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
-        )
-    return f"{module.__name__}.{name}"
-
-
-def _suggested(name: str | None) -> str:
-    return "book-order" if name is None or not name.isidentifier() else name.replace("_", "-")

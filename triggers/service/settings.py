@@ -1,5 +1,6 @@
 """The settings of a trigger, checked once, with errors that name the setting and the remedy."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -178,6 +179,32 @@ class Settings:
     def silenced(self) -> frozenset[Cause]:
         """The causes that raise no event. No switch silences those for which the sender is to blame."""
         return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
+
+
+def default_name(service: Callable[..., Any]) -> str:
+    """Return "module.function", the name of a trigger that was given none.
+
+    Raises:
+        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
+            and whatever shares a name takes the other's messages for duplicates.
+    """
+    module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
+    if module is None or module.__name__ == "__main__":
+        raise ConfigurationError(
+            "name",
+            "this runs as __main__, as every script and every notebook does, and a name must be its own",
+            f'say name="{_suggested(name)}", and keep to it'
+            f' ("__main__.{name}" if that is what the history knows)',
+        )
+    if name is None or "<lambda>" in name:
+        raise ConfigurationError(
+            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
+        )
+    return f"{module.__name__}.{name}"
+
+
+def _suggested(name: str | None) -> str:
+    return "book-order" if name is None or not name.isidentifier() else name.replace("_", "-")
 
 
 def retry_of(retry: Any) -> Retry:

@@ -41,11 +41,10 @@ from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
 from history.store.progress import KEPT_BATCHES
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
-from triggers.declaration.decorator import default_name
 from triggers.detection.table import InDoubtPolicy, Policy
 from triggers.service.checking import pointing
 from triggers.service.failures import Retry
-from triggers.service.settings import Settings, retry_of
+from triggers.service.settings import Settings, default_name, retry_of
 from triggers.spark.batch.batch import Batch
 from triggers.spark.batch.ledger import Ledger, identity_of
 from triggers.spark.batch.purging import Upkeep

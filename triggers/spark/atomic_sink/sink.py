@@ -33,11 +33,10 @@ from history.errors import ConfigurationError
 from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
 from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, Resolver, asking
-from triggers.declaration.decorator import default_name
 from triggers.detection.table import InDoubtPolicy, Policy, Status
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.checking import pointing
-from triggers.service.settings import Settings
+from triggers.service.settings import Settings, default_name
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
 from triggers.spark.atomic_sink.writing import TOLD, AtomicWriting
 from triggers.spark.batch.claiming import KEY, VERDICT, Verdict, prepared

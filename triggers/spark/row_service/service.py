@@ -38,7 +38,7 @@ from triggers.spark.batch.purging import Upkeep
 from triggers.spark.batch.tally import counted
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport
-from triggers.spark.row_service.shipping import AnyTrigger, packed, unpacked
+from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
@@ -59,7 +59,7 @@ class RowService:
     Guarantee: that of the trigger, for each row.
     """
 
-    def __init__(self, trigger: AnyTrigger, settings: BatchSettings) -> None:
+    def __init__(self, trigger: Shippable, settings: BatchSettings) -> None:
         _check(trigger)
         self.trigger = trigger
         self.settings = settings
@@ -127,7 +127,7 @@ class _Running:
             told = [one for rows in chunks_of(batch, CLAIM_BATCH) for one in self._chunk(trigger, rows)]
             yield text_batch({"status": [one for one, _ in told], "reason": [why for _, why in told]})
 
-    def _chunk(self, trigger: AnyTrigger, rows: Sequence[dict[str, Any]]) -> list[tuple[str, str | None]]:
+    def _chunk(self, trigger: Shippable, rows: Sequence[dict[str, Any]]) -> list[tuple[str, str | None]]:
         messages: list[Message] = []
         told: list[tuple[str, str | None]] = []
         for row in rows:
@@ -146,11 +146,11 @@ class _Running:
             row, self.settings.columns, destination=self.settings.trigger.destination, uuid=uuid
         )
 
-    def _set_aside(self, trigger: AnyTrigger, row: Mapping[str, Any], error: ValueError) -> None:
+    def _set_aside(self, trigger: Shippable, row: Mapping[str, Any], error: ValueError) -> None:
         """Park a row that is no message, as a provider's unreadable delivery is."""
         drive(trigger.pipeline().park_unreadable(Unreadable(raw_of(row), str(error), None)))
 
-    def _handle(self, trigger: AnyTrigger, messages: Sequence[Message]) -> list[Outcome]:
+    def _handle(self, trigger: Shippable, messages: Sequence[Message]) -> list[Outcome]:
         """Handle messages, and again those that somebody alive is at; the rest is to be given back."""
         outcomes = list(trigger.handle_batch(messages))
         deadline = time.monotonic() + self.settings.patience.total_seconds()
@@ -198,7 +198,7 @@ def _report(
     )
 
 
-def _check(trigger: AnyTrigger) -> None:
+def _check(trigger: Shippable) -> None:
     settings = trigger.settings
     for setting, wrong in (
         ("ordered", settings.ordered),
@@ -214,7 +214,7 @@ def _check(trigger: AnyTrigger) -> None:
 
 
 def row_service(
-    trigger: AnyTrigger,
+    trigger: Shippable,
     history: object,
     *,
     columns: Columns,

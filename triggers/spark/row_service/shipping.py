@@ -1,22 +1,61 @@
 """How a trigger travels to the executors: by its name where they can import it, else with its function."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pyspark import cloudpickle
 
 from history.errors import ConfigurationError
-from triggers.declaration.trigger import Trigger
+from history.message import Message
+from resolvers.resolution import AskedResolver
+from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.routing import Routing
+from triggers.service.outcome import Outcome
+from triggers.service.settings import Settings
 
-AnyTrigger = Trigger[..., Any]
+
+class Shippable(Protocol):
+    """What a row service needs of a :class:`~triggers.Trigger`, in the driver and in the executors.
+
+    Its class is called with ``(service, settings, history=, resolver=)`` where the executors cannot import
+    the trigger by its name.
+    """
+
+    service: Callable[..., Any]
+    settings: Settings
+    routing: Routing
+    resolver: AskedResolver | None
+
+    @property
+    def name(self) -> str:
+        """The namespace in the history."""
+        ...
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the service is a coroutine function."""
+        ...
+
+    def use_default_history(self, history: str) -> None:
+        """Set the history of a trigger that names none."""
+        ...
+
+    def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
+        """Take many messages through the pipeline with one claim and one completion."""
+        ...
+
+    def pipeline(self) -> Pipeline:
+        """Return the blocking pipeline."""
+        ...
+
 
 # Python workers live for many tasks: a trigger keeps its connections.
-_arrived: dict[bytes, AnyTrigger] = {}
+_arrived: dict[bytes, Shippable] = {}
 
 
-def packed(trigger: AnyTrigger, history: str) -> bytes:
+def packed(trigger: Shippable, history: str) -> bytes:
     """Return a trigger for :func:`unpacked`.
 
     Raises:
@@ -28,10 +67,11 @@ def packed(trigger: AnyTrigger, history: str) -> bytes:
     if trigger.routing.routes:
         raise _cannot(trigger, "its routes are bound to where it was defined")
     resolver = None if trigger.resolver is None else trigger.resolver.function
-    return _dumped((_rebuilt, (trigger.service, trigger.settings, history, resolver)), trigger)
+    parts = (type(trigger), trigger.service, trigger.settings, history, resolver)
+    return _dumped((_rebuilt, parts), trigger)
 
 
-def unpacked(shipped: bytes) -> AnyTrigger:
+def unpacked(shipped: bytes) -> Shippable:
     """Return the trigger in this process, the same one for the same bytes."""
     key = blake2b(shipped, digest_size=16).digest()
     if key not in _arrived:
@@ -49,7 +89,7 @@ def _importable(module: str, name: str) -> object:
     return found
 
 
-def _imported(module: str, name: str, history: str) -> AnyTrigger:
+def _imported(module: str, name: str, history: str) -> Shippable:
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
@@ -57,20 +97,26 @@ def _imported(module: str, name: str, history: str) -> AnyTrigger:
     return found  # type: ignore[no-any-return]
 
 
-def _rebuilt(service: Callable[..., Any], settings: Any, history: str, resolver: Any) -> AnyTrigger:
-    return Trigger(service, settings, history=history, resolver=resolver)
+def _rebuilt(
+    make: Callable[..., Shippable],
+    service: Callable[..., Any],
+    settings: Settings,
+    history: str,
+    resolver: Any,
+) -> Shippable:
+    return make(service, settings, history=history, resolver=resolver)
 
 
-def _dumped(made: Any, trigger: AnyTrigger) -> bytes:
+def _dumped(recipe: Any, trigger: Shippable) -> bytes:
     try:
-        return cast("bytes", cast("Any", cloudpickle).dumps(made))
+        return cast("bytes", cast("Any", cloudpickle).dumps(recipe))
     except Exception as error:
         raise _cannot(trigger, f"{type(error).__name__}: {error}") from error
 
 
-def _cannot(trigger: AnyTrigger, why: str) -> ConfigurationError:
+def _cannot(trigger: Shippable, reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"trigger {trigger.name}",
-        f"it cannot travel to the executors ({why})",
+        f"it cannot travel to the executors ({reason})",
         "define it at the top of a module that they can import",
     )
