@@ -156,13 +156,24 @@ class Execution:
         self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], work: Work | None
     ) -> tuple[Any, BaseException | None]:
         """Call, again where the failure is transient and the settings say so; return result and error."""
-        settings = self.settings
         if work is not None:
             return await self._inside(work, call)
-        result, error = await self._try(call(1))
-        if error is None or not settings.retry.max_attempts or not is_transient(error, settings.transient):
-            return result, error
-        failed = told_of(error)
+        try:
+            return await call(1), None  # what nearly every message comes to; so without one more coroutine
+        except BaseException as error:
+            if not is_failure(error, blocking=self.blocking):
+                raise
+            failure = own_error(error)
+        settings = self.settings
+        if not settings.retry.max_attempts or not is_transient(failure, settings.transient):
+            return None, failure
+        return await self._again(runs, call, failure)
+
+    async def _again(
+        self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], failure: BaseException
+    ) -> tuple[Any, BaseException | None]:
+        """Call again and again after a transient failure, and log each pause; return result and error."""
+        settings, failed = self.settings, told_of(failure)
 
         def pause(seconds: float) -> Awaitable[None] | None:
             for run in runs:
