@@ -137,15 +137,18 @@ class Execution:
         size = message.body_size()
         if size > self.settings.max_body_size:
             raise BodyTooLargeError(size, self.settings.max_body_size)
-        delivery = Delivery(
-            uuid=message.uuid,
+        delivery = self._delivery(run, attempt) if binding.takes_delivery else None
+        return binding.arguments(message, delivery, work)
+
+    def _delivery(self, run: Run, attempt: int) -> Delivery:
+        return Delivery(
+            uuid=run.message.uuid,
             fence=run.fence,
             attempt=attempt,
             trigger_name=self.settings.name,
-            delivery_count=message.delivery_count,
+            delivery_count=run.message.delivery_count,
             held=run,
         )
-        return binding.arguments(message, delivery, work)
 
     async def _await(self, binding: Binding, result: Awaitable[Any]) -> Any:
         if self.blocking:

@@ -39,7 +39,7 @@ from triggers.service.delivery import Delivery
 from triggers.service.failures import BodyInvalidError
 
 #: Makes one argument of a service; its own third argument is the transaction of an atomic trigger.
-Fill = Callable[[Message, Delivery, Any], Any]
+Fill = Callable[[Message, Delivery | None, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +162,11 @@ class Binding:
         return Slot(lambda message, _delivery, _work: _read_body(adapter, own, name, message.body))
 
     def arguments(
-        self, message: Message, delivery: Delivery, work: Any = None
+        self, message: Message, delivery: Delivery | None, work: Any = None
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of one run; ``work`` is the transaction of an atomic trigger.
+
+        ``delivery`` may be None unless the service ``takes_delivery``.
 
         Raises:
             BodyInvalidError: the body is not what its parameter asks for.

@@ -115,7 +115,7 @@ class JoinedBinding(Binding):
 def _of_part(place: str, name: str, body: Slot | None) -> Slot:
     """Return a slot for the message of one destination, or for its body."""
 
-    def fill(message: Message, delivery: Delivery, work: Any) -> Any:
+    def fill(message: Message, delivery: Delivery | None, work: Any) -> Any:
         joined = Joined.of(message)
         if place not in joined:
             raise BodyInvalidError(name, f"the join holds no message of {place!r}")
