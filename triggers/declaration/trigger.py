@@ -279,6 +279,9 @@ class Trigger(Generic[P, R]):
         Raises:
             ConfigurationError: the service is a coroutine function.
         """
+        made = self._blocking
+        if made is not None:
+            return made
         if self.is_async:
             raise ConfigurationError(
                 f"trigger {self.name}",
