@@ -165,16 +165,17 @@ class RedisHistory(SingleVerbs):
             return True  # a hosted Redis that does not tell
         return bool(found.get("save"))
 
-    async def _prepare(self, trigger: str) -> None:
-        """Before the first claim, check the server and note the trigger's name."""
+    async def _prepare(self, trigger: str) -> Scripts:
+        """Before the first claim, check the server and note the trigger's name; return its scripts."""
         if not self._checked:
             for warning in await self.check():
                 _log.warning("%s", warning)
             self._checked = True
         client = self._redis.client
         await self._redis.call("naming the trigger", lambda: client.sadd(TRIGGERS_KEY, trigger))
-        self._prepared[trigger] = Scripts(self._redis, trigger)
+        scripts = self._prepared[trigger] = Scripts(self._redis, trigger)
         self._fences.setdefault(trigger, 0)
+        return scripts
 
     async def claim(
         self,
@@ -188,12 +189,10 @@ class RedisHistory(SingleVerbs):
         """Claim each uuid that is absent; see :class:`~history.store.HistoryStore`."""
         if not uuids:
             return []
-        if trigger not in self._prepared:
-            await self._prepare(trigger)
+        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
         terms = self._terms(trigger, owner, lease, time_to_live)
         digests = [digest(uuid) for uuid in uuids]
         form = BATCH_CLAIMS if isinstance(owner, BatchOwner) else CLAIMS
-        scripts = self._scripts(trigger)
         if in_one_round(digests):
             reply = await scripts.run(form.script, form.words(terms, digests))
             self._check_epoch(trigger, reply[1])

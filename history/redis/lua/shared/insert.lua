@@ -1,7 +1,7 @@
 -- Writes an entry, that is `digest`, `started`, `asked` and `fence`, to its bucket in the open slice, which is `target`.
 local hash = struct.unpack('>I4', digest)
 --include shared/bucket
-local target = KEYS[1] .. ':' .. name .. ':' .. bucket
+local target = KEYS[1] .. ':' .. name .. string.format(':%d', bucket)
 local head
 if asked == 'B' then
   head = BATCH + math.floor(fence / FENCES) % UNITS

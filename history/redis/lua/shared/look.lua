@@ -8,7 +8,7 @@ while at < #meta do
   name, begins, length, step, buckets, power, _, _, after = struct.unpack(SLICE, meta, at)
   if begins + 3 * length > now then
     --include shared/bucket
-    key = KEYS[1] .. ':' .. name .. ':' .. bucket
+    key = KEYS[1] .. ':' .. name .. string.format(':%d', bucket)
     local value = redis.call('HGET', key, digest)
     if value then
       --include shared/show
