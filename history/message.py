@@ -176,7 +176,7 @@ class Message(BaseModel):
 
     def copied(self) -> Self:
         """Return this message with a body that is nobody else's: itself, where nobody could change it."""
-        if not isinstance(self.body, dict | list):
+        if not isinstance(self.body, (dict, list)):
             return self
         twin = copy.copy(self)
         vars(twin)["body"] = copied_body(self.body)
@@ -242,7 +242,7 @@ class Message(BaseModel):
 
 def copied_body(body: bytes | str | JsonValue) -> Any:
     """Return a body that is nobody else's: itself, where nobody could change it."""
-    if not isinstance(body, dict | list):
+    if not isinstance(body, (dict, list)):
         return body
     # Three times faster than deepcopy; what is read here was written a moment ago.
     return pickle.loads(pickle.dumps(body, pickle.HIGHEST_PROTOCOL))  # noqa: S301
