@@ -119,7 +119,7 @@ def current(entry: Entry | None, now: datetime) -> Entry | None:
     """Return ``entry`` as read at ``now``, or None once its time to live is over."""
     if entry is None or entry.expires_at <= now:
         return None
-    return replace(entry, read_at=now)
+    return entry if entry.read_at == now else replace(entry, read_at=now)
 
 
 def started(owner: str, fence: Fence, now: datetime, terms: "Terms") -> Entry:
