@@ -327,7 +327,7 @@ def test_sources_start_when_every_input_can_receive(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/shop.sqlite3"
     patched = wire(tmp_path, database)
     text_of = patched.file.read_text()
-    patched.file.write_text(text_of.replace("patched:silent", "patched:telling"))
+    patched.file.write_text(text_of.replace("components:silent", "components:telling"))
 
     patched.run_at(0)  # a topic keeps nothing for those who are not subscribed yet
 
