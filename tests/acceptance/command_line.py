@@ -93,12 +93,17 @@ _TOLD = re.compile(r"^\S+ WARNING (?:parked|given back): .*\nTraceback \(.*\n(?:
 
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:
-    """Wait for the end of a command.
-
-    No traceback is ever right, but that of a service which a log line tells of; and nothing left open.
-    """
+    """Wait for the end of a command."""
     unsent = iter([stdin])  # it is not given twice, however often the answer is waited for
     out, err = patiently(lambda seconds: process.communicate(next(unsent, None), seconds))
-    assert "Traceback" not in _TOLD.sub("", err)
-    assert "ResourceWarning" not in err
-    return Answer(process.returncode, out, err)
+    return checked(Answer(process.returncode, out, err))
+
+
+def checked(answer: Answer) -> Answer:
+    """Return an answer in which no traceback stands, but that of a service which a log line tells of.
+
+    And nothing was left open.
+    """
+    assert "Traceback" not in _TOLD.sub("", answer.err)
+    assert "ResourceWarning" not in answer.err
+    return answer

@@ -8,13 +8,13 @@ import pytest
 from history.bridge import drive
 from history.opening import open_history
 from history.store import HistoryStore
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 
 
 @pytest.fixture
-def doubtless(tmp_path: Path) -> CommandLine:
+def doubtless(tmp_path: Path) -> InProcess:
     """The command line, in an empty folder."""
-    return CommandLine(tmp_path)
+    return InProcess(tmp_path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.control import Counts, Report, TriggerState, Verb
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import is_drained, parked_in, send, with_store
 from tests.integration.helpers.service_process import Steering, is_running
@@ -40,7 +40,7 @@ def history_url(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str) 
 class Operator:
     """Somebody at the command line, and the history that he looks into."""
 
-    def __init__(self, doubtless: CommandLine, history_url: str) -> None:
+    def __init__(self, doubtless: InProcess, history_url: str) -> None:
         self.doubtless = doubtless
         self._history = history_url
 
@@ -60,7 +60,7 @@ class Operator:
 
 
 @pytest.fixture
-def operator(doubtless: CommandLine, history_url: str) -> Operator:
+def operator(doubtless: InProcess, history_url: str) -> Operator:
     return Operator(doubtless, history_url)
 
 
@@ -166,7 +166,7 @@ def one_that_hangs(store: HistoryStore) -> HistoryStore:
 
 class TestAnswers:
     @pytest.mark.usefixtures("one_that_hangs")
-    def test_who_does_not_obey_in_time_is_exit_code_1(self, doubtless: CommandLine, redis_url: str) -> None:
+    def test_who_does_not_obey_in_time_is_exit_code_1(self, doubtless: InProcess, redis_url: str) -> None:
         answer = doubtless("suspend", "book", "--wait", "0.2", "--history", redis_url)
 
         assert answer.code == 1
@@ -175,7 +175,7 @@ class TestAnswers:
         )
 
     def test_a_pattern_names_what_is_known(
-        self, doubtless: CommandLine, redis_url: str, one_that_hangs: HistoryStore
+        self, doubtless: InProcess, redis_url: str, one_that_hangs: HistoryStore
     ) -> None:
         words = ["--wait", "0", "--history", redis_url]
 
@@ -187,7 +187,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize(("verb", "code"), [("suspend", 1), ("resume", 1), ("disable", 0), ("enable", 0)])
     def test_a_trigger_that_nobody_runs(
-        self, doubtless: CommandLine, redis_url: str, store: HistoryStore, verb: str, code: int
+        self, doubtless: InProcess, redis_url: str, store: HistoryStore, verb: str, code: int
     ) -> None:
         drive(store.claim("book", ["u1"], "worker"))
 
@@ -197,7 +197,7 @@ class TestAnswers:
         assert drive(store.control.overview()).orders[0].verb is Verb(verb)
 
     def test_a_trigger_can_be_disabled_before_it_is_known(
-        self, doubtless: CommandLine, redis_url: str, store: HistoryStore
+        self, doubtless: InProcess, redis_url: str, store: HistoryStore
     ) -> None:
         drive(store.claim("book", ["u1"], "worker"))
 
@@ -210,7 +210,7 @@ class TestAnswers:
         assert found == {"book": ("NOT RUNNING", None), "boook": ("DISABLED", "not yet")}
 
     @pytest.mark.usefixtures("one_that_hangs")
-    def test_status_is_one_line_a_consumer_and_trigger(self, doubtless: CommandLine, redis_url: str) -> None:
+    def test_status_is_one_line_a_consumer_and_trigger(self, doubtless: InProcess, redis_url: str) -> None:
         answer = doubtless("status", "-t", "book", "--history", redis_url)
 
         columns, row = answer.out.splitlines()
@@ -228,7 +228,7 @@ class TestAnswers:
         assert row.endswith("2 new, 1 in doubt")
 
     @pytest.mark.usefixtures("one_that_hangs")
-    def test_statistics_are_one_line_a_trigger(self, doubtless: CommandLine, redis_url: str) -> None:
+    def test_statistics_are_one_line_a_trigger(self, doubtless: InProcess, redis_url: str) -> None:
         shown = doubtless("statistics", "-t", "ship", "--history", redis_url)
         cleared = doubtless("statistics", "-t", "ship", "--clear", "--json", "--history", redis_url)
         left = doubtless("statistics", "--json", "--history", redis_url)
@@ -250,7 +250,7 @@ class TestAnswers:
         assert cleared.json[0]["new"] == 2
         assert [one["trigger"] for one in left.json] == ["book"]
 
-    def test_nothing_known_is_exit_code_1(self, doubtless: CommandLine, redis_url: str) -> None:
+    def test_nothing_known_is_exit_code_1(self, doubtless: InProcess, redis_url: str) -> None:
         status = doubtless("status", "-t", "book", "--history", redis_url)
         statistics = doubtless("statistics", "--history", redis_url)
 
@@ -259,7 +259,7 @@ class TestAnswers:
         assert statistics.err == "nothing was counted\n"
 
     def test_what_moves_the_cursor_is_escaped(
-        self, doubtless: CommandLine, redis_url: str, store: HistoryStore
+        self, doubtless: InProcess, redis_url: str, store: HistoryStore
     ) -> None:
         odd = Report(consumer="\x1b[31mw", trigger="book", state=TriggerState.SUSPENDED, reason="[red]\nline")
         drive(store.control.beat("token", [odd]))

@@ -11,7 +11,7 @@ from history.entry import EntryOutcome
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parked, ParkedKind
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
 
 
@@ -29,20 +29,20 @@ def history(redis_url: str, store: HistoryStore) -> str:
     return redis_url
 
 
-def test_stats_counts_what_each_trigger_remembers(doubtless: CommandLine, history: str) -> None:
+def test_stats_counts_what_each_trigger_remembers(doubtless: InProcess, history: str) -> None:
     answer = doubtless("history", "stats", "--json", "--history", history)
 
     assert answer.code == 0
     assert answer.json == [{"trigger": "book", "started": 1, "completed": 2, "parked": 1}]
 
 
-def test_what_nobody_looks_at_is_one_line_a_row(doubtless: CommandLine, history: str) -> None:
+def test_what_nobody_looks_at_is_one_line_a_row(doubtless: InProcess, history: str) -> None:
     answer = doubtless("history", "stats", DOUBTLESS_HISTORY=history)
 
     assert answer.out == "trigger  started  completed  parked\nbook     1        2          1\n"
 
 
-def test_a_terminal_gets_a_frame(doubtless: CommandLine, history: str) -> None:
+def test_a_terminal_gets_a_frame(doubtless: InProcess, history: str) -> None:
     ours, theirs = os.openpty()
 
     process = doubtless.start("history", "stats", "--history", history, stdout=theirs)
@@ -56,7 +56,7 @@ def test_a_terminal_gets_a_frame(doubtless: CommandLine, history: str) -> None:
     assert "\u250f" in shown
 
 
-def test_show_lists_entries_and_finds_one_by_its_uuid(doubtless: CommandLine, history: str) -> None:
+def test_show_lists_entries_and_finds_one_by_its_uuid(doubtless: InProcess, history: str) -> None:
     every = doubtless("--json", "history", "show", "--history", history)
     one = doubtless("--json", "history", "show", "u1", "--history", history)
 
@@ -67,7 +67,7 @@ def test_show_lists_entries_and_finds_one_by_its_uuid(doubtless: CommandLine, hi
     assert entry in every.json
 
 
-def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: CommandLine, history: str) -> None:
+def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: InProcess, history: str) -> None:
     answer = doubtless("history", "show", "u9", "-t", "boook", "--history", history)
 
     assert (answer.code, answer.out) == (1, "")
@@ -90,7 +90,7 @@ def test_show_of_an_unknown_uuid_is_exit_code_1(doubtless: CommandLine, history:
     ],
 )
 def test_why_explains_in_the_words_of_the_decision_table(
-    doubtless: CommandLine, history: str, uuid: str, options: list[str], told: list[str]
+    doubtless: InProcess, history: str, uuid: str, options: list[str], told: list[str]
 ) -> None:
     answer = doubtless("why", uuid, *options, "--history", history)
 
@@ -100,7 +100,7 @@ def test_why_explains_in_the_words_of_the_decision_table(
         assert part in answer.out
 
 
-def test_why_knows_the_settings_of_a_module(doubtless: CommandLine, history: str) -> None:
+def test_why_knows_the_settings_of_a_module(doubtless: InProcess, history: str) -> None:
     (doubtless.folder / "mine.py").write_text(
         "from triggers import trigger\n"
         "@trigger('orders', name='book', resolver=lambda uuid, trigger_name, message: 'NEW')\n"
@@ -113,7 +113,7 @@ def test_why_knows_the_settings_of_a_module(doubtless: CommandLine, history: str
 
 
 def test_why_of_an_unknown_uuid_says_what_its_next_delivery_would_be(
-    doubtless: CommandLine, history: str
+    doubtless: InProcess, history: str
 ) -> None:
     answer = doubtless("why", "u9", "--history", history)
 
@@ -122,13 +122,13 @@ def test_why_of_an_unknown_uuid_says_what_its_next_delivery_would_be(
     assert "NEW" in answer.out
 
 
-def test_why_as_json_is_one_document_even_when_nothing_is_known(doubtless: CommandLine, history: str) -> None:
+def test_why_as_json_is_one_document_even_when_nothing_is_known(doubtless: InProcess, history: str) -> None:
     answer = doubtless("why", "u9", "--json", "--history", history)
 
     assert (answer.code, answer.json) == (1, [])
 
 
-def test_forget_makes_a_uuid_new_again(doubtless: CommandLine, history: str, store: HistoryStore) -> None:
+def test_forget_makes_a_uuid_new_again(doubtless: InProcess, history: str, store: HistoryStore) -> None:
     answer = doubtless("history", "forget", "u2", "-t", "book", "--yes", "--json", "--history", history)
 
     assert (answer.code, answer.json) == (0, {"trigger": "book", "uuid": "u2", "forgotten": True})
@@ -144,7 +144,7 @@ def test_forget_makes_a_uuid_new_again(doubtless: CommandLine, history: str, sto
     ],
 )
 def test_forget_asks_first(
-    doubtless: CommandLine,
+    doubtless: InProcess,
     history: str,
     store: HistoryStore,
     typed: str,
@@ -158,26 +158,26 @@ def test_forget_asks_first(
     assert (drive(store.lookup("book", ["u2"])) == [None]) is (code == 0)
 
 
-def test_forgetting_what_is_not_there_is_exit_code_1(doubtless: CommandLine, history: str) -> None:
+def test_forgetting_what_is_not_there_is_exit_code_1(doubtless: InProcess, history: str) -> None:
     answer = doubtless("history", "forget", "u9", "-t", "book", "--history", history)
 
     assert (answer.code, answer.out) == (1, "there is no entry of u9\n")
 
 
-def test_purge_counts_what_it_deleted(doubtless: CommandLine, history: str) -> None:
+def test_purge_counts_what_it_deleted(doubtless: InProcess, history: str) -> None:
     answer = doubtless("history", "purge", "--json", "--history", history)
 
     assert (answer.code, answer.json) == (0, [{"trigger": "book", "deleted": 0}])
 
 
-def test_an_empty_history_is_said_to_be_empty(doubtless: CommandLine, redis_url: str) -> None:
+def test_an_empty_history_is_said_to_be_empty(doubtless: InProcess, redis_url: str) -> None:
     answer = doubtless("history", "stats", "--history", redis_url)
 
     assert (answer.code, answer.out, answer.err) == (0, "", "the history is empty\n")
 
 
 def test_what_looks_like_markup_or_moves_the_cursor_is_shown_as_text(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     uuid = "[red]u[/] :smile: \x1b[31m\x9b\n\u202e"
     drive(store.claim("[bold]book", [uuid], "[/nope]"))
@@ -192,19 +192,19 @@ def test_what_looks_like_markup_or_moves_the_cursor_is_shown_as_text(
 
 
 def test_output_that_the_terminal_cannot_show_is_escaped(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     drive(store.claim("Köln", ["u1"], "owner"))
 
-    plain = doubtless("history", "stats", "--history", redis_url, PYTHONIOENCODING="ascii")
-    data = doubtless("history", "stats", "--history", redis_url, "--json", PYTHONIOENCODING="ascii")
+    plain = doubtless.process("history", "stats", "--history", redis_url, PYTHONIOENCODING="ascii")
+    data = doubtless.process("history", "stats", "--history", redis_url, "--json", PYTHONIOENCODING="ascii")
 
     assert r"K\xf6ln" in plain.out
     assert data.json[0]["trigger"] == "Köln"
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     drive(store.claim("book", [f"u{number}" for number in range(2000)], "owner"))
     words = ["history", "show", "--limit", "2000", "--json", "--history", redis_url]
@@ -222,7 +222,7 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(
     assert told == ""
 
 
-def test_the_commands_read_an_sqlite_file_as_well(doubtless: CommandLine) -> None:
+def test_the_commands_read_an_sqlite_file_as_well(doubtless: InProcess) -> None:
     claim = (
         "from history import open_history; from history.bridge import drive; s = open_history('sqlite:///h.db');"
         "drive(s.claim('book', ['u1'], 'o')); drive(s.close())"

@@ -14,7 +14,8 @@ from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from tests.acceptance.command_line import CommandLine, finish
+from tests.acceptance.command_line import finish
+from tests.acceptance.in_process import InProcess
 
 
 def aside(uuid: str, order: str | int, **fields: Any) -> Parked:
@@ -52,14 +53,14 @@ def read_prompt(process: "subprocess.Popen[str]") -> None:
         asked += one
 
 
-def done(doubtless: CommandLine) -> list[str]:
+def done(doubtless: InProcess) -> list[str]:
     """Return what the services did."""
     file = doubtless.folder / "done.txt"
     return file.read_text().splitlines() if file.exists() else []
 
 
 def test_list_shows_the_oldest_first_and_how_many_there_are(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     now = datetime.now(UTC)
     park(store, *(aside(f"u{age}", 1, parked_at=now - timedelta(hours=age)) for age in range(3)))
@@ -73,7 +74,7 @@ def test_list_shows_the_oldest_first_and_how_many_there_are(
 
 
 def test_list_closes_what_has_been_settled_meanwhile(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     park(store, aside("u1", 1), aside("u2", 1))
     drive(store.complete("book", "u1", start(store, "u1").fence))
@@ -94,7 +95,7 @@ def test_list_closes_what_has_been_settled_meanwhile(
     ],
 )
 def test_show_prints_the_whole_message_as_json(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore, body: Any, kind: str, shown: object
+    doubtless: InProcess, redis_url: str, store: HistoryStore, body: Any, kind: str, shown: object
 ) -> None:
     evidence = Evidence(owner="dead worker", fence=7)
     park(store, aside("u1", 1, message=Message(body=body, uuid="u1"), evidence=evidence))
@@ -109,7 +110,7 @@ def test_show_prints_the_whole_message_as_json(
 
 
 def test_show_prints_the_traceback_for_people_and_for_programs(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     trace = 'Most recent call last:\n  File "shop.py", line 21, in book\nKeyError: \x1b[31m\n'
     park(store, aside("u1", 1, error_class="KeyError", error_message="customer", error_trace=trace))
@@ -124,7 +125,7 @@ def test_show_prints_the_traceback_for_people_and_for_programs(
 
 @pytest.mark.parametrize("url", ["redis_url", "sqlite_url"])
 def test_two_operators_who_run_the_same_messages_run_each_once(
-    doubtless: CommandLine, url: str, request: pytest.FixtureRequest, tmp_path: Path
+    doubtless: InProcess, url: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     place = f"sqlite:///{tmp_path}/history.db" if url == "sqlite_url" else request.getfixturevalue(url)
     store = open_history(place)
@@ -150,7 +151,7 @@ def test_two_operators_who_run_the_same_messages_run_each_once(
 
 
 def test_show_prints_the_fields_of_an_unreadable_delivery(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     raw = {"boddy": "{}", "base64:/w==": "1"}
     park(store, aside("u1", 1, kind=ParkedKind.UNREADABLE, message=None, raw=raw))
@@ -174,7 +175,7 @@ def test_show_prints_the_fields_of_an_unreadable_delivery(
     ],
 )
 def test_what_cannot_be_done_is_told_and_changes_nothing(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore, words: list[str], code: int, told: str
+    doubtless: InProcess, redis_url: str, store: HistoryStore, words: list[str], code: int, told: str
 ) -> None:
     park(store, aside("u1", "N-1"), aside("u2", 1, kind=ParkedKind.UNREADABLE, message=None, raw={"a": "b"}))
 
@@ -187,7 +188,7 @@ def test_what_cannot_be_done_is_told_and_changes_nothing(
 
 
 def test_run_takes_an_in_doubt_message_over_and_closes_it(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     evidence = Evidence(fence=start(store, "u1").fence)
     park(store, aside("u1", "N-1", evidence=evidence), aside("u2", "N-2"))
@@ -204,7 +205,7 @@ def test_run_takes_an_in_doubt_message_over_and_closes_it(
     assert all(one is not None and one.outcome == "ok" for one in drive(store.lookup("book", ["u1", "u2"])))
 
 
-def test_run_asks_first(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:
+def test_run_asks_first(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
     park(store, aside("u1", "N-1"))
 
     answer = doubtless("parked", "run", "shop", "u1", "--history", redis_url, stdin="y\n")
@@ -215,7 +216,7 @@ def test_run_asks_first(doubtless: CommandLine, redis_url: str, store: HistorySt
 
 
 def test_run_closes_a_message_whose_original_has_completed_and_does_not_run_it(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     park(store, aside("u1", "N-1"))
     drive(store.complete("book", "u1", start(store, "u1").fence))
@@ -229,7 +230,7 @@ def test_run_closes_a_message_whose_original_has_completed_and_does_not_run_it(
 
 
 def test_run_leaves_a_message_that_was_started_again_since(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     park(store, aside("u1", "N-1", evidence=Evidence(fence=1)))
     start(store, "u1")
@@ -243,7 +244,7 @@ def test_run_leaves_a_message_that_was_started_again_since(
 
 
 def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     message = Message(body={"id": "fails"}, uuid="u1")
     parked = aside("u1", "fails", kind=ParkedKind.REJECTED, message=message)
@@ -258,7 +259,7 @@ def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
     assert (still.uuid, still.error_class) == ("u1", "triggers.service.failures.FatalError")
 
 
-def test_run_awaits_a_coroutine_function(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:
+def test_run_awaits_a_coroutine_function(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
     park(store, aside("u1", "P-1", trigger_name="ship"))
 
     answer = doubtless("parked", "run", "shop", "u1", "--yes", "--history", redis_url)
@@ -267,7 +268,7 @@ def test_run_awaits_a_coroutine_function(doubtless: CommandLine, redis_url: str,
     assert done(doubtless) == ["P-1"]
 
 
-def test_discard_drops_each_message_once(doubtless: CommandLine, redis_url: str, store: HistoryStore) -> None:
+def test_discard_drops_each_message_once(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:
     park(store, aside("u1", 1), aside("u2", 1), aside("u3", 1))
 
     answer = doubtless("parked", "discard", "u1", "u1u1", "u3", "--yes", "--json", "--history", redis_url)
@@ -277,7 +278,7 @@ def test_discard_drops_each_message_once(doubtless: CommandLine, redis_url: str,
     assert ids_in(store) == ["u2u2"]
 
 
-def test_what_was_parked_in_the_local_file_is_found_there(doubtless: CommandLine, redis_url: str) -> None:
+def test_what_was_parked_in_the_local_file_is_found_there(doubtless: InProcess, redis_url: str) -> None:
     file = doubtless.folder / "state" / "doubtless" / "parked.sqlite3"
     park_locally(file, aside("u1", "N-1"))
 

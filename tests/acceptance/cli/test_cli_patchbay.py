@@ -7,7 +7,7 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from triggers.providers.provider import Arrival
 from triggers.providers.sqljms.provider import SqlJms
 
@@ -45,7 +45,7 @@ def url(tmp_path: Path) -> str:
 
 
 def test_the_xml_of_the_original_becomes_a_running_patch_bay(
-    doubtless: CommandLine, tmp_path: Path, url: str
+    doubtless: InProcess, tmp_path: Path, url: str
 ) -> None:
     (tmp_path / "dynamo.xml").write_text(XML)
     (tmp_path / "counter.py").write_text(COUNTER)
@@ -63,7 +63,7 @@ def test_the_xml_of_the_original_becomes_a_running_patch_bay(
     assert uuids(url, "errors") == ["bad"]
 
 
-def test_a_wiring_that_cannot_work_is_one_line_and_code_2(doubtless: CommandLine, tmp_path: Path) -> None:
+def test_a_wiring_that_cannot_work_is_one_line_and_code_2(doubtless: InProcess, tmp_path: Path) -> None:
     (tmp_path / "bay.toml").write_text('[[sink]]\nname = "book"\ncomponent = "counter:Book"\n')
 
     answer = doubtless("patchbay", "check", "bay.toml")
@@ -71,7 +71,7 @@ def test_a_wiring_that_cannot_work_is_one_line_and_code_2(doubtless: CommandLine
     assert (answer.code, answer.error) == (2, "error: bay.toml, line 1, sink.0.input: is missing; add it")
 
 
-def test_a_failure_queue_is_looked_into_and_mended(doubtless: CommandLine, url: str) -> None:
+def test_a_failure_queue_is_looked_into_and_mended(doubtless: InProcess, url: str) -> None:
     jms = SqlJms.from_url(url)
     letters = [Message(body="x", uuid=uuid, properties={"doubtless_destination": "orders"}) for uuid in "abc"]
     drive(jms.send("queue://errors", letters))

@@ -11,7 +11,8 @@ from history.bridge import drive
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import ParkedKind
-from tests.acceptance.command_line import CommandLine, finish
+from tests.acceptance.command_line import finish
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.redis_streams import RedisStreams
@@ -32,7 +33,7 @@ def words(url: str, *more: str) -> list[str]:
     return ["run", "shop", "--provider", url + FAST, "--history", url, *more]
 
 
-def test_the_triggers_of_a_module_run_and_are_counted(doubtless: CommandLine, redis_url: str) -> None:
+def test_the_triggers_of_a_module_run_and_are_counted(doubtless: InProcess, redis_url: str) -> None:
     send(redis_url, "orders", "N-1", "N-2", "N-1", "fails")
     send(redis_url, "parcels", "P-1")
 
@@ -46,7 +47,7 @@ def test_the_triggers_of_a_module_run_and_are_counted(doubtless: CommandLine, re
 
 
 def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceback(
-    doubtless: CommandLine, redis_url: str
+    doubtless: InProcess, redis_url: str
 ) -> None:
     send(redis_url, "orders", "fails")
 
@@ -62,11 +63,11 @@ def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceb
 
 
 def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     send(redis_url, "orders", "kills", "N-1")
 
-    killed = doubtless(*words(redis_url, "-t", "book"))
+    killed = doubtless.process(*words(redis_url, "-t", "book"))
     (doubtless.folder / "done.txt").touch()
     second = doubtless(*words(redis_url, "-t", "book", "--until-idle", "1", "--json"))
     (parked,) = drive(store.parking.list())
@@ -81,7 +82,7 @@ def test_what_a_killed_worker_was_at_is_in_doubt_and_can_be_run(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_the_exit_code_is_0(
-    doubtless: CommandLine, redis_url: str, number: signal.Signals
+    doubtless: InProcess, redis_url: str, number: signal.Signals
 ) -> None:
     send(redis_url, "orders", "N-1")
 
@@ -94,20 +95,20 @@ def test_a_signal_drains_and_the_exit_code_is_0(
     assert answer.out.splitlines()[0] == "running book; Ctrl-C drains"
 
 
-def test_a_service_that_ends_the_process_sets_the_exit_code(doubtless: CommandLine, redis_url: str) -> None:
+def test_a_service_that_ends_the_process_sets_the_exit_code(doubtless: InProcess, redis_url: str) -> None:
     (doubtless.folder / "mine.py").write_text(
         "import sys\nfrom triggers import trigger\n"
         "@trigger('orders')\ndef leave(body: object) -> None: sys.exit(7)"
     )
     send(redis_url, "orders", "N-1")
 
-    answer = doubtless("run", "mine", "--provider", redis_url, "--history", redis_url)
+    answer = doubtless.process("run", "mine", "--provider", redis_url, "--history", redis_url)
 
     assert answer.code == 7
 
 
 def test_a_server_that_evicts_is_refused_with_the_remedy(
-    doubtless: CommandLine, private_redis: RedisServer
+    doubtless: InProcess, private_redis: RedisServer
 ) -> None:
     with connected(private_redis.url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")
@@ -121,7 +122,7 @@ def test_a_server_that_evicts_is_refused_with_the_remedy(
 
 
 def test_a_worker_waits_for_a_server_that_is_not_there_yet(
-    doubtless: CommandLine, private_redis: RedisServer
+    doubtless: InProcess, private_redis: RedisServer
 ) -> None:
     url, told = private_redis.url, list[str]()
     private_redis.stop()

@@ -10,7 +10,8 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from tests.acceptance.command_line import CommandLine, finish
+from tests.acceptance.command_line import finish
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.cli.send import SEND_BATCH
@@ -39,7 +40,7 @@ def write(folder: Path, lines: Iterable[str]) -> Path:
     return file
 
 
-def test_each_line_is_one_message_with_its_headers(doubtless: CommandLine, redis_url: str) -> None:
+def test_each_line_is_one_message_with_its_headers(doubtless: InProcess, redis_url: str) -> None:
     text = '{"headers": {"uuid": "u1", "JMSPriority": 7, "shop": "Köln"}, "body": {"id": "N-1"}}'
     write(doubtless.folder, [text])
 
@@ -52,7 +53,7 @@ def test_each_line_is_one_message_with_its_headers(doubtless: CommandLine, redis
 
 
 def test_a_byte_order_mark_crlf_and_blank_lines_are_no_part_of_a_message(
-    doubtless: CommandLine, redis_url: str
+    doubtless: InProcess, redis_url: str
 ) -> None:
     text = '\ufeff{"headers": {"uuid": "u1"}, "body": 1}\r\n\r\n   \n{"headers": {"uuid": "u2"}, "body": 2}'
 
@@ -62,7 +63,7 @@ def test_a_byte_order_mark_crlf_and_blank_lines_are_no_part_of_a_message(
     assert [message.uuid for message in received(redis_url)] == ["u1", "u2"]
 
 
-def test_a_line_that_is_no_message_is_sent_as_it_is_and_told(doubtless: CommandLine, redis_url: str) -> None:
+def test_a_line_that_is_no_message_is_sent_as_it_is_and_told(doubtless: InProcess, redis_url: str) -> None:
     texts = [b'{"body": 1}', b"\xff\xfe\x00binary", b'{"id": "N-1"}']
     (doubtless.folder / "orders.jsonl").write_bytes(b"\n" + b"\n".join(texts))
 
@@ -83,7 +84,7 @@ def test_a_line_that_is_no_message_is_sent_as_it_is_and_told(doubtless: CommandL
     assert [message.body for message in received(redis_url)] == [1, *texts[1:]] * 2
 
 
-def test_strict_refuses_the_whole_file_and_names_the_line(doubtless: CommandLine, redis_url: str) -> None:
+def test_strict_refuses_the_whole_file_and_names_the_line(doubtless: InProcess, redis_url: str) -> None:
     write(doubtless.folder, [line(1), "garbage\n", line(3)])
 
     answer = doubtless("send", "orders", "orders.jsonl", "--provider", redis_url, "--strict")
@@ -95,7 +96,7 @@ def test_strict_refuses_the_whole_file_and_names_the_line(doubtless: CommandLine
 
 @pytest.mark.parametrize(("lines", "sent"), [([line(1), line(2)], 2), ([line(1), "garbage\n"], 0)])
 def test_strict_reads_a_pipe_to_its_end_before_it_sends(
-    doubtless: CommandLine, redis_url: str, lines: list[str], sent: int
+    doubtless: InProcess, redis_url: str, lines: list[str], sent: int
 ) -> None:
     answer = doubtless("send", "orders", "-", "--provider", redis_url, "--strict", stdin="".join(lines))
 
@@ -103,7 +104,7 @@ def test_strict_reads_a_pipe_to_its_end_before_it_sends(
     assert len(received(redis_url)) == sent
 
 
-def test_sending_may_begin_at_a_later_line(doubtless: CommandLine, redis_url: str) -> None:
+def test_sending_may_begin_at_a_later_line(doubtless: InProcess, redis_url: str) -> None:
     write(doubtless.folder, map(line, range(1, 6)))
 
     doubtless("send", "orders", "orders.jsonl", "--provider", redis_url, "--from-line", "4")
@@ -121,7 +122,7 @@ def test_sending_may_begin_at_a_later_line(doubtless: CommandLine, redis_url: st
     ids=["UTF-16", "endless line", "missing"],
 )
 def test_a_file_that_cannot_be_read_is_told_with_the_remedy(
-    doubtless: CommandLine, redis_url: str, content: bytes | None, told: str
+    doubtless: InProcess, redis_url: str, content: bytes | None, told: str
 ) -> None:
     if content is not None:
         (doubtless.folder / "orders.jsonl").write_bytes(content)
@@ -132,13 +133,13 @@ def test_a_file_that_cannot_be_read_is_told_with_the_remedy(
     assert told in answer.error
 
 
-def test_an_empty_file_is_no_failure(doubtless: CommandLine, redis_url: str) -> None:
+def test_an_empty_file_is_no_failure(doubtless: InProcess, redis_url: str) -> None:
     answer = doubtless("send", "orders", "-", "--provider", redis_url)
 
     assert (answer.code, answer.out) == (0, "sent 0 messages to orders\n")
 
 
-def test_a_million_bytes_a_line_do_not_stay_in_memory(doubtless: CommandLine, redis_url: str) -> None:
+def test_a_million_bytes_a_line_do_not_stay_in_memory(doubtless: InProcess, redis_url: str) -> None:
     large = json.dumps({"body": "x" * 1024 * 1024}) + "\n"
 
     with doubtless.start("send", "orders", "-", "--provider", f"{redis_url}?maxlen=1") as process:
@@ -159,7 +160,7 @@ def most_memory(process: "subprocess.Popen[str]") -> int:
 
 
 @pytest.fixture
-def endless(doubtless: CommandLine) -> Callable[[RedisServer], "subprocess.Popen[str]"]:
+def endless(doubtless: InProcess) -> Callable[[RedisServer], "subprocess.Popen[str]"]:
     """Start to send more than can be sent while the test looks; return once some has arrived."""
 
     def start(server: RedisServer) -> "subprocess.Popen[str]":

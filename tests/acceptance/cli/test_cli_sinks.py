@@ -11,7 +11,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store import HistoryStore
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.http_server import HANG
 from tests.fixtures.servers.redis import connected
@@ -37,13 +37,13 @@ async def book(message: Message) -> None:
 
 
 @pytest.fixture(params=[GIVES_UP, ASYNC_GIVES_UP], ids=["blocking", "asyncio"])
-def each_kind(request: pytest.FixtureRequest, doubtless: CommandLine) -> None:
+def each_kind(request: pytest.FixtureRequest, doubtless: InProcess) -> None:
     """Let ``shop`` have a blocking service, then one that is a coroutine function."""
     (doubtless.folder / "mine.py").write_text(request.param)
 
 
 @pytest.fixture
-def blocking(doubtless: CommandLine) -> None:
+def blocking(doubtless: InProcess) -> None:
     (doubtless.folder / "mine.py").write_text(GIVES_UP)
 
 
@@ -75,7 +75,7 @@ def streamed(url: str, stream: str) -> list[Any]:
 
 @pytest.mark.usefixtures("each_kind")
 def test_every_sink_hears_of_every_event(
-    doubtless: CommandLine, redis_url: str, postgres_url: str, server: WebhookServer, store: HistoryStore
+    doubtless: InProcess, redis_url: str, postgres_url: str, server: WebhookServer, store: HistoryStore
 ) -> None:
     send(redis_url, "1", "2")
 
@@ -110,7 +110,7 @@ def test_every_sink_hears_of_every_event(
 
 
 @pytest.mark.usefixtures("blocking")
-def test_the_sinks_may_stand_in_the_environment(doubtless: CommandLine, redis_url: str) -> None:
+def test_the_sinks_may_stand_in_the_environment(doubtless: InProcess, redis_url: str) -> None:
     send(redis_url, "1")
 
     answer = doubtless(*words(redis_url), DOUBTLESS_SINKS=f"log: {redis_url}?stream=given-up")
@@ -121,12 +121,12 @@ def test_the_sinks_may_stand_in_the_environment(doubtless: CommandLine, redis_ur
 
 
 @pytest.mark.usefixtures("blocking")
-def test_each_process_has_the_sinks(doubtless: CommandLine, redis_url: str, server: WebhookServer) -> None:
+def test_each_process_has_the_sinks(doubtless: InProcess, redis_url: str, server: WebhookServer) -> None:
     sinks = (f"{redis_url}?stream=given-up", "sqlite:///events.db", server.url)
     uuids = [str(number) for number in range(30)]
     send(redis_url, *uuids)
 
-    answer = doubtless(*words(redis_url, *sinks), "--processes", "2")
+    answer = doubtless.process(*words(redis_url, *sinks), "--processes", "2")
 
     assert answer.code == 0
     assert sorted(uuids_of(streamed(redis_url, "given-up")), key=str) == sorted(uuids)
@@ -138,7 +138,7 @@ def test_each_process_has_the_sinks(doubtless: CommandLine, redis_url: str, serv
 
 @pytest.mark.usefixtures("each_kind")
 def test_sinks_that_are_away_cost_a_line_in_the_log_and_nothing_else(
-    doubtless: CommandLine, redis_url: str, store: HistoryStore
+    doubtless: InProcess, redis_url: str, store: HistoryStore
 ) -> None:
     send(redis_url, "1")
     port = closed_port()
@@ -160,7 +160,7 @@ def test_sinks_that_are_away_cost_a_line_in_the_log_and_nothing_else(
 
 @pytest.mark.usefixtures("blocking")
 def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
-    doubtless: CommandLine, redis_url: str, server: WebhookServer
+    doubtless: InProcess, redis_url: str, server: WebhookServer
 ) -> None:
     send(redis_url, "1", "2")
     server.status = HANG
@@ -181,7 +181,7 @@ def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
 
 @pytest.mark.usefixtures("blocking")
 def test_what_waits_for_a_webhook_is_posted_before_the_end(
-    doubtless: CommandLine, redis_url: str, server: WebhookServer
+    doubtless: InProcess, redis_url: str, server: WebhookServer
 ) -> None:
     send(redis_url, "1", "2", "3")
     server.answers += [503, 503]  # tried again after one second and two, when the messages are long done
@@ -207,7 +207,7 @@ def test_what_waits_for_a_webhook_is_posted_before_the_end(
     ids=["kafka", "no colon", "no URL", "maxlen", "no host", "table"],
 )
 def test_a_sink_that_cannot_be_opened_is_an_error_before_a_message_is_touched(
-    doubtless: CommandLine, redis_url: str, sink: str, problem: str
+    doubtless: InProcess, redis_url: str, sink: str, problem: str
 ) -> None:
     send(redis_url, "1")
 

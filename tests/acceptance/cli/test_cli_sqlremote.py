@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from triggers.providers.sqlremote.publication.publication import Publication
 
 SETTINGS = """
@@ -29,7 +29,7 @@ def apply(operations: list[int], connection: Connection) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
-    doubtless = CommandLine(tmp_path)
+    doubtless = InProcess(tmp_path)
     (tmp_path / "applying.py").write_text(MODULE)
     for name, peer in ("xy", "yx"):
         (tmp_path / f"{name}.toml").write_text(SETTINGS.format(name=name, peer=peer, folder=tmp_path))
@@ -65,7 +65,7 @@ def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
 
 
 def test_a_link_that_nobody_knows_is_named(tmp_path: Path) -> None:
-    doubtless = CommandLine(tmp_path)
+    doubtless = InProcess(tmp_path)
     (tmp_path / "x.toml").write_text(SETTINGS.format(name="x", peer="y", folder=tmp_path))
 
     unknown = doubtless("sqlremote", "start", "x.toml", "payments")

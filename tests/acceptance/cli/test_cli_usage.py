@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from tests.fixtures.ports import closed_port
 
 
@@ -19,7 +19,31 @@ def test_the_installed_command_says_its_version() -> None:
     assert told.stdout == f"doubtless {version('doubtless')}\n"
 
 
-def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2(doubtless: CommandLine) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["why", "u1"],
+        ["guarantees", "shop"],
+        ["status"],
+        ["statistics"],
+        ["disable", "book", "--reason", "moving"],
+        ["history", "stats"],
+        ["parked", "list"],
+        ["sqljms", "queues", "--provider", "sqlite:///messages.db"],
+        ["sqlremote", "status", "links.toml"],
+        ["patchbay", "check", "bay.toml"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_answers_the_same_in_a_process_of_its_own(doubtless: InProcess, words: list[str]) -> None:
+    here = doubtless(*words, DOUBTLESS_HISTORY="sqlite:///history.db")
+    (doubtless.folder / "history.db").unlink(missing_ok=True)
+    there = doubtless.process(*words, DOUBTLESS_HISTORY="sqlite:///history.db")
+
+    assert here == there
+
+
+def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2(doubtless: InProcess) -> None:
     answer = doubtless()
 
     assert (answer.code, answer.err) == (2, "")
@@ -27,7 +51,7 @@ def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2(doubtless: C
         assert f"\u2502 {command} " in answer.out
 
 
-def test_every_command_lists_the_options_that_all_share(doubtless: CommandLine) -> None:
+def test_every_command_lists_the_options_that_all_share(doubtless: InProcess) -> None:
     answer = doubtless("parked", "run", "--help")
 
     assert answer.code == 0
@@ -51,7 +75,7 @@ def test_every_command_lists_the_options_that_all_share(doubtless: CommandLine) 
     ],
 )
 def test_wrong_usage_is_told_in_one_line_that_names_the_option(
-    doubtless: CommandLine, words: list[str], told: str
+    doubtless: InProcess, words: list[str], told: str
 ) -> None:
     answer = doubtless(*words)
 
@@ -63,7 +87,7 @@ def test_wrong_usage_is_told_in_one_line_that_names_the_option(
 @pytest.mark.parametrize(
     "words", [["history", "stats", "--history"], ["why", "u1", "--history"], ["send", "q", "-", "--provider"]]
 )
-def test_a_server_that_is_not_there_is_exit_code_3(doubtless: CommandLine, words: list[str]) -> None:
+def test_a_server_that_is_not_there_is_exit_code_3(doubtless: InProcess, words: list[str]) -> None:
     answer = doubtless(*words, f"redis://:secret@127.0.0.1:{closed_port()}/0", stdin='{"body": 1}')
 
     assert answer.code == 3
@@ -72,7 +96,7 @@ def test_a_server_that_is_not_there_is_exit_code_3(doubtless: CommandLine, words
     assert "secret" not in answer.error
 
 
-def test_a_module_that_fails_is_told_with_its_own_error_and_the_place(doubtless: CommandLine) -> None:
+def test_a_module_that_fails_is_told_with_its_own_error_and_the_place(doubtless: InProcess) -> None:
     (doubtless.folder / "mine.py").write_text("\n\nraise RuntimeError('boom [red]x[/red]')")
 
     answer = doubtless("run", "mine", "--provider", "redis://x")
@@ -82,7 +106,7 @@ def test_a_module_that_fails_is_told_with_its_own_error_and_the_place(doubtless:
     assert f"importing mine raised RuntimeError: boom [red]x[/red] ({place}); mend it" in answer.error
 
 
-def test_verbose_shows_the_traceback_as_well(doubtless: CommandLine) -> None:
+def test_verbose_shows_the_traceback_as_well(doubtless: InProcess) -> None:
     (doubtless.folder / "mine.py").write_text("raise ValueError('[bold]three[/]')")
 
     with doubtless.start("run", "mine", "--provider", "redis://x", "--verbose") as process:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command_line import CommandLine
+from tests.acceptance.in_process import InProcess
 from tests.integration.helpers.consumers import client_of
 from triggers import Producer
 from triggers.cli.send import DEFAULT_ALIAS
@@ -16,12 +16,12 @@ LINES = "".join(json.dumps({"headers": {"uuid": f"u{number}"}, "body": number}) 
 
 
 @pytest.fixture
-def doubtless(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
+def doubtless(tmp_path: Path) -> InProcess:
+    return InProcess(tmp_path)
 
 
 def test_what_cannot_be_sent_waits_in_the_file_and_the_next_call_sends_it(
-    doubtless: CommandLine, private_redis: RedisServer
+    doubtless: InProcess, private_redis: RedisServer
 ) -> None:
     words = ("send", "orders", "-", "--provider", private_redis.url, "--queue", "waiting.queue", "--json")
     private_redis.stop()
@@ -37,7 +37,7 @@ def test_what_cannot_be_sent_waits_in_the_file_and_the_next_call_sends_it(
 
 
 def test_a_program_takes_over_the_queue_of_the_command_by_its_alias(
-    doubtless: CommandLine, private_redis: RedisServer
+    doubtless: InProcess, private_redis: RedisServer
 ) -> None:
     private_redis.stop()
     answer = doubtless("send", "orders", "-", "--provider", private_redis.url, "--queue", "q", stdin=LINES)
@@ -53,7 +53,7 @@ def test_a_program_takes_over_the_queue_of_the_command_by_its_alias(
 
 
 def test_a_full_queue_ends_the_command_and_tells_the_line(
-    doubtless: CommandLine, private_redis: RedisServer
+    doubtless: InProcess, private_redis: RedisServer
 ) -> None:
     private_redis.stop()
     words = ("--provider", private_redis.url, "--queue", "q", "--queue-limit", "2")
@@ -64,7 +64,7 @@ def test_a_full_queue_ends_the_command_and_tells_the_line(
     assert "no room for 3 more" in answer.error
 
 
-def test_options_are_said_of_every_message(doubtless: CommandLine, redis_url: str) -> None:
+def test_options_are_said_of_every_message(doubtless: InProcess, redis_url: str) -> None:
     words = ("--priority", "8", "--time-to-live", "60", "--delay", "0.001")
 
     answer = doubtless("send", "orders", "-", "--provider", redis_url, *words, "--json", stdin=LINES)
@@ -85,9 +85,7 @@ def test_options_are_said_of_every_message(doubtless: CommandLine, redis_url: st
     [("--priority", "10"), ("--time-to-live", "0"), ("--delay", "-1"), ("--queue-limit", "-2")],
     ids=str,
 )
-def test_a_wrong_option_is_exit_code_2(
-    doubtless: CommandLine, redis_url: str, words: tuple[str, str]
-) -> None:
+def test_a_wrong_option_is_exit_code_2(doubtless: InProcess, redis_url: str, words: tuple[str, str]) -> None:
     answer = doubtless("send", "orders", "-", "--provider", redis_url, *words, stdin=LINES)
 
     assert answer.code == 2

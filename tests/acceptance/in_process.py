@@ -1,0 +1,160 @@
+"""``doubtless`` in the process of the test: it need not start, and says the same."""
+
+import importlib
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+from tests import ROOT
+from tests.acceptance.command_line import Answer, CommandLine, checked
+from triggers.cli import main
+
+#: The folder with the module ``shop``, which the commands import.
+SERVICES = Path(__file__).parent
+
+
+class InProcess(CommandLine):
+    """Runs commands in ``folder``: in this process, or in one of their own.
+
+    A command gets its own streams, environment, current folder, log handlers and signal handlers, and imports
+    the modules of users anew; afterwards all is as it was. What acts on the process itself (signals, pipes,
+    terminals, encodings, a service that kills it) needs :meth:`process` or :meth:`start`.
+    """
+
+    def __call__(self, *words: str, stdin: str = "", **settings: str) -> Answer:
+        """Run a command here, to its end."""
+        streams = Streams(stdin)
+        with (
+            self._environment(settings),
+            streams.instead_of_ours(),
+            own_logging(),
+            own_modules(self.folder, SERVICES),
+            own_signal_handlers(),
+        ):
+            code = _exit_code(*words)
+        return checked(Answer(code, *streams.written()))
+
+    def process(self, *words: str, stdin: str = "", **settings: str) -> Answer:
+        """Run a command in a process of its own, to its end."""
+        return super().__call__(*words, stdin=stdin, **settings)
+
+    @contextmanager
+    def _environment(self, settings: Mapping[str, str]) -> Generator[None]:
+        here = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            with patch.dict(os.environ, {**self.environment, **settings}, clear=True):
+                yield
+        finally:
+            os.chdir(here)
+
+
+def _exit_code(*words: str) -> int:
+    """Return what the process would end with; a service may end it, too."""
+    try:
+        main(words)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    raise AssertionError("main returns only by SystemExit")
+
+
+class Streams:
+    """Standard input, output and error of a command, as pipes would have them."""
+
+    def __init__(self, stdin: str) -> None:
+        self._stdin = stdin
+        self._out, self._err = _stream(), _stream()
+
+    @contextmanager
+    def instead_of_ours(self) -> Generator[None]:
+        """Let the process have these streams."""
+        with (
+            _pipe(self._stdin.encode()) as stdin,
+            patch.multiple(sys, stdin=stdin, stdout=self._out, stderr=self._err),
+        ):
+            yield
+
+    def written(self) -> tuple[str, str]:
+        """Return what was written to standard output and to standard error."""
+        return _text(self._out), _text(self._err)
+
+
+def _pipe(content: bytes) -> io.TextIOWrapper:
+    """Return a pipe's end to read ``content`` from, which must fit into it."""
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    assert os.write(theirs, content) == len(content), "too much for a pipe; start a process"
+    os.close(theirs)
+    return os.fdopen(ours, encoding="utf-8")
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    raw = stream.buffer
+    assert isinstance(raw, io.BytesIO)
+    return raw.getvalue().decode()
+
+
+@contextmanager
+def own_logging() -> Generator[None]:
+    """Take the handlers and levels of the test away, and those of the command afterwards."""
+    root, others = logging.getLogger(), _levels()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    root.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        for name in _levels():
+            logging.getLogger(name).setLevel(others.get(name, logging.NOTSET))
+
+
+def _levels() -> dict[str, int]:
+    """Return the level of each logger that has one of its own."""
+    known = logging.root.manager.loggerDict.items()
+    return {name: one.level for name, one in known if isinstance(one, logging.Logger) and one.level}
+
+
+@contextmanager
+def own_modules(*folders: Path) -> Generator[None]:
+    """Find modules in ``folders`` as well, and forget those that came from there."""
+    path = sys.path[:]
+    sys.path[:] = [str(SERVICES), str(ROOT), *path]
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in [name for name, module in sys.modules.items() if _is_from(module, folders)]:
+            del sys.modules[name]
+
+
+def _is_from(module: ModuleType, folders: tuple[Path, ...]) -> bool:
+    file: Any = getattr(module, "__file__", None)
+    return file is not None and "." not in module.__name__ and Path(file).parent in folders
+
+
+@contextmanager
+def own_signal_handlers() -> Generator[None]:
+    """Give the test its handlers back."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
