@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo demo-redis test installs lint types bench soak clean
+
+# Tests are rewritten once and then read, not rewritten by every process of every run.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup servers demo demo-redis test prove installs lint types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,8 +32,11 @@ demo-redis: $(STAMP)  ## The same on Redis
 	@$(BIN)/doubtless demo --on redis
 
 # Many tests wait for real servers and for processes that they kill: three workers for two cores.
-test: $(STAMP) servers  ## Run all tests
-	$(BIN)/pytest -n 3 --dist loadgroup
+test: $(STAMP) servers  ## Run the tests, a small form of each proof among them
+	$(BIN)/pytest -n 3 --dist loadgroup -m "not prove"
+
+prove: $(STAMP) servers  ## Run the long proofs: soaks, brokers, drivers of Spark that are killed
+	$(BIN)/pytest -n 3 --dist loadgroup -m prove
 
 installs: $(STAMP) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
 	.ci/installs

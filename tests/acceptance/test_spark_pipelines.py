@@ -16,6 +16,7 @@ from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
 pytestmark = [SPARK_PROCESSES, pytest.mark.timeout(300)]
 
 
+@pytest.mark.prove
 def test_the_pipeline_and_the_counter_book_each_order_once(redis_url: str, tmp_path: Path) -> None:
     need_spark()
 

@@ -94,7 +94,7 @@ def look(folder: Path, history: str) -> Left:
     return left
 
 
-@pytest.mark.parametrize("store", ["redis", "postgres"])
+@pytest.mark.parametrize("store", ["redis", pytest.param("postgres", marks=pytest.mark.prove)])
 def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
     store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
 ) -> None:

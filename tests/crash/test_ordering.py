@@ -117,7 +117,7 @@ def run(
     return look(folder, history)
 
 
-@pytest.mark.parametrize("store", ["redis", "postgres"])
+@pytest.mark.parametrize("store", ["redis", pytest.param("postgres", marks=pytest.mark.prove)])
 def test_groups_keep_their_order_whenever_the_active_process_is_killed(
     store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
 ) -> None:
@@ -130,6 +130,7 @@ def test_groups_keep_their_order_whenever_the_active_process_is_killed(
     assert len(left.begun) == GROUPS
 
 
+@pytest.mark.prove
 def test_groups_keep_their_order_when_the_active_process_is_frozen_and_comes_back(
     tmp_path: Path, redis_url: str
 ) -> None:

@@ -111,7 +111,7 @@ class Bench:
         assert not any(left.values()), (told, left)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
 def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[int], Bench]]:
     """Make a bench on a database of its own for each point."""
     made: list[str] = []

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.soak import Fate, Soak
 from tests.fixtures.scale import sized
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.prove, pytest.mark.crash, pytest.mark.timeout(1200)]
 
 MESSAGES = sized(400, full=52_631)
 KILLS = sized(3, full=20)

@@ -61,6 +61,9 @@ def start(file: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, stdout=log, stderr=log)
 
 
+@pytest.mark.parametrize(
+    "link_databases", ["sqlite", pytest.param("postgres", marks=pytest.mark.prove)], indirect=True
+)
 def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str, Path]) -> None:
     dice = random.Random(TRANSACTIONS)  # noqa: S311  (a test's dice need no secrecy)
     running = {name: start(file) for name, file in sites.items()}

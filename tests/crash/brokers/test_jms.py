@@ -33,6 +33,7 @@ def deaths_left(activemq: ActiveMqServer, tmp_path_factory: pytest.TempPathFacto
     return run_matrix(folder, activemq.url, history, partial(depth, activemq.url))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
     deaths_left: dict[Death, Left], death: Death
@@ -59,6 +60,7 @@ def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumer
     assert kills == KILLS
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_consumers_reconnect_to_a_broker_that_was_away(
     end: str, tmp_path: Path, private_activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer

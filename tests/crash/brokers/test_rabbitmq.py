@@ -101,7 +101,7 @@ def deaths_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return run
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ["rabbitmq", pytest.param("amqp", marks=pytest.mark.prove)])
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
     deaths_left: Deaths, wire: str, death: Death
@@ -161,6 +161,7 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
     assert kills == KILLS
 
 
+@pytest.mark.prove
 def test_consumers_and_producers_reconnect_to_a_broker_that_was_killed_and_stopped(
     tmp_path: Path, private_broker: Broker, redis_url: str
 ) -> None:

@@ -49,6 +49,7 @@ class Left:
         assert [one.uuid for one in self.parked] == [DOOMED] * death.ending.parked
         assert self.events[DOOMED] >= death.ending.event
         assert {uuid: self.effects[uuid] for uuid in others} == dict.fromkeys(others, 1)
+        assert self.completed >= others
         assert (self.unanswered, self.unaccounted) == (0, [])
 
     @property

@@ -23,7 +23,7 @@ from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
 from tests.fixtures.servers.spark_cluster import SparkCluster
 from tests.integration.helpers.file_streams import FileStream, orders
 
-pytestmark = [SPARK_PROCESSES, pytest.mark.crash, pytest.mark.timeout(400)]
+pytestmark = [SPARK_PROCESSES, pytest.mark.prove, pytest.mark.crash, pytest.mark.timeout(400)]
 
 #: How often each of the first and the second half of the rows takes effect, by lane; the rest is parked.
 EFFECTS = {

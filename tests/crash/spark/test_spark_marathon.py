@@ -23,7 +23,12 @@ from tests.crash.spark.spark_marathon import fill, keys_of, started_by_others
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
 
-pytestmark = [SPARK_PROCESSES, pytest.mark.crash, pytest.mark.timeout(sized(400, full=3600))]
+pytestmark = [
+    SPARK_PROCESSES,
+    pytest.mark.prove,
+    pytest.mark.crash,
+    pytest.mark.timeout(sized(400, full=3600)),
+]
 
 BATCHES, DEATHS = sized(4, full=20), sized(2, full=20)
 
