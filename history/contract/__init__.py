@@ -22,6 +22,8 @@ and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
 Of a store in the memory of one process, ``survives_forks`` is to be false.
+
+Each other file here holds the checks of one subject; ``common.py`` is what they share.
 """
 
 from history.contract.amounts import AmountContract
@@ -39,6 +41,8 @@ from history.contract.rollback import RollbackContract
 from history.contract.runs import RunContract
 from history.contract.times import TimeContract
 from history.contract.upkeep import UpkeepContract
+
+__all__ = ["HistoryContract"]
 
 
 class HistoryContract(

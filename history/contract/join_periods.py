@@ -15,7 +15,7 @@ from history.contract.common import (
 from history.contract.joining import BOTH, MINE, THEIRS, add, complete, part
 from history.entry import EntryOutcome
 from history.store import HistoryStore
-from history.store.joining import Addition, Hold, Period, PeriodState, Terms
+from history.store.joining import Addition, Hold, JoinTerms, Period, PeriodState
 
 
 class JoinPeriodContract:
@@ -71,7 +71,7 @@ class JoinPeriodContract:
         self, store: HistoryStore
     ) -> None:
         order = await part(store, "o")
-        await add(store, order, Terms(destinations=BOTH.destinations, time_out=SHORT))
+        await add(store, order, JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
         got: list[Period] = []
 
         async def is_due() -> bool:
@@ -88,7 +88,7 @@ class JoinPeriodContract:
         assert await store.joining.finish(TRIGGER, got[0].number)
 
     async def test_a_message_after_the_time_out_begins_another_period(self, store: HistoryStore) -> None:
-        short = Terms(destinations=BOTH.destinations, time_out=SHORT)
+        short = JoinTerms(destinations=BOTH.destinations, time_out=SHORT)
         await add(store, await part(store, "o"), short)
         order, places = await part(store, "o2"), 0
 
@@ -108,7 +108,7 @@ class JoinPeriodContract:
         assert [one.uuid for one in late.parts.values()] == ["o"]
 
     async def test_an_entry_that_is_not_the_parts_any_more_is_not_failed(self, store: HistoryStore) -> None:
-        await add(store, await part(store, "o"), Terms(destinations=BOTH.destinations, time_out=SHORT))
+        await add(store, await part(store, "o"), JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
         await store.forget(TRIGGER, "o")
         another = await claim_one(store, "o", "another")
         await store.complete(TRIGGER, "o", another.fence)
@@ -121,7 +121,7 @@ class JoinPeriodContract:
         assert (await found(store, "o")).outcome is EntryOutcome.OK
 
     async def test_without_a_time_out_a_part_waits_for_ever(self, store: HistoryStore) -> None:
-        for_ever = Terms(destinations=BOTH.destinations, time_out=None)
+        for_ever = JoinTerms(destinations=BOTH.destinations, time_out=None)
         await add(store, await part(store, "o"), for_ever)
 
         assert list(await store.joining.due(TRIGGER, THEIRS)) == []

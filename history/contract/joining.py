@@ -17,28 +17,30 @@ from history.contract.common import (
 from history.entry import EntryOutcome, Fence, State
 from history.message import Message, Uuid
 from history.store import HistoryStore
-from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
 #: What the checks join, and for how long a part waits.
-BOTH = Terms(destinations=("orders", "payments"), time_out=LONG)
+BOTH = JoinTerms(destinations=("orders", "payments"), time_out=LONG)
 
 #: The first worker, and one that would like to have what it holds.
 MINE, THEIRS = Hold("mine", LONG), Hold("theirs", LONG)
 
 
-async def part(store: HistoryStore, uuid: str, destination: str = "orders", activation: str = "a") -> Part:
+async def part(
+    store: HistoryStore, uuid: str, destination: str = "orders", activation: str = "a"
+) -> JoinPart:
     """Claim a message, so that it can be added."""
     fence = (await claim_one(store, uuid, f"{uuid} on {destination}")).fence
     return made(uuid, fence, destination, activation)
 
 
-def made(uuid: str, fence: int, destination: str = "orders", activation: str = "a") -> Part:
+def made(uuid: str, fence: int, destination: str = "orders", activation: str = "a") -> JoinPart:
     """Make a part."""
     message = Message(body={"of": uuid}, uuid=Uuid(uuid), destination=destination)
-    return Part(activation=activation, destination=destination, fence=Fence(fence), message=message)
+    return JoinPart(activation=activation, destination=destination, fence=Fence(fence), message=message)
 
 
-async def add(store: HistoryStore, one: Part, terms: Terms = BOTH, hold: Hold = MINE) -> Added:
+async def add(store: HistoryStore, one: JoinPart, terms: JoinTerms = BOTH, hold: Hold = MINE) -> Added:
     """Add a part."""
     return await store.joining.add(TRIGGER, one, terms, hold)
 
@@ -155,7 +157,7 @@ class JoiningContract:
     async def test_joins_of_odd_names(self, store: HistoryStore) -> None:
         for n, (place, other) in enumerate(pairwise(ODD_NAMES)):
             for m, activation in enumerate(ODD_UUIDS):
-                terms = Terms(destinations=(place, other), time_out=LONG)
+                terms = JoinTerms(destinations=(place, other), time_out=LONG)
                 await add(store, await part(store, f"1-{n}-{m}", place, activation), terms)
                 last = await add(store, await part(store, f"2-{n}-{m}", other, activation), terms)
                 assert last.period is not None

@@ -9,7 +9,7 @@ from history.entry import EntryOutcome, State
 from history.store import BatchOwner, HistoryStore
 from history.store.progress import (
     KEPT_BATCHES,
-    REMEMBERED,
+    RECORDS_KEPT_FOR,
     BatchState,
     Beginning,
     StaleRunError,
@@ -163,7 +163,7 @@ class ProgressContract:
         assert [one.batch for one in held] == [2 * KEPT_BATCHES + 1, KEPT_BATCHES + 1]
 
     async def test_records_that_have_not_changed_for_long_are_forgotten(self, store: HistoryStore) -> None:
-        old, now = NOW, NOW + REMEMBERED
+        old, now = NOW, NOW + RECORDS_KEPT_FOR
         for batch in range(3):
             await begin(store.progress, TRIGGER, _run("a", batch), old)
             await begin(store.progress, "another", _run("a", batch), old)

@@ -3,7 +3,7 @@
 from history.contract.common import SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, Settlement, State, digest
 from history.message import Uuid
-from history.store import BatchOwner, HistoryStore, Part
+from history.store import BatchOwner, HistoryStore, ScanPart
 
 
 class UpkeepContract:
@@ -45,7 +45,7 @@ class UpkeepContract:
         )
 
         for of in (1, 2, 64):
-            parts = [await _scanned(store, Part(number, of)) for number in range(of)]
+            parts = [await _scanned(store, ScanPart(number, of)) for number in range(of)]
 
             assert sorted(key for part in parts for key in part) == sorted(map(digest, uuids))
             assert max(map(len, parts)) < 900 * 3 / of + 30
@@ -165,7 +165,7 @@ async def _purged(store: HistoryStore) -> list[int]:
     return pieces
 
 
-async def _scanned(store: HistoryStore, part: Part) -> list[bytes]:
+async def _scanned(store: HistoryStore, part: ScanPart) -> list[bytes]:
     page = await store.scan(TRIGGER, limit=30, part=part)
     keys = [one.digest for one in page.entries]
     while page.cursor is not None:

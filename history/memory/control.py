@@ -5,7 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from history.store.control import KEPT, LIVING, Beat, Counts, Heard, Order, Overview, Report, Verb
+from history.store.control import (
+    FORGOTTEN_AFTER,
+    GONE_AFTER,
+    Beat,
+    Counts,
+    Heard,
+    Order,
+    Overview,
+    Report,
+    Verb,
+)
 
 
 class MemoryControl:
@@ -49,7 +59,7 @@ class MemoryControl:
                 )
             return self._number
 
-    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+    async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known."""
         with self._lock:
             now = self._clock()
@@ -67,7 +77,7 @@ class MemoryControl:
             for name in list(self._totals) if trigger is None else [trigger]:
                 self._totals.pop(name, None)
 
-    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+    async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
         """Delete what was said long ago."""
         with self._lock:
             now = self._clock()

@@ -34,9 +34,9 @@ from history.store import (
     HistoryStore,
     Owner,
     Page,
-    Part,
     Purged,
     ScannedEntry,
+    ScanPart,
     SingleVerbs,
 )
 from history.store.control import Control
@@ -323,7 +323,7 @@ class MemoryHistory(SingleVerbs):
             return [space.read(digest(uuid), now) for uuid in uuids]
 
     async def scan(
-        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: ScanPart = WHOLE
     ) -> Page:
         """Read a part of what the trigger remembers."""
         with self._lock:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from history.entry import Entry, EntryOutcome, State, settle
 from history.message import Uuid
-from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
 #: Reads the entry of a trigger's uuid, None when it has expired, and writes one in its place.
 Read = Callable[[str, str], Entry | None]
@@ -23,11 +23,11 @@ class _Period:
     started_at: datetime
     due: datetime | None
     state: PeriodState = PeriodState.OPEN
-    parts: dict[str, Part] = field(default_factory=dict[str, Part])
+    parts: dict[str, JoinPart] = field(default_factory=dict[str, JoinPart])
     owner: str | None = None
     taken: int = 0
 
-    def holds_another(self, part: Part) -> bool:
+    def holds_another(self, part: JoinPart) -> bool:
         held = self.parts.get(part.destination)
         return held is not None and held.uuid != part.uuid
 
@@ -76,7 +76,7 @@ class MemoryJoining:
         self._write = write
         self._joins: dict[str, _Joins] = {}
 
-    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+    async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
         with self._lock:
             joins, now = self._of(trigger), self._clock()
@@ -100,7 +100,7 @@ class MemoryJoining:
             period.state = PeriodState.READY
             return Added(Addition.KEPT, self._hand_out(period, hold, now))
 
-    def _begin(self, joins: _Joins, part: Part, terms: Terms, now: datetime) -> _Period:
+    def _begin(self, joins: _Joins, part: JoinPart, terms: JoinTerms, now: datetime) -> _Period:
         due = None if terms.time_out is None else now + terms.time_out
         period = _Period(self._next_number(), part.activation, now, due)
         joins.open[part.activation] = joins.periods[period.number] = period

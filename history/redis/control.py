@@ -8,7 +8,17 @@ from typing import Any
 from history.redis.client import RedisClient
 from history.redis.scripts import text_of
 from history.store import instant, milliseconds
-from history.store.control import KEPT, LIVING, Beat, Counts, Heard, Order, Overview, Report, Verb
+from history.store.control import (
+    FORGOTTEN_AFTER,
+    GONE_AFTER,
+    Beat,
+    Counts,
+    Heard,
+    Order,
+    Overview,
+    Report,
+    Verb,
+)
 from history.store.parking import encodable
 
 #: The one key, whatever the trigger: a beat tells of all triggers of a consumer in one round trip.
@@ -50,7 +60,7 @@ class RedisControl:
         number: int = await self._run("control/order", _KINDS[verb.lasts], *words)
         return number
 
-    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+    async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known."""
         now, held = 0, dict[bytes, bytes]()
         async for reply in self._pages("control/read"):
@@ -69,7 +79,7 @@ class RedisControl:
         async for _ in self._pages("control/clear", *([] if trigger is None else [trigger]), place=0):
             pass
 
-    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+    async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
         """Delete what was said long ago."""
         words = self._pages("control/sweep", str(milliseconds(silence)), place=0)
         return sum([int(deleted) async for _, deleted in words])

@@ -42,9 +42,9 @@ from history.store import (
     HistoryStore,
     Owner,
     Page,
-    Part,
     Purged,
     ScannedEntry,
+    ScanPart,
     SingleVerbs,
     milliseconds,
 )
@@ -348,7 +348,7 @@ class RedisHistory(SingleVerbs):
             ]
 
     async def scan(
-        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: ScanPart = WHOLE
     ) -> Page:
         """Read a part; an entry may be seen twice when others write meanwhile."""
         numbers = (min(limit, LOOKED_AT), part.number, part.of)

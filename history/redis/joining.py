@@ -10,7 +10,7 @@ from history.message import Message
 from history.redis.client import RedisClient
 from history.redis.scripts import Scripts
 from history.store import instant, milliseconds
-from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
 #: The digest and the fence before each message.
 _PART = struct.Struct(">16sQ")
@@ -33,7 +33,7 @@ class RedisJoining:
         self._redis = client
         self._scripts: dict[str, Scripts] = {}
 
-    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+    async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
         words = [
             digest(part.uuid),
@@ -104,9 +104,9 @@ def _period(number: bytes, fields: Sequence[bytes]) -> Period:
     )
 
 
-def _part(activation: str, name: bytes, value: bytes) -> Part:
+def _part(activation: str, name: bytes, value: bytes) -> JoinPart:
     _, fence = _PART.unpack_from(value)
-    return Part(
+    return JoinPart(
         activation=activation,
         destination=_read(name[len(_PLACE) :]),
         fence=Fence(fence),

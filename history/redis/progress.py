@@ -6,7 +6,7 @@ from datetime import datetime
 from history.redis.client import RedisClient
 from history.redis.scripts import Scripts
 from history.store import milliseconds
-from history.store.progress import KEPT_BATCHES, REMEMBERED, BatchRecord
+from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord
 
 
 def record_words(record: BatchRecord) -> list[bytes]:
@@ -17,7 +17,7 @@ def record_words(record: BatchRecord) -> list[bytes]:
         b"%d" % record.revision,
         record.model_dump_json().encode(),
         b"%d" % (record.batch - KEPT_BATCHES),
-        b"%d" % milliseconds(REMEMBERED),
+        b"%d" % milliseconds(RECORDS_KEPT_FOR),
     ]
 
 

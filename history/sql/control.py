@@ -29,7 +29,17 @@ from history.sql.statements.dialects import Dialect
 from history.sql.tables.history import CONTROL_TABLES, STATISTICS, PreparedLine
 from history.sql.tables.making import make_tables, table_exists
 from history.store import instant, milliseconds
-from history.store.control import KEPT, LIVING, Beat, Counts, Heard, Order, Overview, Report, Verb
+from history.store.control import (
+    FORGOTTEN_AFTER,
+    GONE_AFTER,
+    Beat,
+    Counts,
+    Heard,
+    Order,
+    Overview,
+    Report,
+    Verb,
+)
 from history.store.parking import encodable
 
 T = TypeVar("T")
@@ -70,7 +80,7 @@ class SqlControl:
         give = partial(_give, verb=verb, triggers=triggers, reason=reason)
         return await self._run("giving an order to", give, atomic=True)
 
-    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+    async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known."""
         return await self._run("looking at", partial(_look, silence=silence))
 
@@ -78,7 +88,7 @@ class SqlControl:
         """Forget the sums; what each consumer has counted so far stays counted."""
         await self._run("clearing", partial(execute, statement=CLEAR, trigger=trigger))
 
-    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+    async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
         """Delete what was said long ago."""
         return await self._run("sweeping", partial(_sweep, silence=milliseconds(silence)), atomic=True)
 

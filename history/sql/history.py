@@ -54,9 +54,9 @@ from history.store import (
     HistoryStats,
     Owner,
     Page,
-    Part,
     Purged,
     ScannedEntry,
+    ScanPart,
     SingleVerbs,
     milliseconds,
 )
@@ -323,7 +323,7 @@ class SqlHistory(SingleVerbs):
         return [entries.get(key) for key in keys]
 
     async def scan(
-        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: Part = WHOLE
+        self, trigger: str, *, cursor: str | None = None, limit: int = 1000, part: ScanPart = WHOLE
     ) -> Page:
         """Read entries in the order of their digests; the cursor is the last one, in hexadecimal."""
         begin, end = part.range

@@ -33,7 +33,7 @@ from history.sql.statements.joining import (
 from history.sql.tables.history import JOIN_TABLES, JOINS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store import instant, milliseconds
-from history.store.joining import Added, Addition, Hold, Part, Period, PeriodState, Terms
+from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class SqlJoining:
             creating="creating the joins",
         ).run
 
-    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+    async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
         work = partial(_add, trigger=trigger, part=part, terms=terms, hold=hold)
         try:
@@ -129,7 +129,7 @@ class SqlJoining:
 
 
 async def _add(
-    connection: AnyConnection, *, trigger: str, part: Part, terms: Terms, hold: Hold
+    connection: AnyConnection, *, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold
 ) -> Period | None:
     await _complete_entry(connection, trigger, part)
     number = await _open(connection, trigger, part, terms)
@@ -153,7 +153,7 @@ async def _add(
     return (await _periods(connection, ready))[0]
 
 
-async def _complete_entry(connection: AnyConnection, trigger: str, part: Part) -> None:
+async def _complete_entry(connection: AnyConnection, trigger: str, part: JoinPart) -> None:
     """Complete the entry of a part, unless it is not STARTED with the part's fence any more."""
     key = digest(part.uuid)
     values = wanted(connection.dialect.name, [key], [part.fence], [EntryOutcome.OK])
@@ -164,7 +164,7 @@ async def _complete_entry(connection: AnyConnection, trigger: str, part: Part) -
     raise _OtherwiseError(Addition.KEPT if again else Addition.STALE)
 
 
-async def _open(connection: AnyConnection, trigger: str, part: Part, terms: Terms) -> int:
+async def _open(connection: AnyConnection, trigger: str, part: JoinPart, terms: JoinTerms) -> int:
     """Return the number of the open period, which is locked now."""
     named = {
         "trigger": trigger,
@@ -208,11 +208,11 @@ async def _periods(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequenc
     """Return the periods of some rows, with their parts, oldest first."""
     if not rows:
         return []
-    parts: dict[int, dict[str, Part]] = {row.number: {} for row in rows}
+    parts: dict[int, dict[str, JoinPart]] = {row.number: {} for row in rows}
     activations = {row.number: _read(row.activation) for row in rows}
     for row in await fetch(connection, PARTS, numbers=_numbers(connection, list(parts))):
         place = _read(row.destination)
-        parts[row.number][place] = Part(
+        parts[row.number][place] = JoinPart(
             activation=activations[row.number],
             destination=place,
             fence=Fence(row.fence),

@@ -18,11 +18,11 @@ from history.store.parking import encodable
 Encodable = Annotated[str, AfterValidator(encodable)]
 
 #: A consumer that has been silent for longer counts as gone.
-LIVING = timedelta(seconds=15)
+GONE_AFTER = timedelta(seconds=15)
 
 #: What a consumer said is deleted when it has been silent for longer. One that was silent for half of it
 #: beats under a new token, so that its counts are never compared with what is deleted.
-KEPT = timedelta(minutes=10)
+FORGOTTEN_AFTER = timedelta(minutes=10)
 
 
 class Verb(StrEnum):
@@ -198,7 +198,7 @@ class Control(Protocol):
         """Give an order to triggers, known or not; return its number."""
         ...
 
-    async def overview(self, *, silence: timedelta = LIVING) -> Overview:
+    async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known; consumers that were silent for longer than ``silence`` are left out."""
         ...
 
@@ -206,7 +206,7 @@ class Control(Protocol):
         """Let the statistics of one trigger or of all begin again at zero."""
         ...
 
-    async def sweep(self, *, silence: timedelta = KEPT) -> int:
+    async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
         """Delete what consumers said that have been silent for longer; return how many there were.
 
         The statistics keep what these consumers counted.

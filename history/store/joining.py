@@ -45,7 +45,7 @@ class Addition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class JoinPart:
     """One message of a join; ``fence`` is that of its claim in the document history."""
 
     activation: str
@@ -71,12 +71,12 @@ class Period:
     activation: str
     state: PeriodState
     started_at: datetime
-    parts: Mapping[str, Part]
+    parts: Mapping[str, JoinPart]
     taken: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class JoinTerms:
     """What a period waits for: a part of each destination, and for how long (None: for ever)."""
 
     destinations: Sequence[str]
@@ -107,7 +107,7 @@ class Joining(Protocol):
     part of a period; one that is over ends the period, although nobody may have looked at it yet.
     """
 
-    async def add(self, trigger: str, part: Part, terms: Terms, hold: Hold) -> Added:
+    async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part in the open period of its activation and complete its entry, or do neither.
 
         The last part makes the period READY, and held by ``hold``; the next message begins another period.

@@ -19,21 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from history.entry import EntryOutcome
 from history.errors import DoubtlessError, HistoryUnavailableError
-
-if TYPE_CHECKING:
-    from history.store import BatchOwner
+from history.store.owners import BatchOwner
 
 #: How many batches of a query are remembered; with each new one the oldest is forgotten.
 KEPT_BATCHES = 1000
 
 #: For how long a query that does nothing is remembered.
-REMEMBERED = timedelta(days=90)
+RECORDS_KEPT_FOR = timedelta(days=90)
 
 #: How many runs that never entered the user's function a batch remembers.
 KEPT_RUNS = 20
@@ -243,7 +241,7 @@ class Settles(Protocol):
     async def settle_batches(
         self,
         trigger: str,
-        owners: Sequence["BatchOwner"],
+        owners: Sequence[BatchOwner],
         outcome: EntryOutcome | None,
         *,
         record: BatchRecord | None = None,
@@ -265,7 +263,7 @@ async def end(
     store: Settles,
     trigger: str,
     record: BatchRecord,
-    owners: Sequence["BatchOwner"],
+    owners: Sequence[BatchOwner],
     ending: Ending,
     now: datetime,
 ) -> BatchRecord | None:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.store import HistoryStore
-from history.store.control import KEPT, Counts, Heard, Order, Report, Verb
+from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
 from triggers.consumer.gate import Gate
 from triggers.consumer.sweep import SWEEP_INTERVAL
 
@@ -98,7 +98,7 @@ class Beater:
 
     async def beat(self, now: float, *, leaving: bool = False) -> bool:
         """Beat once, at this monotonic second; whether an order was obeyed."""
-        if now - self._answered > KEPT.total_seconds() / 2:
+        if now - self._answered > FORGOTTEN_AFTER.total_seconds() / 2:
             self._begin_anew()
         reports = [line.report(self._consumer, leaving=leaving) for line in self._lines.values()]
         try:

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
-from history.store import HistoryStore, Part, ScannedEntry
+from history.store import HistoryStore, ScannedEntry, ScanPart
 from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.sources.options import Options
 
@@ -87,13 +87,13 @@ class DocumentHistorySource(DataSource):
         options.all_known()
         if url.startswith("memory:"):
             raise ConfigurationError("url", "a history in memory belongs to one process", "use another")
-        return DocumentHistoryReader(url, trigger, [Part(number, parts) for number in range(parts)])
+        return DocumentHistoryReader(url, trigger, [ScanPart(number, parts) for number in range(parts)])
 
 
 class TriggerPart(InputPartition):
     """What one task reads."""
 
-    def __init__(self, trigger: str, part: Part) -> None:
+    def __init__(self, trigger: str, part: ScanPart) -> None:
         super().__init__((trigger, part))
         self.trigger = trigger
         self.part = part
@@ -102,7 +102,7 @@ class TriggerPart(InputPartition):
 class DocumentHistoryReader(DataSourceReader):
     """Plans the parts on the driver, and reads them on the executors."""
 
-    def __init__(self, url: str, trigger: str | None, parts: Sequence[Part]) -> None:
+    def __init__(self, url: str, trigger: str | None, parts: Sequence[ScanPart]) -> None:
         self._url = url
         self._trigger = trigger
         self._parts = parts
@@ -130,7 +130,7 @@ class DocumentHistoryReader(DataSourceReader):
             drive(store.close())
 
 
-def _pages(store: HistoryStore, trigger: str, part: Part) -> Iterator[Sequence[ScannedEntry]]:
+def _pages(store: HistoryStore, trigger: str, part: ScanPart) -> Iterator[Sequence[ScannedEntry]]:
     page = drive(store.scan(trigger, limit=PAGE, part=part))
     yield page.entries
     while page.cursor is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from history.entry import State
 from history.errors import HistoryUnavailableError
 from history.message import Message
-from history.store.joining import Added, Addition, Hold, Joining, Part, Terms
+from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms
 from history.store.parking import Evidence
 from resolvers.resolution import Resolution, Resolved
 from triggers.detection.aftermath import Ending, afterwards
@@ -43,7 +43,7 @@ class NoActivationError(FatalError):
 class PlaceTakenError(FatalError):
     """Another message of the same destination and activation waits already."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: JoinPart) -> None:
         super().__init__(
             f"another message of {part.destination!r} with the activation {part.activation!r} waits already; "
             "the first one is kept. Run this one when that join is done, or discard it"
@@ -119,13 +119,13 @@ class PartExecution(Execution):
         if (size := message.body_size()) > settings.max_body_size:
             raise BodyTooLargeError(size, settings.max_body_size)
         assert run.fence is not None  # noqa: S101  (what runs here was claimed: the settings see to that)
-        part = Part(
+        part = JoinPart(
             activation=activation_of(message),
             destination=message.destination or "",
             fence=run.fence,
             message=message,
         )
-        terms = Terms(destinations=settings.destinations, time_out=settings.join_timeout)
+        terms = JoinTerms(destinations=settings.destinations, time_out=settings.join_timeout)
         added = await persist(lambda: self.joining.add(settings.name, part, terms, self.hold), self.sleep)
         if added.addition is Addition.TAKEN:
             raise PlaceTakenError(part)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from history.store.joining import Part, Period
+from history.store.joining import JoinPart, Period
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.parking_lot import ParkingLot
@@ -60,7 +60,7 @@ class TimeOut:
             f"no message came from {', '.join(missing) or 'a destination it has no more'}"
         )
 
-    def _event(self, part: Part, reason: str) -> RetrievalFailureEvent:
+    def _event(self, part: JoinPart, reason: str) -> RetrievalFailureEvent:
         names = self.settings.destinations
         return RetrievalFailureEvent(
             trigger_name=self.settings.name,
@@ -72,7 +72,7 @@ class TimeOut:
             message=part.message,
         )
 
-    def _copy(self, part: Part, reason: str) -> Parked:
+    def _copy(self, part: JoinPart, reason: str) -> Parked:
         name = self.settings.name
         return Parked(
             id=parked_id(name, part.message),

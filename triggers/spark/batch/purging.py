@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.parking import Parking
-from history.store.progress import REMEMBERED
+from history.store.progress import RECORDS_KEPT_FOR
 from triggers.consumer.sweep import SWEEP_INTERVAL, close_settled
 from triggers.spark.connections import history_at
 from triggers.spark.report import BatchReport
@@ -60,7 +60,7 @@ class Upkeep:
                 return
 
     def _sweep(self, store: HistoryStore) -> None:
-        drive(store.progress.purge_some(self.settings.name, datetime.now(UTC) - REMEMBERED))
+        drive(store.progress.purge_some(self.settings.name, datetime.now(UTC) - RECORDS_KEPT_FOR))
         drive(close_settled(self.settings.name, store, self._parking(store)))
 
     def _parking(self, store: HistoryStore) -> Parking:

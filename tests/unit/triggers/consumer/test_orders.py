@@ -12,7 +12,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.memory.control import MemoryControl
 from history.store import HistoryStore
-from history.store.control import KEPT, Counts, Heard, Overview, Report, TriggerState, Verb
+from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Overview, Report, TriggerState, Verb
 from tests.unit.helpers.in_memory import Clock
 from triggers import Message, Status, trigger
 from triggers.consumer import Consumer
@@ -217,11 +217,11 @@ class TestCounts:
     ) -> None:
         note(running.gate)
         running.beats()
-        server.passes(seconds=KEPT.total_seconds())
+        server.passes(seconds=FORGOTTEN_AFTER.total_seconds())
         drive(server.store.control.sweep(silence=timedelta(0)))
         note(running.gate)
 
-        running.beats(KEPT.total_seconds())
+        running.beats(FORGOTTEN_AFTER.total_seconds())
         note(running.gate)
         running.beats()
 
@@ -229,7 +229,7 @@ class TestCounts:
 
     def test_what_was_said_long_ago_is_swept(self, server: Server, running: Running) -> None:
         drive(server.store.control.beat("dead", [Report(consumer="dead", trigger=NAME)]))
-        server.passes(seconds=2 * KEPT.total_seconds())
+        server.passes(seconds=2 * FORGOTTEN_AFTER.total_seconds())
 
         running.beats()
 

@@ -1,0 +1,16 @@
+"""Instants and durations as the servers keep them: whole milliseconds, since 1970."""
+
+from datetime import datetime, timedelta
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def instant(milliseconds: int) -> datetime:
+    """Return the aware UTC instant of a server's milliseconds since 1970."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return a duration in whole milliseconds, the unit that the servers keep."""
+    return duration // _MILLISECOND

@@ -1,0 +1,57 @@
+"""The faces of packages: their public names are there, and are all that a store's author needs."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+import history.store
+from history.entry import Settlement
+
+PACKAGES = ("history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers")
+
+PROTOCOLS = ("Control", "HistoryStore", "Joining", "Parking", "Progress")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_public_name_of_a_package_is_there(package: str) -> None:
+    face = import_module(package)
+
+    assert [name for name in face.__all__ if not hasattr(face, name)] == []
+    assert len(set(face.__all__)) == len(face.__all__)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_store_gets_each_type_of_its_protocols_from_one_package(name: str) -> None:
+    protocol = getattr(history.store, name)
+
+    used = {kind for value in vars(protocol).values() for kind in _types_of(value)}
+    ours = {kind.__name__ for kind in used if kind.__module__.startswith("history.store")}
+
+    assert ours, "every protocol takes or returns something of ours"
+    assert ours - set(history.store.__all__) == set()
+
+
+def test_the_types_of_a_protocol_are_found_in_what_it_takes_and_returns() -> None:
+    assert Settlement in set(_types_of(history.store.HistoryStore.settle))
+
+
+def test_what_is_no_public_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = import_module("history.store").Nothing
+
+
+def _types_of(value: object) -> Iterator[type]:
+    """Yield the classes that a method or property names in its signature."""
+    function = value.fget if isinstance(value, property) else value
+    if callable(function) and not isinstance(function, type):
+        for hint in get_type_hints(function).values():
+            yield from _classes_in(hint)
+
+
+def _classes_in(hint: Any) -> Iterator[type]:
+    if isinstance(hint, type) and not get_args(hint):
+        yield hint
+    for argument in get_args(hint):
+        yield from _classes_in(argument)
