@@ -5,9 +5,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha1
-from importlib.resources import files
 from itertools import chain
 from typing import Any
 
@@ -15,6 +13,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from history.bridge import settled
 from history.errors import HistoryUnavailableError
+from history.redis.assembly import assembled
 from history.redis.client import RedisClient, keys_of
 from history.redis.wires import AnotherServerError, Wires, packed
 
@@ -25,8 +24,6 @@ GRANTING = frozenset(
 
 #: How a script says that a key is gone; see ``lua/shared/head.lua``.
 _LOST = re.compile(r"\bLOST (\S+)")
-
-_INCLUDE = re.compile(r"^ *--include ([\w/]+)$", re.MULTILINE)
 
 
 class HistoryLostError(HistoryUnavailableError):
@@ -127,7 +124,7 @@ class Scripts:
         """Step over the fences that may have been granted before this server was what it is now."""
         server = await wires.name()
         if server:
-            script = self._scripts.get("shared/step") or self._bind("shared/step")
+            script = self._scripts.get("entries/step") or self._bind("entries/step")
             await wires.ask(script.packed_whole([server]))
         self._stepped_on = server
 
@@ -136,7 +133,7 @@ class Scripts:
         if doubts != self._stepped_on and name in GRANTING:
             server = await self._name_of_node()
             if server:
-                await self._execute("EVAL", text_of("shared/step"), [server])
+                await self._execute("EVAL", text_of("entries/step"), [server])
             self._stepped_on = doubts
         return await self._execute(verb, script, words)
 
@@ -192,8 +189,6 @@ class Scripts:
         return self._scripts[name]
 
 
-@cache
 def text_of(name: str) -> str:
-    """Return a script, or a part of one, with the files that it includes."""
-    text = (files("history.redis") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: text_of(found[1]), text)
+    """Return a script of the history, with the files that it includes."""
+    return assembled("history.redis", name)

@@ -39,7 +39,7 @@ class StreamKeys:
 
     @property
     def scripted(self) -> tuple[str, str, str, str, str]:
-        """The keys that every script gets, in the order of ``lua/common.lua``."""
+        """The keys that every script gets, in the order of ``lua/shared/common.lua``."""
         # A colon in the group would let two subscriptions mean the same key.
         group = self.group.replace("%", "%25").replace(":", "%3A")
         return (

@@ -1,8 +1,8 @@
 """Messages that are to be delivered later: a sorted set beside the stream, until a receiver moves them there.
 
 A member is text to sort by, then the fields of the entry, each word after its length as a big-endian 32-bit
-number; its score is when it is due, in milliseconds since 1970 by the sender's clock. ``lua/later.lua``
-reads it.
+number; its score is when it is due, in milliseconds since 1970 by the sender's clock.
+``lua/shared/later.lua`` reads it.
 """
 
 import struct
@@ -20,7 +20,7 @@ from triggers.providers.redis_streams.keys import later_of
 #: What Lua can hand to one XADD, less some for its other words.
 WIDEST = 7000
 
-#: How long the text is that members of one score are sorted by; ``lua/later.lua`` skips it.
+#: How long the text is that members of one score are sorted by; ``lua/shared/later.lua`` skips it.
 PREFIX = 20
 
 #: Messages of one process that are due at once stay in the order in which they were sent.

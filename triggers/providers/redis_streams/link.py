@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
-from importlib.resources import files
 from typing import Any, Protocol, cast
 
 import redis
@@ -13,6 +12,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from history.bridge import settled
 from history.errors import ConfigurationError
+from history.redis.assembly import assembled
 from history.redis.errors import Kind, configuration_error, is_elsewhere, sort
 from history.redis.forks import survive_forks
 from history.redis.probe import hang_up, stranger_at
@@ -24,9 +24,6 @@ PATIENCE = 5.0
 
 #: What goes out in one write when many commands do.
 PIPELINE = 256
-
-#: The scripts that also deliver the messages whose time has come.
-_DELIVERING = frozenset({"reclaim", "steps"})
 
 
 class SubscriptionGoneError(ProviderUnavailableError):
@@ -56,10 +53,8 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """Read ``lua/<name>.lua``, with what it shares with other scripts before it."""
-    folder = files("triggers.providers.redis_streams") / "lua"
-    parts = ("common", "later", name) if name in _DELIVERING else ("common", name)
-    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    """Return ``lua/<name>.lua``, with the files that it includes."""
+    text = assembled("triggers.providers.redis_streams", name)
     return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 

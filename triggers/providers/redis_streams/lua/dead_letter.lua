@@ -1,8 +1,10 @@
 -- Dead letter: move entries to the dead-letter stream, field by field, and acknowledge them.
 --
--- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, reason, JMSMessageID's beginning, id ...
 -- Reply  {id that is pending but cannot be copied here: gone from the stream, or too wide ...}
+
+--include shared/common
 
 -- What Lua can hand to one command, less some for the fields added here.
 local WIDEST = 7000

@@ -1,8 +1,9 @@
 -- Hold: let a subscription that nobody consumes stand at a place, so that a trim keeps what comes after it.
 --
--- KEYS   stream, consumer, delayed, dead letters, later (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle (the last three not used), id
 
+--include shared/common
 local moved = redis.pcall('XGROUP', 'SETID', stream, group, ARGV[5])
 if type(moved) == 'table' and moved.err then
   redis.call('XGROUP', 'CREATE', stream, group, ARGV[5], 'MKSTREAM')

@@ -1,9 +1,10 @@
 -- Keep alive: what this consumer holds starts to be idle from now, and its name stays its own.
 --
--- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, id held ...
 -- Reply  {id that is not this consumer's any more ...}; nil when another consumer has the name
 
+--include shared/common
 if not keep_name() then return false end
 local mine, lost = {}, {}
 for i = 5, #ARGV do

@@ -1,9 +1,10 @@
 -- Open: create the subscription where it is missing, and take the consumer's name.
 --
--- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle
 -- Reply  1 the name is this consumer's, 0 a living consumer has it
 
+--include shared/common
 if not keep_name() then return 0 end
 local made = redis.pcall('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
 if made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then

@@ -1,7 +1,7 @@
 -- Reclaim: take over what is due again: recovered entries whose delay is over, and those of dead consumers.
--- And move messages whose delivery time has come into the stream (see later.lua).
+-- And move messages whose delivery time has come into the stream (see shared/later.lua).
 --
--- KEYS   stream, consumer, delayed, dead letters, later (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters, later (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, limit, "alone" | "among others", "all" | "known", id held ...
 --        "alone" where no other consumer may hand out anything: what others hold is taken over at once, lest
 --        one that was silent and came back hold what comes before
@@ -9,6 +9,9 @@
 --        held never reached it, and is taken over at once
 -- Reply  {{id, delivery count, {field, value ...}} ...}, {id that is pending but no longer in the stream ...},
 --        ms until the next delivery time or -1; nil when another consumer has the name
+
+--include shared/common
+--include shared/later
 
 -- How many idle entries one call looks at.
 local SCAN = 1000

@@ -1,9 +1,10 @@
 -- Recover: give entries back, for any consumer, not before a delay. Their delivery counts stay.
 --
--- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, delay (ms), id ...
 -- Reply  how many were still this consumer's
 
+--include shared/common
 if not has_name() then return 0 end
 local delay, mine = tonumber(ARGV[5]), {}
 for i = 6, #ARGV do

@@ -1,8 +1,10 @@
 -- Take over: let everything that others have not answered, or that waits for its delay, be reclaimed at once.
 --
--- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- ARGV   group, name, token, claim_idle, the first id to look at: "-", or "(" and the last one looked at
 -- Reply  where to go on, in the form of the last argument; "" at the end; nil when another consumer has the name
+
+--include shared/common
 
 -- How many pending entries one call looks at.
 local SCAN = 1000

@@ -1,7 +1,9 @@
 -- Trim: drop entries that every subscription has acknowledged.
 --
--- KEYS   stream, consumer, delayed, dead letters (see common.lua)
+-- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
 -- Reply  how many were dropped
+
+--include shared/common
 
 -- Ids are compared as text: their halves may be wider than a Lua number is exact.
 local function before(a, b)

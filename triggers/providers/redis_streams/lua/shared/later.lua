@@ -1,7 +1,7 @@
 -- For scripts that move messages whose delivery time has come into the stream, where any subscription may read
--- them. Prepended to those, after common.lua.
+-- them. Included after shared/common.
 
--- See stream_later.py for a member's form. What is none goes into the stream as it is: its receiver parks it.
+-- See later.py of the package for a member's form. What is none goes into the stream as it is: its receiver parks it.
 local function unpacked(member)
   local words, at = {}, 21
   while at <= #member do
