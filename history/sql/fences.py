@@ -15,23 +15,21 @@ from functools import partial
 
 from history.entry import Fence
 from history.sql.database.engine import AnyConnection, execute
-from history.sql.statements.dialects import Dialect, statement
+from history.sql.statements.dialects import statement
 from history.sql.tables.history import PreparedLine
 
 _log = logging.getLogger(__name__)
 
 #: Let fences go on after the microseconds since 1970, unless that was done already.
 STEP_OVER = statement(
-    **{
-        Dialect.SQLITE: """
-            UPDATE doubtless_meta SET value = MAX(:known, {now} * 1000)
-            WHERE name = 'fence' AND value <= :known
-        """,
-        Dialect.POSTGRESQL: """
-            SELECT setval('doubtless_fences', GREATEST(CAST(:known AS BIGINT), {now} * 1000))
-            FROM doubtless_fences WHERE last_value <= :known
-        """,
-    }
+    sqlite="""
+        UPDATE doubtless_meta SET value = MAX(:known, {now} * 1000)
+        WHERE name = 'fence' AND value <= :known
+    """,
+    postgresql="""
+        SELECT setval('doubtless_fences', GREATEST(CAST(:known AS BIGINT), {now} * 1000))
+        FROM doubtless_fences WHERE last_value <= :known
+    """,
 )
 
 

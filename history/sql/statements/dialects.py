@@ -3,10 +3,11 @@
 A text of :mod:`history.sql.statements.entries` serves both but for four words: ``{now}`` is the server's
 clock, ``{fence}`` the next fence, ``{wanted}`` the digests of a call as a relation ``w (key, fence, outcome,
 owner)``, and ``{held}`` joins to it the rows ``h`` of these digests and ``b`` of their batches. Where that is
-not enough, there are two texts.
+not enough, there are two texts. A module with statements of its own brings words of its own.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -21,7 +22,16 @@ class Dialect(StrEnum):
     POSTGRESQL = "postgresql"
 
 
-#: What the words of the templates mean to each database.
+#: What a word stands for: a text, or one for each database. It may use other words, and ``{}`` is what
+#: follows the word in its braces: ``{text m.uuid}``.
+Meaning = str | Mapping[Dialect, str]
+
+Words = Mapping[str, Meaning]
+
+#: A prepared statement, by the name of the dialect.
+Statement = Mapping[str, TextClause]
+
+#: The words in which the two differ.
 #:
 #: SQLite gets the digests as one BLOB and what belongs to them as one JSON array, so that the text of a
 #: statement does not depend on how many there are. PostgreSQL's clock stands in a subquery: it is asked once.
@@ -29,33 +39,37 @@ class Dialect(StrEnum):
 #: PostgreSQL's ``{held}`` looks up one row per digest, as the first that is not smaller, for that is read
 #: from the index. A plain join was planned as a scan where the table had been small when it was last
 #: analyzed, and a prepared plan stays while the table grows: claims became 20 times slower within seconds.
-WORDS: Mapping[Dialect, Mapping[str, str]] = {
-    Dialect.SQLITE: {
-        "{held}": """{wanted} CROSS JOIN clock CROSS JOIN doubtless_history AS h
-        LEFT JOIN doubtless_batches AS b ON b.number = h.batch""",
-        "{now}": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
-        "{fence}": "(SELECT value FROM doubtless_meta WHERE name = 'fence')",
-        "{wanted}": """(
+_DIFFERENT: Words = {
+    "now": {
+        Dialect.SQLITE: "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+        Dialect.POSTGRESQL: "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT))",
+    },
+    "fence": {
+        Dialect.SQLITE: "(SELECT value FROM doubtless_meta WHERE name = 'fence')",
+        Dialect.POSTGRESQL: "nextval('doubtless_fences')",
+    },
+    "wanted": {
+        Dialect.SQLITE: """(
             SELECT substr(:keys, 16 * key + 1, 16) AS key,
                    json_extract(value, '$[0]') AS fence, json_extract(value, '$[1]') AS outcome,
                    json_extract(value, '$[2]') AS owner
             FROM json_each(:wishes)
         ) AS w""",
+        Dialect.POSTGRESQL: """unnest(
+            CAST(:keys AS BYTEA[]), CAST(:fences AS BIGINT[]), CAST(:outcomes AS TEXT[]),
+            CAST(:owners AS TEXT[])
+        ) AS w (key, fence, outcome, owner)""",
     },
-    Dialect.POSTGRESQL: {
-        "{held}": """{wanted} CROSS JOIN clock CROSS JOIN LATERAL (
+    "held": {
+        Dialect.SQLITE: """{wanted} CROSS JOIN clock CROSS JOIN doubtless_history AS h
+        LEFT JOIN doubtless_batches AS b ON b.number = h.batch""",
+        Dialect.POSTGRESQL: """{wanted} CROSS JOIN clock CROSS JOIN LATERAL (
             SELECT * FROM doubtless_history AS n
             WHERE (n.trigger_name, n.digest) >= (CAST(:trigger AS TEXT), w.key)
             ORDER BY n.trigger_name, n.digest LIMIT 1
         ) AS h LEFT JOIN LATERAL (
             SELECT * FROM doubtless_batches AS n WHERE n.number >= h.batch ORDER BY n.number LIMIT 1
         ) AS b ON b.number = h.batch""",
-        "{now}": "(SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT))",
-        "{fence}": "nextval('doubtless_fences')",
-        "{wanted}": """unnest(
-            CAST(:keys AS BYTEA[]), CAST(:fences AS BIGINT[]), CAST(:outcomes AS TEXT[]),
-            CAST(:owners AS TEXT[])
-        ) AS w (key, fence, outcome, owner)""",
     },
 }
 
@@ -80,9 +94,6 @@ OWNER = "COALESCE(h.owner, (SELECT b.token FROM doubtless_batches AS b WHERE b.n
 FAILED = """(h.outcome = 'failed' OR EXISTS (
     SELECT 1 FROM doubtless_batches AS b WHERE b.number = h.batch AND b.outcome = 'failed'))"""
 
-#: A prepared statement, by the name of the dialect.
-Statement = Mapping[str, TextClause]
-
 #: PostgreSQL: the clock, and the rows that the digests of a call had when the statement began.
 STANDING = """clock AS MATERIALIZED (SELECT {now} AS now),
     standing AS MATERIALIZED (
@@ -97,27 +108,49 @@ OVERWRITE = """ON CONFLICT (trigger_name, digest) DO UPDATE SET
         started_at = excluded.started_at, lease_until = excluded.lease_until,
         expires_at = excluded.expires_at, batch = excluded.batch"""
 
-#: The words that mean the same to both; they may use the others.
-SHARED_WORDS: Mapping[str, str] = {
-    "{standing}": STANDING,
-    "{overwrite}": OVERWRITE,
-    "{entry}": ENTRY,
-    "{alive}": ALIVE,
-    "{started}": STARTED,
-    "{owner}": OWNER,
-    "{failed}": FAILED,
+#: What each statement may use.
+WORDS: Words = {
+    **_DIFFERENT,
+    "standing": STANDING,
+    "overwrite": OVERWRITE,
+    "entry": ENTRY,
+    "alive": ALIVE,
+    "started": STARTED,
+    "owner": OWNER,
+    "failed": FAILED,
 }
 
+_WORD = re.compile(r"\{(\w+)(?: ([\w.]+))?\}")
 
-def statement(template: str = "", **texts: str) -> Statement:
-    """Prepare a statement once for each database, from a common text or from one text for each."""
-    prepared: dict[str, TextClause] = {}
-    for dialect, words in WORDS.items():
-        told = texts.get(dialect, template)
-        for word, meaning in {**SHARED_WORDS, **words}.items():
-            told = told.replace(word, meaning)
-        prepared[dialect] = text(told)
-    return prepared
+
+def statement(
+    template: str = "",
+    *,
+    sqlite: str | None = None,
+    postgresql: str | None = None,
+    words: Words | None = None,
+) -> Statement:
+    """Prepare a statement once for each database, from a common text or from one text for each.
+
+    ``words`` are those of a module, beside or instead of :data:`WORDS`. A word that is neither is a KeyError.
+    """
+    meanings = WORDS if words is None else {**WORDS, **words}
+    texts = {Dialect.SQLITE: sqlite, Dialect.POSTGRESQL: postgresql}
+    return {
+        dialect: text(_filled(template if own is None else own, dialect, meanings))
+        for dialect, own in texts.items()
+    }
+
+
+def _filled(template: str, dialect: Dialect, words: Words) -> str:
+    """Return a template with its words, and those in their meanings, replaced."""
+
+    def meant(word: re.Match[str]) -> str:
+        meaning = words[word[1]]
+        chosen = meaning if isinstance(meaning, str) else meaning[dialect]
+        return _filled(chosen.replace("{}", word[2] or ""), dialect, words)
+
+    return _WORD.sub(meant, template)
 
 
 def wanted(

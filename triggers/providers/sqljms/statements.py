@@ -9,54 +9,37 @@ whatever the planner believes about a table that grows from nothing to a million
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
-from history.sql.statements.dialects import Dialect, Statement, statement
+from history.sql.statements.dialects import Dialect, Statement, Words, statement
 from triggers.providers.sqljms.codec import COLUMNS
 from triggers.providers.sqljms.places import WORDS, Kind
 
 #: A statement for each kind of destination.
 ByKind = Mapping[Kind, Statement]
 
-#: The columns of a message that a claim returns.
-_MESSAGE = ", ".join(f"m.{name}" for name in COLUMNS)
-
-#: A message's properties as a JSON array of name, type and text; NULL where there are none.
-_PROPERTIES = {
-    Dialect.SQLITE: """CASE WHEN m.has_properties = 1 THEN (
-        SELECT json_group_array(json_array(p.name, p.data_type, p.value))
-        FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
-    Dialect.POSTGRESQL: """CASE WHEN m.has_properties = 1 THEN (
-        SELECT json_agg(json_build_array(p.name, p.data_type, p.value))
-        FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
+#: What else the words of these statements mean.
+_WORDS: Words = {
+    # The columns of a message that a claim returns.
+    "message": ", ".join(f"m.{name}" for name in COLUMNS),
+    # A message's properties as a JSON array of name, type and text; NULL where there are none.
+    "properties": {
+        Dialect.SQLITE: """CASE WHEN m.has_properties = 1 THEN (
+            SELECT json_group_array(json_array(p.name, p.data_type, p.value))
+            FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
+        Dialect.POSTGRESQL: """CASE WHEN m.has_properties = 1 THEN (
+            SELECT json_agg(json_build_array(p.name, p.data_type, p.value))
+            FROM dms_msg_properties AS p WHERE p.msg_id = m.msg_id) END AS properties""",
+    },
 }
 
 
-def filled(template: str, **words: str) -> str:
-    """Return a template with its words, such as ``{entry}``, replaced; other braces are left for others."""
-    for word, meaning in words.items():
-        template = template.replace(f"{{{word}}}", meaning)
-    return template
-
-
-def for_each_kind(sqlite: str, postgresql: str | None = None, **words: str) -> ByKind:
+def for_each_kind(sqlite: str, postgresql: str | None = None, *, words: Words | None = None) -> ByKind:
     """Prepare a statement on entries for queues and for topics; one text may serve both databases."""
-    texts = {Dialect.SQLITE: sqlite, Dialect.POSTGRESQL: sqlite if postgresql is None else postgresql}
-    prepared: dict[Kind, Statement] = {}
-    for kind, of_kind in WORDS.items():
-        told = {
-            dialect: filled(
-                template,
-                **words,
-                message=_MESSAGE,
-                properties=_PROPERTIES[dialect],
-                entry=of_kind.entry,
-                place=of_kind.place,
-                parent=of_kind.parent,
-            )
-            for dialect, template in texts.items()
-        }
-        prepared[kind] = statement(**told)
-    return prepared
+    return {
+        kind: statement(sqlite, postgresql=postgresql, words={**_WORDS, **asdict(names), **(words or {})})
+        for kind, names in WORDS.items()
+    }
 
 
 # Hand out what is due, the most urgent and then the oldest first, to one client under one token. The lock on
@@ -176,17 +159,14 @@ REMOVE = for_each_kind(
         AND handling_client_id = :client AND read_state IN (SELECT value FROM json_each(:tokens))
     RETURNING msg_id""",
     "WITH gone AS ({gone}), {unreferenced} SELECT msg_id FROM gone",
-    gone=_GONE,
-    unreferenced=_UNREFERENCED,
+    words={"gone": _GONE, "unreferenced": _UNREFERENCED},
 )
 
 # PostgreSQL, of entries that are gone: the same by itself.
 READ_NO_MORE = statement(
     sqlite="SELECT 1",
-    postgresql=filled(
-        "WITH gone AS (SELECT unnest(CAST(:ids AS BIGINT[])) AS msg_id), {unreferenced} SELECT 1",
-        unreferenced=_UNREFERENCED,
-    ),
+    postgresql="WITH gone AS (SELECT unnest(CAST(:ids AS BIGINT[])) AS msg_id), {unreferenced} SELECT 1",
+    words={"unreferenced": _UNREFERENCED},
 )
 
 # SQLite, after the entries: count the readers down, delete what nobody is left to read.
@@ -220,7 +200,7 @@ RELEASE = for_each_kind(
     WHERE {place} = :place AND msg_id = ANY (CAST(:ids AS BIGINT[]))
         AND handling_client_id = :client AND read_state = ANY (CAST(:tokens AS BIGINT[]))
     RETURNING msg_id""",
-    back=_BACK,
+    words={"back": _BACK},
 )
 
 # Give back all that clients hold, but for what is known; return its ids.

@@ -1,60 +1,43 @@
 """The statements of those who look after queues, topics, subscriptions and clients."""
 
-import re
-from collections.abc import Mapping
+from functools import partial
 
-from history.sql.statements.dialects import Dialect, Statement, statement
+from history.sql.statements.dialects import Dialect, Words, statement
 from triggers.providers.sqljms.codec import COLUMNS
-from triggers.providers.sqljms.places import WORDS, Kind
+from triggers.providers.sqljms.statements import ByKind, for_each_kind
 
-#: Whether an id is one of ``:ids``.
-_CHOSEN = {
-    Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
-    Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
+#: What the words of this module mean.
+_WORDS: Words = {
+    # Whether an id is one of ``:ids``.
+    "chosen": {
+        Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
+        Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
+    },
+    # What keeps the chosen entries from being claimed meanwhile; SQLite has one writer.
+    "lock": {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE OF e"},
+    # Columns to be shown: for one text that is no UTF-8, SQLite refuses all that a query returns.
+    "text": {Dialect.SQLITE: "CAST({} AS BLOB)", Dialect.POSTGRESQL: "{}"},
+    "number": {Dialect.SQLITE: "CASE WHEN typeof({}) = 'integer' THEN {} END", Dialect.POSTGRESQL: "{}"},
+    # Whether the client ``c`` of a claim is alive, so that the claim is.
+    "alive": "(e.read_state <> 0 AND c.incarnation IS NOT NULL AND c.lease_until >= {now})",
+    # What is counted of the entries ``e`` of a place.
+    "backlog": """
+        COUNT(e.msg_id) AS messages,
+        COUNT(CASE WHEN e.read_state <> 0 THEN 1 END) AS held,
+        COUNT(CASE WHEN e.delivery_date > {now} THEN 1 END) AS later,
+        MAX(CASE WHEN e.delivery_date <= {now} THEN {now} - e.delivery_date END) AS oldest
+    """,
 }
 
-#: What keeps the chosen entries from being claimed meanwhile; SQLite has one writer.
-_LOCK = {Dialect.SQLITE: "", Dialect.POSTGRESQL: "FOR UPDATE OF e"}
-
-#: Columns to be shown: for one text that is no UTF-8, SQLite refuses all that a query returns.
-_TEXT = {Dialect.SQLITE: r"CAST(\1 AS BLOB)", Dialect.POSTGRESQL: r"\1"}
-_NUMBER = {Dialect.SQLITE: r"CASE WHEN typeof(\1) = 'integer' THEN \1 END", Dialect.POSTGRESQL: r"\1"}
-
-#: Whether the client ``c`` of a claim is alive, so that the claim is.
-_ALIVE = "(e.read_state <> 0 AND c.incarnation IS NOT NULL AND c.lease_until >= {now})"
+_statement = partial(statement, words=_WORDS)
 
 
-#: What is counted of the entries ``e`` of a place.
-_BACKLOG = """
-    COUNT(e.msg_id) AS messages,
-    COUNT(CASE WHEN e.read_state <> 0 THEN 1 END) AS held,
-    COUNT(CASE WHEN e.delivery_date > {now} THEN 1 END) AS later,
-    MAX(CASE WHEN e.delivery_date <= {now} THEN {now} - e.delivery_date END) AS oldest
-"""
-
-
-def _prepared(template: str) -> Statement:
-    texts: dict[str, str] = {}
-    for dialect, chosen in _CHOSEN.items():
-        told = template.replace("{chosen}", chosen).replace("{lock}", _LOCK[dialect])
-        told = re.sub(r"\{text ([a-z_.]+)\}", _TEXT[dialect], told)
-        told = re.sub(r"\{number ([a-z_.]+)\}", _NUMBER[dialect], told)
-        texts[dialect] = told.replace("{alive}", _ALIVE).replace("{backlog}", _BACKLOG)
-    return statement(**texts)
-
-
-def _for_each_kind(template: str) -> Mapping[Kind, Statement]:
-    prepared: dict[Kind, Statement] = {}
-    for kind, words in WORDS.items():
-        told = template
-        for word in ("entry", "place", "parent"):
-            told = told.replace(f"{{{word}}}", getattr(words, word))
-        prepared[kind] = _prepared(told)
-    return prepared
+def _for_each_kind(template: str, **words: str) -> ByKind:
+    return for_each_kind(template, words={**_WORDS, **words})
 
 
 # The consumers, and how much each of them holds.
-CLIENTS = _prepared("""
+CLIENTS = _statement("""
     SELECT c.client_name, c.client_id, c.lease_until,
         CASE WHEN c.incarnation IS NOT NULL AND c.lease_until >= {now} THEN 1 ELSE 0 END AS alive,
         (SELECT COUNT(*) FROM dms_queue_entry AS e WHERE e.handling_client_id = c.client_id)
@@ -63,13 +46,13 @@ CLIENTS = _prepared("""
 """)
 
 # The queues and the subscriptions, how much waits there and for how long the oldest has.
-QUEUES = _prepared("""
+QUEUES = _statement("""
     SELECT q.queue_name AS name, q.queue_id AS id, q.temp_id,
         (SELECT COUNT(*) FROM dms_queue_recv AS r WHERE r.queue_id = q.queue_id) AS consumers, {backlog}
     FROM dms_queue AS q LEFT JOIN dms_queue_entry AS e ON e.queue_id = q.queue_id
     GROUP BY q.queue_name, q.queue_id, q.temp_id ORDER BY q.queue_name
 """)
-SUBSCRIPTIONS = _prepared("""
+SUBSCRIPTIONS = _statement("""
     SELECT t.topic_name AS name, s.subscriber_id AS id, s.subscriber_name AS subscription, s.durable,
         s.active, {backlog}
     FROM dms_topic_sub AS s JOIN dms_topic AS t ON t.topic_id = s.topic_id
@@ -77,7 +60,7 @@ SUBSCRIPTIONS = _prepared("""
     GROUP BY t.topic_name, s.subscriber_id, s.subscriber_name, s.durable, s.active
     ORDER BY t.topic_name, s.subscriber_name
 """)
-TOPICS = _prepared("""
+TOPICS = _statement("""
     SELECT t.topic_name AS name, t.topic_id AS id, t.temp_id,
         (SELECT COUNT(*) FROM dms_topic_sub AS s WHERE s.topic_id = t.topic_id) AS subscriptions,
         (SELECT COUNT(*) FROM dms_topic_entry AS e JOIN dms_topic_sub AS s
@@ -100,12 +83,12 @@ _ENTRIES = """
 """
 
 # The entries of a place, in the order of their delivery; the first ones, or chosen ones, kept from claims.
-ENTRIES = _for_each_kind(_ENTRIES.replace("{which}", "").replace("{limit}", "LIMIT :limit"))
-SOME = _for_each_kind(_ENTRIES.replace("{which}", "AND e.msg_id {chosen}").replace("{limit}", "{lock}"))
-ALL = _for_each_kind(_ENTRIES.replace("{which}", "").replace("{limit}", "{lock}"))
+ENTRIES = _for_each_kind(_ENTRIES, which="", limit="LIMIT :limit")
+SOME = _for_each_kind(_ENTRIES, which="AND e.msg_id {chosen}", limit="{lock}")
+ALL = _for_each_kind(_ENTRIES, which="", limit="{lock}")
 
 # Who else has a message, and where.
-WHERE = _prepared("""
+WHERE = _statement("""
     SELECT 'queue' AS kind, q.queue_name AS name, '' AS subscription, q.queue_id AS place, e.msg_id
     FROM dms_queue_entry AS e JOIN dms_queue AS q ON q.queue_id = e.queue_id WHERE e.msg_id {chosen}
     UNION ALL
@@ -115,10 +98,10 @@ WHERE = _prepared("""
 """)
 
 # Messages whole.
-MESSAGES = _prepared(
+MESSAGES = _statement(
     f"SELECT {', '.join(COLUMNS)} FROM dms_msg WHERE msg_id {{chosen}} ORDER BY msg_id"  # noqa: S608  (ours)
 )
-PROPERTIES = _prepared("SELECT msg_id, name, data_type, value FROM dms_msg_properties WHERE msg_id {chosen}")
+PROPERTIES = _statement("SELECT msg_id, name, data_type, value FROM dms_msg_properties WHERE msg_id {chosen}")
 
 # Take entries out of a place, or make them claimable now.
 DELETE = _for_each_kind("DELETE FROM {entry} WHERE {place} = :place AND msg_id {chosen} RETURNING msg_id")
@@ -129,13 +112,13 @@ DUE_NOW = _for_each_kind("""
 """)
 
 # A client by its name, and forget it.
-CLIENT = _prepared("""
+CLIENT = _statement("""
     SELECT client_id, place_id,
         CASE WHEN incarnation IS NOT NULL AND lease_until >= {now} THEN 1 ELSE 0 END AS alive
     FROM dms_client WHERE client_name = :name
 """)
-FORGET_CLIENT = _prepared("DELETE FROM dms_client WHERE client_id = :client")
-PRESUME_DEAD = _prepared("UPDATE dms_client SET incarnation = NULL WHERE client_id = :client")
+FORGET_CLIENT = _statement("DELETE FROM dms_client WHERE client_id = :client")
+PRESUME_DEAD = _statement("UPDATE dms_client SET incarnation = NULL WHERE client_id = :client")
 
 # Forget a topic, once it has no subscription.
-DROP_TOPIC = _prepared("DELETE FROM dms_topic WHERE topic_id = :place")
+DROP_TOPIC = _statement("DELETE FROM dms_topic WHERE topic_id = :place")

@@ -4,15 +4,17 @@ The words in braces are explained in :mod:`history.sql.statements.dialects` or b
 that counts as now; NULL means the server's clock.
 """
 
-from history.sql.statements.dialects import Dialect, Statement, statement
+from functools import partial
 
-#: What the words of this module mean; they may use each other.
-_WORDS = {
-    "{due}": """
+from history.sql.statements.dialects import Dialect, Words, statement
+
+#: What the words of this module mean.
+_WORDS: Words = {
+    "due": """
         SELECT s.msg_id FROM dms_limbo_msg AS m JOIN dms_limbo_state AS s ON s.msg_id = m.msg_id
         WHERE s.input = :input AND m.delivery_date <= {at} AND COALESCE(s.lease_until, 0) <= {at}
         ORDER BY m.delivery_date, m.msg_id LIMIT :limit""",
-    "{read}": """
+    "read": """
         SELECT m.*, b.msg_body, r.jms_replyto, d.msg_id IS NOT NULL AS again, d.delay, d.max_attempts,
             d.failure_port, d.jms_destination, s.input, s.token, s.lease_until, s.uuid, s.message_id,
             s.timestamp, s.delivery_mode, s.priority, s.last_error, l.limbo_name
@@ -22,27 +24,16 @@ _WORDS = {
         LEFT JOIN dms_limbo_replyto AS r ON r.msg_id = m.msg_id
         LEFT JOIN dms_limbo_delay AS d ON d.msg_id = m.msg_id
         LEFT JOIN dms_limbo AS l ON l.limbo_id = m.limbo_id""",
-    "{free}": "(COALESCE(lease_until, 0) <= {at} OR CAST(:force AS INTEGER) = 1)",
-    "{at}": "COALESCE(CAST(:at AS BIGINT), {now})",
+    "free": "(COALESCE(lease_until, 0) <= {at} OR CAST(:force AS INTEGER) = 1)",
+    "at": "COALESCE(CAST(:at AS BIGINT), {now})",
+    # Whether an id is one of ``:ids``.
+    "chosen": {
+        Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
+        Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
+    },
 }
 
-#: Whether an id is one of ``:ids``.
-_CHOSEN = {
-    Dialect.SQLITE: "IN (SELECT value FROM json_each(:ids))",
-    Dialect.POSTGRESQL: "= ANY(CAST(:ids AS BIGINT[]))",
-}
-
-
-def _statement(template: str = "", **texts: str) -> Statement:
-    """Prepare a statement as :mod:`~history.sql.statements.dialects` does, with the words of this module."""
-    told: dict[str, str] = {}
-    for dialect, chosen in _CHOSEN.items():
-        found = texts.get(dialect, template).replace("{chosen}", chosen)
-        for word, meaning in _WORDS.items():
-            found = found.replace(word, meaning)
-        told[dialect] = found
-    return statement(**told)
-
+_statement = partial(statement, words=_WORDS)
 
 # Now, as this module understands it.
 NOW = _statement("SELECT {at} AS now")

@@ -1,7 +1,7 @@
 """The statements on clients, and on what ends with them."""
 
-from history.sql.statements.dialects import statement
-from triggers.providers.sqljms.statements import filled, for_each_kind
+from history.sql.statements.dialects import Dialect, statement
+from triggers.providers.sqljms.statements import for_each_kind
 
 # A client by its name, and whether it lives. Nobody else may take it meanwhile.
 _FIND = """SELECT client_id, incarnation, place_id, lease_until > {now} AS alive FROM dms_client
@@ -32,10 +32,14 @@ LEAVE = statement(
 
 # Whose lease is over; on PostgreSQL one reaper at a time has each.
 _DEAD = "SELECT client_id FROM dms_client WHERE lease_until < {now} AND incarnation IS NOT NULL"
-_REAP = "UPDATE dms_client SET incarnation = NULL WHERE client_id {are} RETURNING client_id, place_id"
 REAP = statement(
-    sqlite=filled(_REAP, are=f"IN ({_DEAD})"),
-    postgresql=filled(_REAP, are=f"= ANY (ARRAY({_DEAD} FOR UPDATE SKIP LOCKED))"),
+    "UPDATE dms_client SET incarnation = NULL WHERE client_id {dead} RETURNING client_id, place_id",
+    words={
+        "dead": {
+            Dialect.SQLITE: f"IN ({_DEAD})",
+            Dialect.POSTGRESQL: f"= ANY (ARRAY({_DEAD} FOR UPDATE SKIP LOCKED))",
+        }
+    },
 )
 
 # Whether there is anything to reap, without a lock.

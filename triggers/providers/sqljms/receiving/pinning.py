@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
-from history.sql.statements.dialects import statement
+from history.sql.statements.dialects import Dialect, statement
 from triggers.providers.sqljms.link import OTHERS, reserve
 from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
 from triggers.providers.sqljms.receiving import client_statements, entries
@@ -38,8 +38,13 @@ _LOOK = """SELECT CASE WHEN c.client_id IS NULL OR EXISTS (
 
 # Whether the line has ended, or an entry is due.
 LOOK = for_each_kind(
-    _LOOK.replace("{urgencies}", "json_each('[9,8,7,6,5,4,3,2,1,0]') AS p"),
-    _LOOK.replace("{urgencies}", "(VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (value)"),
+    _LOOK,
+    words={
+        "urgencies": {
+            Dialect.SQLITE: "json_each('[9,8,7,6,5,4,3,2,1,0]') AS p",
+            Dialect.POSTGRESQL: "(VALUES (9), (8), (7), (6), (5), (4), (3), (2), (1), (0)) AS p (value)",
+        }
+    },
 )
 
 # The place of a reader, and who has it for itself. Nobody may take it over until this is committed.
@@ -88,13 +93,13 @@ _PINNED = """FROM dms_client AS c
 # The lots, and how many entries each has.
 LOTS = for_each_kind(
     "SELECT e.read_state AS lot, COUNT(*) AS entries {pinned} GROUP BY e.read_state ORDER BY e.read_state",
-    pinned=_PINNED,
+    words={"pinned": _PINNED},
 )
 
 # The messages of lots, in the order of delivery.
 NUMBERS = for_each_kind(
     "SELECT e.msg_id {pinned} ORDER BY e.read_state, e.priority DESC, e.delivery_date, e.msg_id",
-    pinned=_PINNED,
+    words={"pinned": _PINNED},
 )
 
 # Messages whole, as a claim returns them; nobody counts how often they are read.

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from history.sql.statements.dialects import Statement, statement
+from history.sql.statements.dialects import statement
 from triggers.providers.sqljms.codec import COLUMNS
 from triggers.providers.sqljms.places import WORDS, Kind
-from triggers.providers.sqljms.statements import filled, for_each_kind
+from triggers.providers.sqljms.statements import for_each_kind
 
 _NAMES = ", ".join(COLUMNS)
 
@@ -57,34 +57,31 @@ _READERS = {
 READERS = {kind: statement(sqlite=text, postgresql="SELECT 1") for kind, text in _READERS.items()}
 
 
-def _sending(kind: Kind) -> Statement:
-    # Nobody may end while somebody sends: the lock keeps a reader from being deleted until the commit.
-    readers = f"{_READERS[kind]} FOR KEY SHARE"
-    text = filled(
-        _SEND,
-        readers=readers,
-        sent=_SENT,
-        names=_NAMES,
-        plain_names=_PLAIN_NAMES,
-        plain=_PLAIN,
-        entry=WORDS[kind].entry,
-        place=WORDS[kind].place,
+# Nobody may end while somebody sends: the lock keeps a reader from being deleted until the commit.
+SEND = {
+    kind: statement(
+        sqlite="SELECT 1",
+        postgresql=_SEND,
+        words={
+            "readers": f"{_READERS[kind]} FOR KEY SHARE",
+            "sent": _SENT,
+            "names": _NAMES,
+            "plain_names": _PLAIN_NAMES,
+            "plain": _PLAIN,
+            "entry": WORDS[kind].entry,
+            "place": WORDS[kind].place,
+        },
     )
-    return statement(sqlite="SELECT 1", postgresql=text)
-
-
-SEND = {kind: _sending(kind) for kind in Kind}
+    for kind in Kind
+}
 
 # SQLite: one row at a time, by one prepared statement.
 _VALUES = ", ".join(f":{name}" for name in COLUMNS if name != "timestamp")
 ADD_MESSAGES = statement(
-    sqlite=filled(
-        """INSERT INTO dms_msg (timestamp, reference_count, destination, {plain_names})
+    sqlite="""INSERT INTO dms_msg (timestamp, reference_count, destination, {plain_names})
         VALUES (COALESCE(:timestamp, {now}), :readers, :destination, {values})""",
-        plain_names=_PLAIN_NAMES,
-        values=_VALUES,
-    ),
     postgresql="SELECT 1",
+    words={"plain_names": _PLAIN_NAMES, "values": _VALUES},
 )
 ADD_PROPERTIES = statement(
     "INSERT INTO dms_msg_properties (msg_id, data_type, name, value)"
