@@ -169,8 +169,8 @@ class ProgressContract:
             await begin(store.progress, "another", _run("a", batch), old)
         await begin(store.progress, TRIGGER, _run("a", 3), now)
 
-        await store.progress.purge_some(TRIGGER, now)
-        await store.progress.purge_some(TRIGGER, now)
+        await store.progress.purge_records(TRIGGER, now)
+        await store.progress.purge_records(TRIGGER, now)
 
         held = [one.batch for one in await store.progress.batches(TRIGGER, "query-1")]
         assert held in ([3], [3, 2, 1, 0]), "or they expire by themselves"

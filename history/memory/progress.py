@@ -52,7 +52,7 @@ class MemoryProgress:
         last = [max(held.values(), key=lambda one: one.changed_at) for held in of_queries if held]
         return sorted(last, key=lambda one: one.query)
 
-    async def purge_some(self, trigger: str, before: datetime) -> int:
+    async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget the records that have not changed since."""
         with self._lock:
             own = [records for (name, _), records in self._records.items() if name == trigger]

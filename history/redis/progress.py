@@ -56,7 +56,7 @@ class RedisProgress:
             if cursor == b"0":
                 return [last[query] for query in sorted(last)]
 
-    async def purge_some(self, trigger: str, before: datetime) -> int:  # noqa: ARG002  (they expire)
+    async def purge_records(self, trigger: str, before: datetime) -> int:  # noqa: ARG002  (they expire)
         """Forget the names of some queries whose records have expired."""
         cursor = self._purged.get(trigger, b"0")
         self._purged[trigger], deleted = await self._for(trigger).run("progress/purge", [cursor])

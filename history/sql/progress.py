@@ -127,7 +127,7 @@ class SqlProgress:
         """Return for each query the record that changed last."""
         return await self._records(LATEST, trigger=trigger)
 
-    async def purge_some(self, trigger: str, before: datetime) -> int:
+    async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget some records that have not changed since."""
         values: dict[str, Any] = {"trigger": trigger, "before": _microseconds(before), "limit": PIECE}
         return len(await self.run("forgetting batches", partial(fetch, statement=PURGE, **values)))

@@ -103,7 +103,7 @@ class Progress(Protocol):
         """Return for each query the record that changed last, by the query's name."""
         ...
 
-    async def purge_some(self, trigger: str, before: datetime) -> int:
+    async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget some records that have not changed since, a bounded number of them; return how many.
 
         A store whose records vanish by themselves tidies up what is left of them.

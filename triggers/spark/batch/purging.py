@@ -60,7 +60,7 @@ class Upkeep:
                 return
 
     def _sweep(self, store: HistoryStore) -> None:
-        drive(store.progress.purge_some(self.settings.name, datetime.now(UTC) - RECORDS_KEPT_FOR))
+        drive(store.progress.purge_records(self.settings.name, datetime.now(UTC) - RECORDS_KEPT_FOR))
         drive(close_settled(self.settings.name, store, self._parking(store)))
 
     def _parking(self, store: HistoryStore) -> Parking:
