@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import URL
 
-from history.sql.database.engine import AnyConnection, AnyRow, Work, execute, execute_each, fetch, in_memory
+from history.sql.database.engine import AnyConnection, AnyRow, Step, execute, execute_each, fetch, in_memory
 from history.sql.statements.control import (
     ADD,
     BEAT,
@@ -26,7 +26,7 @@ from history.sql.statements.control import (
     SWEEP_COUNTS,
 )
 from history.sql.statements.dialects import Dialect
-from history.sql.tables.history import CONTROL_TABLES, STATISTICS, PreparedLine
+from history.sql.tables.history import CONTROL_TABLES, STATISTICS, Prepared
 from history.sql.tables.making import make_tables, table_exists
 from history.store import instant, milliseconds
 from history.store.control import (
@@ -58,8 +58,8 @@ class SqlControl:
     Safe to share between threads; over an asyncio engine it belongs to one event loop.
     """
 
-    def __init__(self, line: PreparedLine, place: str) -> None:
-        self._line = line
+    def __init__(self, database: Prepared, place: str) -> None:
+        self._database = database
         self._place = place
         self._ready = False
 
@@ -70,9 +70,9 @@ class SqlControl:
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
         """Take reports, and return the orders of their triggers: on PostgreSQL with one statement."""
-        if self._line.dialect is Dialect.SQLITE:
-            work = partial(_beat_in_steps, token=token, reports=reports)
-            return await self._run("reporting to", work, atomic=True)
+        if self._database.dialect is Dialect.SQLITE:
+            step = partial(_beat_in_steps, token=token, reports=reports)
+            return await self._run("reporting to", step, atomic=True)
         return await self._run("reporting to", partial(_beat, token=token, reports=reports))
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
@@ -92,13 +92,13 @@ class SqlControl:
         """Delete what was said long ago."""
         return await self._run("sweeping", partial(_sweep, silence=milliseconds(silence)), atomic=True)
 
-    async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def _run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         told = f"{doing} the consumers"
         if not self._ready:
-            if not await self._line.run(told, partial(table_exists, table=STATISTICS)):
-                await self._line.run(told, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
+            if not await self._database.run(told, partial(table_exists, table=STATISTICS)):
+                await self._database.run(told, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
             self._ready = True
-        return await self._line.run(told, work, atomic=atomic)
+        return await self._database.run(told, step, atomic=atomic)
 
 
 async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:

@@ -16,7 +16,7 @@ from functools import partial
 from history.entry import Fence
 from history.sql.database.engine import AnyConnection, execute
 from history.sql.statements.dialects import statement
-from history.sql.tables.history import PreparedLine
+from history.sql.tables.history import Prepared
 
 _log = logging.getLogger(__name__)
 
@@ -51,14 +51,14 @@ class Granted:
         # Two threads may meet here, and the smaller one win: that tells later, not wrongly.
         self.greatest = max(self.greatest, *fences, Fence(0))
 
-    async def step_over(self, line: PreparedLine, trigger: str) -> None:
+    async def step_over(self, database: Prepared, trigger: str) -> None:
         """Say that something was lost, and see to it that the next fence is greater than any before."""
         _log.critical(
             "the document history of %s is older than it was: messages processed since are NEW again",
             trigger,
             extra={"trigger": trigger},
         )
-        await line.run("stepping over fences", partial(_step_over, known=self.greatest))
+        await database.run("stepping over fences", partial(_step_over, known=self.greatest))
 
 
 async def _step_over(connection: AnyConnection, *, known: Fence) -> None:

@@ -30,7 +30,7 @@ from history.sql.database.check import warnings_about
 from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
-    OwnLine,
+    Pooled,
     fetch,
     in_memory,
     open_engine,
@@ -46,7 +46,7 @@ from history.sql.purging import purge_some
 from history.sql.settlements import settle_batches, settle_entries
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import FORGET, PIECE_END, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
-from history.sql.tables.history import PreparedLine
+from history.sql.tables.history import Prepared
 from history.sql.transaction import SqlTransaction, guard, open_transaction
 from history.store import (
     WHOLE,
@@ -98,10 +98,10 @@ class SqlHistory(SingleVerbs):
         self._engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
         self._circuit = circuit
-        self._line = PreparedLine(OwnLine(own, owned, circuit_for(own, enabled=circuit)))
+        self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit)))
         self._granted = Granted()
-        self._joining = SqlJoining(self._line)
-        self._progress = SqlProgress(self._line)
+        self._joining = SqlJoining(self._database)
+        self._progress = SqlProgress(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL) -> Self:
@@ -121,7 +121,7 @@ class SqlHistory(SingleVerbs):
         """
         if isinstance(self._engine, AsyncEngine):
             return self
-        if self._line.dialect is Dialect.SQLITE and in_memory(self._engine.url):
+        if self._database.dialect is Dialect.SQLITE and in_memory(self._engine.url):
             raise ConfigurationError("history", "SQLite in memory has one client", "use memory:// or a file")
         engine = open_engine(self._engine.url, asyncio=True)
         return SqlHistory(engine, owned=True, circuit=self._circuit)
@@ -133,8 +133,8 @@ class SqlHistory(SingleVerbs):
         of the same uuid waits for the end of the transaction; on SQLite begin it with ``BEGIN IMMEDIATE``.
         """
         view = copy.copy(self)
-        view._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
-        if self._line.dialect is Dialect.SQLITE:
+        view._database = self._database.joined(connection)  # noqa: SLF001  (its own class)
+        if self._database.dialect is Dialect.SQLITE:
             # There a fence that was granted in a transaction is granted again when that is rolled back.
             view._granted = self._granted.frozen()  # noqa: SLF001  (as above)
         return view
@@ -146,18 +146,18 @@ class SqlHistory(SingleVerbs):
             HistoryUnavailableError: the server did not answer.
             ConfigurationError: this is a view inside somebody's transaction.
         """
-        line = await self._line.prepare()
-        if line is None:
+        pool = await self._database.prepare()
+        if pool is None:
             raise ConfigurationError(
                 "history", "it is in a transaction already", "give the trigger the history itself"
             )
-        guard(line.engine)
-        return open_transaction(line, self.joined)
+        guard(pool.engine)
+        return open_transaction(pool, self.joined)
 
     @property
     def parking(self) -> Parking:
         """The parking lot in the same database."""
-        return SqlParking(self._line)
+        return SqlParking(self._database)
 
     @property
     def joining(self) -> Joining:
@@ -172,7 +172,7 @@ class SqlHistory(SingleVerbs):
     @property
     def control(self) -> Control:
         """Orders, states and statistics in the same database."""
-        return SqlControl(self._line, place_of(self._engine.url))
+        return SqlControl(self._database, place_of(self._engine.url))
 
     async def check(self) -> Sequence[str]:
         """Create the tables if need be, and warn about a database that may forget what it has committed.
@@ -180,7 +180,7 @@ class SqlHistory(SingleVerbs):
         Raises:
             ConfigurationError: a newer version wrote the tables.
         """
-        return await self._line.run("checking the database", warnings_about)
+        return await self._database.run("checking the database", warnings_about)
 
     async def claim(
         self,
@@ -196,7 +196,7 @@ class SqlHistory(SingleVerbs):
         claiming = Claiming(trigger, owner, Terms(lease, time_to_live))
         rows: dict[bytes, EntryRow] = {}
         for piece in _pieces(dict.fromkeys(keys)):
-            rows |= await self._line.run(
+            rows |= await self._database.run(
                 "claiming", partial(claiming.claim, keys=piece), atomic=self._in_steps
             )
         claims = answers(keys, rows, owner)
@@ -205,7 +205,7 @@ class SqlHistory(SingleVerbs):
         # The number of a batch may be older than other claims.
         if not written or isinstance(owner, BatchOwner) or min(written) > known:
             return claims
-        await self._granted.step_over(self._line, trigger)
+        await self._granted.step_over(self._database, trigger)
         undone = [
             Settlement(Uuid(uuid), claim.fence, None, owner)
             for uuid, claim in zip(uuids, claims, strict=True)
@@ -237,14 +237,14 @@ class SqlHistory(SingleVerbs):
             failed=failed,
         )
         known = self._granted.greatest
-        taken = await self._line.run("taking over", take, atomic=self._in_steps)
+        taken = await self._database.run("taking over", take, atomic=self._in_steps)
         if taken is None:
             return None
         fence, granted = taken
         self._granted.note([fence])
         if fence > known or not granted:
             return Claim(None, fence)
-        await self._granted.step_over(self._line, trigger)
+        await self._granted.step_over(self._database, trigger)
         await self.release(trigger, uuid, fence, owner=owner)
         (claim,) = await self.claim(trigger, [uuid], owner, lease, time_to_live=time_to_live)
         return claim if claim.found is None else None
@@ -263,7 +263,7 @@ class SqlHistory(SingleVerbs):
         done: set[bytes] = set()
         for piece in _pieces(fences):
             adopt = partial(claiming.adopt, fences={key: fences[key] for key in piece}, owner=owner)
-            done |= await self._line.run("adopting", adopt, atomic=True)
+            done |= await self._database.run("adopting", adopt, atomic=True)
         return [key in done for key in fences]
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
@@ -272,8 +272,9 @@ class SqlHistory(SingleVerbs):
         for turn in _turns(settlements):
             for piece in _pieces(turn):
                 wishes = {key: settlements[turn[key]] for key in piece}
-                work = partial(settle_entries, trigger=trigger, wishes=wishes)
-                for key, answer in (await self._line.run("settling", work, atomic=self._in_steps)).items():
+                step = partial(settle_entries, trigger=trigger, wishes=wishes)
+                answers = await self._database.run("settling", step, atomic=self._in_steps)
+                for key, answer in answers.items():
                     settled[turn[key]] = answer
         return settled
 
@@ -283,7 +284,7 @@ class SqlHistory(SingleVerbs):
         """Prolong the lease of an entry, or of the batch that owns it."""
         check_held("lease", lease)
         for statement in (RENEW, RENEW_BATCH):
-            work = partial(
+            step = partial(
                 fetch,
                 statement=statement,
                 trigger=trigger,
@@ -292,7 +293,7 @@ class SqlHistory(SingleVerbs):
                 lease=milliseconds(lease),
                 owner=owner,
             )
-            if await self._line.run("renewing a lease", work):
+            if await self._database.run("renewing a lease", step):
                 return True
         return False
 
@@ -305,20 +306,22 @@ class SqlHistory(SingleVerbs):
         record: BatchRecord | None = None,
     ) -> bool:
         """Settle the one row of each batch, and keep the record, in one transaction."""
-        work = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, record=record)
+        step = partial(settle_batches, trigger=trigger, owners=owners, outcome=outcome, record=record)
         if record is not None:
-            # A view inside somebody's transaction has another line.
-            progress = self._progress if self._progress.line is self._line else SqlProgress(self._line)
-            return await progress.run("settling batches", work)
+            # A view inside somebody's transaction is another database.
+            progress = (
+                self._progress if self._progress.database is self._database else SqlProgress(self._database)
+            )
+            return await progress.run("settling batches", step)
         atomic = self._in_steps or len(owners) > 1
-        return await self._line.run("settling a batch", work, atomic=atomic)
+        return await self._database.run("settling a batch", step, atomic=atomic)
 
     async def lookup(self, trigger: str, uuids: Sequence[str]) -> Sequence[Entry | None]:
         """Read entries without claiming."""
         keys = [digest(uuid) for uuid in uuids]
         entries: dict[bytes, Entry] = {}
         for piece in _pieces(dict.fromkeys(keys)):
-            rows = await self._line.run("looking up", partial(look_up, trigger=trigger, keys=piece))
+            rows = await self._database.run("looking up", partial(look_up, trigger=trigger, keys=piece))
             entries |= {row.digest: entry_of(row) for row in rows}
         return [entries.get(key) for key in keys]
 
@@ -330,23 +333,25 @@ class SqlHistory(SingleVerbs):
         after = bytes.fromhex(cursor) if cursor else begin
         until = await self._piece_end(trigger, after, end, limit)
         read = partial(fetch, statement=SCAN, trigger=trigger, after=after, end=until or end)
-        found = [ScannedEntry(row.digest, entry_of(row)) for row in await self._line.run("scanning", read)]
+        found = [
+            ScannedEntry(row.digest, entry_of(row)) for row in await self._database.run("scanning", read)
+        ]
         return Page(found, until.hex() if until else None)
 
     async def _piece_end(self, trigger: str, after: bytes, end: bytes, size: int) -> bytes | None:
         """Return the last digest of the next ``size`` rows; None when there are not so many."""
         read = partial(fetch, statement=PIECE_END, trigger=trigger, after=after, end=end, skip=size - 1)
-        rows = await self._line.run("reading ahead", read)
+        rows = await self._database.run("reading ahead", read)
         return bytes(rows[0].digest) if rows else None
 
     async def purge_some(self, trigger: str, cursor: str | None = None) -> Purged:
         """Delete some expired rows, and when there are no more, look through some of the ledger."""
-        return await self._line.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
+        return await self._database.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state."""
         forget = partial(fetch, statement=FORGET, trigger=trigger, key=digest(uuid))
-        return bool(await self._line.run("forgetting", forget))
+        return bool(await self._database.run("forgetting", forget))
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state; this reads all of the trigger's, a piece at a time."""
@@ -355,7 +360,7 @@ class SqlHistory(SingleVerbs):
         while True:
             until = await self._piece_end(trigger, begin, end, COUNTED)
             piece = partial(fetch, statement=STATS, trigger=trigger, after=begin, end=until or end)
-            ((some, others),) = await self._line.run("counting", piece)
+            ((some, others),) = await self._database.run("counting", piece)
             started, completed = started + some, completed + others
             if until is None:
                 return HistoryStats(trigger=trigger, started=started, completed=completed)
@@ -364,17 +369,18 @@ class SqlHistory(SingleVerbs):
     async def triggers(self) -> Sequence[str]:
         """Name the triggers that have entries."""
         return sorted(
-            name for (name,) in await self._line.run("listing triggers", partial(fetch, statement=TRIGGERS))
+            name
+            for (name,) in await self._database.run("listing triggers", partial(fetch, statement=TRIGGERS))
         )
 
     async def close(self) -> None:
         """Close the connections, unless the engine is somebody else's."""
-        await self._line.close()
+        await self._database.close()
 
     @property
     def _in_steps(self) -> bool:
         """Whether a write takes several statements, and so a transaction; on PostgreSQL it is one."""
-        return self._line.dialect is Dialect.SQLITE
+        return self._database.dialect is Dialect.SQLITE
 
 
 def _pieces(keys: Mapping[bytes, object]) -> Iterator[Sequence[bytes]]:

@@ -10,7 +10,7 @@ from history.entry import EntryOutcome, Fence, digest
 from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.sql.claims import entry_of, look_up
-from history.sql.database.engine import AnyConnection, AnyRow, Line, execute, execute_each, fetch
+from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, execute_each, fetch
 from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import DRAW_FENCES, SETTLE
 from history.sql.statements.joining import (
@@ -60,10 +60,10 @@ class SqlJoining:
     Guarantee: what ``add`` has kept is kept as safely as the database keeps a commit.
     """
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._run = AddedTables(
-            line,
+            database,
             look=partial(table_exists, table=JOINS),
             make=partial(make_tables, tables=JOIN_TABLES),
             looking="looking for the joins",
@@ -72,9 +72,9 @@ class SqlJoining:
 
     async def add(self, trigger: str, part: JoinPart, terms: JoinTerms, hold: Hold) -> Added:
         """Store a part and complete its entry, or do neither; see :class:`~history.store.joining.Joining`."""
-        work = partial(_add, trigger=trigger, part=part, terms=terms, hold=hold)
+        step = partial(_add, trigger=trigger, part=part, terms=terms, hold=hold)
         try:
-            period = await self._run("adding to a join", work, atomic=True)
+            period = await self._run("adding to a join", step, atomic=True)
         except _OtherwiseError as otherwise:
             return Added(otherwise.answer)
         return Added(Addition.KEPT, period)
@@ -83,8 +83,8 @@ class SqlJoining:
         """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
         if not await self._run("looking for joins", partial(fetch, statement=LATE, trigger=trigger)):
             return []
-        work = partial(_hand_out, trigger=trigger, hold=hold, limit=limit)
-        return await self._run("taking joins", work, atomic=True)
+        step = partial(_hand_out, trigger=trigger, hold=hold, limit=limit)
+        return await self._run("taking joins", step, atomic=True)
 
     async def keep(self, trigger: str, numbers: Sequence[int], hold: Hold) -> None:  # noqa: ARG002
         """Hold periods for longer."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from history.sql.database.engine import AnyConnection, AnyRow, Line, Work, execute, fetch
+from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
 from history.sql.statements.dialects import Statement, statement
 from history.sql.tables.history import PROGRESS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
@@ -96,19 +96,19 @@ class SqlProgress:
     Guarantee: what ``write`` has kept is kept as safely as the database keeps a commit.
     """
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self._run = AddedTables(
-            line,
+            database,
             look=partial(table_exists, table=PROGRESS),
             make=partial(make_tables, tables=[PROGRESS]),
             looking="looking for the batches",
             creating="creating the batches",
         ).run
 
-    async def run(self, doing: str, work: Work[T]) -> T:
+    async def run(self, doing: str, step: Step[T]) -> T:
         """Do something in a transaction that finds the table of the records there."""
-        return await self._run(doing, work, atomic=True)
+        return await self._run(doing, step, atomic=True)
 
     async def read(self, trigger: str, query: str, batch: int) -> BatchRecord | None:
         """Return the record of a batch."""

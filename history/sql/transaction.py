@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
-from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, OwnLine, execute
+from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
 from history.sql.database.errors import is_conflict, translated
 from history.sql.statements.dialects import Dialect, statement
 from history.store import HistoryStore
@@ -127,7 +127,7 @@ def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
 
 @asynccontextmanager
 async def open_transaction(
-    line: OwnLine, joined: Callable[[AnyConnection], HistoryStore]
+    database: Pooled, joined: Callable[[AnyConnection], HistoryStore]
 ) -> AsyncGenerator[SqlTransaction]:
     """Begin a transaction; commit it at the end of the block, or roll it back where the block raises.
 
@@ -138,11 +138,11 @@ async def open_transaction(
             TransactionConflictError where it is certain that it did not.
         ConfigurationError: it cannot be begun as the history is set.
     """
-    connection = await _begin(line)
+    connection = await _begin(database)
     try:
         connection.info.pop(_IN_SERVICE, None)
         # Only on an engine of its own has the history configured the connections.
-        replans = line.disposable and connection.dialect.name == Dialect.POSTGRESQL
+        replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
         yield SqlTransaction(connection, joined(connection), replans)
         try:
             await execute(connection, COMMIT)
@@ -154,10 +154,10 @@ async def open_transaction(
         await settled(connection.close())
 
 
-async def _begin(line: OwnLine) -> AnyConnection:
+async def _begin(database: Pooled) -> AnyConnection:
     """Return a connection with its transaction begun; one that had died in the pool is replaced once."""
     for last in (False, True):
-        connection = await line.connect("beginning a transaction")
+        connection = await database.connect("beginning a transaction")
         try:
             await execute(connection, BEGIN)
         except DBAPIError as error:

@@ -28,7 +28,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError, MissingE
 from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
-    OwnLine,
+    Pooled,
     fetch,
     open_engine,
     refuse_other_drivers,
@@ -124,19 +124,19 @@ class SqlTableSink:
         drive(self._line.close())
 
 
-def _line_to(where: str | AnyEngine) -> OwnLine:
+def _line_to(where: str | AnyEngine) -> Pooled:
     try:
         if isinstance(where, str):
             rest, circuit = split_circuit(where)
             engine = open_engine(rest, asyncio=False)
-            return OwnLine(engine, disposable=True, circuit=circuit_for(engine, enabled=circuit))
+            return Pooled(engine, disposable=True, circuit=circuit_for(engine, enabled=circuit))
         refuse_other_drivers(where)
     except MissingExtraError:
         raise
     except ConfigurationError as error:
         raise _of_a_sink(error) from error
     given = where.execution_options(isolation_level="AUTOCOMMIT")
-    return OwnLine(given, disposable=False, circuit=circuit_for(given, enabled=True))
+    return Pooled(given, disposable=False, circuit=circuit_for(given, enabled=True))
 
 
 def _of_a_sink(error: ConfigurationError) -> ConfigurationError:

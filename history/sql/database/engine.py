@@ -45,8 +45,8 @@ AnyEngine = Engine | AsyncEngine
 #: A row of any shape.
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
-#: What a step does with a connection.
-Work = Callable[[AnyConnection], Awaitable[T]]
+#: What is done with a connection.
+Step = Callable[[AnyConnection], Awaitable[T]]
 
 #: How long a step waits for another writer of the same SQLite file; ``?timeout=`` in the URL changes it.
 BUSY_TIMEOUT_SECONDS = 10.0
@@ -245,7 +245,7 @@ async def _execute(
     return await settled(connection.execute(statement, values))
 
 
-class Line(Protocol):
+class Database(Protocol):
     """The way to the database: connections of our own, or the one of somebody's transaction."""
 
     @property
@@ -253,7 +253,7 @@ class Line(Protocol):
         """Whose SQL to speak."""
         ...
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step; ``atomic`` when it has several statements that stand or fall together.
 
         Raises:
@@ -267,12 +267,12 @@ class Line(Protocol):
         ...
 
 
-#: The circuit of a line that has none.
+#: The circuit of a database that has none.
 NO_CIRCUIT = Circuit("nothing", bool, enabled=False)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnLine:
+class Pooled:
     """Each step on a connection from the pool, committed when it is done."""
 
     engine: AnyEngine
@@ -284,15 +284,15 @@ class OwnLine:
         """Whose SQL to speak."""
         return Dialect(self.engine.dialect.name)
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step, and once more when it met a connection that had died in the pool."""
         try:
-            return await self._once(doing, work, atomic=atomic)
+            return await self._once(doing, step, atomic=atomic)
         except DBAPIError as error:
             if not _is_worth_another_try(error):
                 raise translated(error, doing) from error
         try:
-            return await self._once(doing, work, atomic=atomic)
+            return await self._once(doing, step, atomic=atomic)
         except DBAPIError as error:
             raise translated(error, doing) from error
 
@@ -314,13 +314,13 @@ class OwnLine:
                 self.circuit.open(error.orig or error)
             raise translated(error, doing) from error
 
-    async def _once(self, doing: str, work: Work[T], *, atomic: bool) -> T:
+    async def _once(self, doing: str, step: Step[T], *, atomic: bool) -> T:
         connection = await self.connect(doing)
         try:
             if not atomic:
-                return await work(connection)
+                return await step(connection)
             await execute(connection, BEGIN)
-            answer = await work(connection)
+            answer = await step(connection)
             await execute(connection, COMMIT)
             return answer
         finally:
@@ -335,7 +335,7 @@ class OwnLine:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedLine:
+class Joined:
     """Each step on the connection of somebody else's transaction, which commits it or does not."""
 
     connection: AnyConnection
@@ -345,10 +345,10 @@ class JoinedLine:
         """Whose SQL to speak."""
         return Dialect(self.connection.dialect.name)
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:  # noqa: ARG002
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:  # noqa: ARG002
         """Do one step as a part of the transaction."""
         try:
-            return await work(self.connection)
+            return await step(self.connection)
         except DBAPIError as error:
             raise translated(error, doing) from error
 

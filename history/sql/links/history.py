@@ -15,7 +15,7 @@ from typing import Literal, Self
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, TransactionConflictError
 from history.message import Uuid
-from history.sql.database.engine import AnyConnection, AnyEngine, JoinedLine, Work, fetch
+from history.sql.database.engine import AnyConnection, AnyEngine, Joined, Step, fetch
 from history.sql.history import SqlHistory
 from history.sql.links.watermark import (
     LinkLostError,
@@ -67,7 +67,7 @@ class Handing:
         return uuid_of(self.link, self.columns.epoch, self.offset)
 
 
-def saving(handing: Handing, skipped: int = 0) -> Work[None]:
+def saving(handing: Handing, skipped: int = 0) -> Step[None]:
     """Return the step that moves the watermark past a transaction."""
     return partial(
         write,
@@ -113,7 +113,7 @@ class LinkHistory(SqlHistory):
 
     def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
         super().__init__(engine, owned=owned, circuit=circuit)
-        self.watermarks = SqlWatermarks(self._line)
+        self.watermarks = SqlWatermarks(self._database)
         self._desk = _Desk()
         self._mine: dict[str, Handing] = {}
 
@@ -159,7 +159,7 @@ class LinkHistory(SqlHistory):
         parsed = [_parsed(uuid) for uuid in uuids]
         if not any(parsed):
             return await super().claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
-        if not isinstance(self._line.line, JoinedLine):
+        if not isinstance(self._database.inner, Joined):
             raise ConfigurationError(
                 f"trigger {trigger}",
                 "the watermark of a link moves in the transaction of the service, and it has none",
@@ -170,7 +170,7 @@ class LinkHistory(SqlHistory):
         for uuid, identity in zip(uuids, parsed, strict=True):
             if identity is None or (row is not None and row.link != identity[0]):
                 raise ConfigurationError("history", "a batch is of one link", "handle one link at a time")
-            row = row or await self._locked(identity[0], self._line.line.connection)
+            row = row or await self._locked(identity[0], self._database.inner.connection)
             claims.append(await self._claim(trigger, uuid, identity, row))
             if uuid in self._mine:
                 incoming = replace(row.watermark.incoming, log_received=identity[2])
@@ -178,7 +178,7 @@ class LinkHistory(SqlHistory):
         return claims
 
     async def _locked(self, link: str, connection: AnyConnection) -> LinkRow:
-        rows = await self._line.run("locking a link", partial(fetch, statement=LOCK, link=link))
+        rows = await self._database.run("locking a link", partial(fetch, statement=LOCK, link=link))
         if not rows:
             raise ConfigurationError("link", f"there is no link {link}", "doubtless sqlremote setup")
         sync = getattr(connection, "sync_connection", connection)
@@ -247,12 +247,12 @@ class LinkHistory(SqlHistory):
         (claimed,) = await super().claim(trigger, [uuid], handing.agent, time_to_live=REMEMBERED)
         if claimed.found is None:
             await super().settle(trigger, [Settlement(Uuid(uuid), claimed.fence, EntryOutcome.FAILED)])
-        work = partial(write, text=SAVE_FAILED, link=handing.link, agent=handing.agent, offset=handing.offset)
-        await self._moving(work)
+        step = partial(write, text=SAVE_FAILED, link=handing.link, agent=handing.agent, offset=handing.offset)
+        await self._moving(step)
 
-    async def _moving(self, work: Work[None]) -> None:
+    async def _moving(self, step: Step[None]) -> None:
         try:
-            await self._line.run("moving a watermark", work)
+            await self._database.run("moving a watermark", step)
         except LinkLostError as error:
             raise TransactionConflictError("moving a link that was reset or taken over") from error
 

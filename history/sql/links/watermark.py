@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from history.errors import ConfigurationError, DoubtlessError
-from history.sql.database.engine import AnyConnection, AnyRow, Work, execute, fetch
+from history.sql.database.engine import AnyConnection, AnyRow, Step, execute, fetch
 from history.sql.statements.dialects import Statement
 from history.sql.statements.watermark import (
     ADD,
@@ -29,7 +29,7 @@ from history.sql.statements.watermark import (
     STOP,
     TAKE,
 )
-from history.sql.tables.history import PreparedLine
+from history.sql.tables.history import Prepared
 from history.sql.tables.making import AddedTables
 from history.sql.tables.watermark import SYSREMOTEUSER, create_links, links_exist
 from history.store import instant, milliseconds
@@ -142,28 +142,28 @@ class SqlWatermarks:
     Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
     """
 
-    line: PreparedLine
+    database: Prepared
     _tables: AddedTables = field(init=False)
 
     def __post_init__(self) -> None:
         self._tables = AddedTables(
-            self.line,
+            self.database,
             look=links_exist,
             make=create_links,
             looking="looking for the links",
             creating="creating the tables of links",
         )
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step, over tables that are there."""
-        return await self._tables.run(doing, work, atomic=atomic)
+        return await self._tables.run(doing, step, atomic=atomic)
 
     async def add(self, *, link: str, publication: str, epoch: Epoch, **settings: object) -> LinkRow:
         """Add a link that begins at the beginning of the log; settings of one that is there are renewed."""
         named = {"link": link, "publication": publication, "epoch": epoch, "peer_epoch": UNKNOWN_EPOCH}
         values: dict[str, Any] = {**named, **settings}
-        work = partial(fetch, statement=ADD, start=ORIGIN, **values)
-        (row,) = await self.run("adding a link", work)
+        step = partial(fetch, statement=ADD, start=ORIGIN, **values)
+        (row,) = await self.run("adding a link", step)
         return row_of(row)
 
     async def read(self, link: str) -> LinkRow | None:
@@ -177,10 +177,10 @@ class SqlWatermarks:
 
     async def take(self, link: str, agent: str, lease: timedelta, *, dead: str = "") -> LinkRow | None:
         """Become the agent of a link, or stay it; None where another one has it. ``dead`` is known to be."""
-        work = partial(
+        step = partial(
             fetch, statement=TAKE, link=link, agent=agent, lease=milliseconds(lease), dead=dead or agent
         )
-        rows = await self.run("taking a link", work)
+        rows = await self.run("taking a link", step)
         return row_of(rows[0]) if rows else None
 
     async def stay(self, link: str, agent: str, lease: timedelta) -> LinkRow:
@@ -189,8 +189,8 @@ class SqlWatermarks:
         Raises:
             LinkLostError: it has the link no longer.
         """
-        work = partial(fetch, statement=STAY, link=link, agent=agent, lease=milliseconds(lease))
-        rows = await self.run("keeping a link", work)
+        step = partial(fetch, statement=STAY, link=link, agent=agent, lease=milliseconds(lease))
+        rows = await self.run("keeping a link", step)
         if not rows:
             raise LinkLostError(link)
         return row_of(rows[0])
@@ -206,12 +206,12 @@ class SqlWatermarks:
             LinkLostError: the agent has the link no longer.
         """
 
-        async def work(connection: AnyConnection) -> None:
+        async def step(connection: AnyConnection) -> None:
             for half in changed:
                 text = SAVE_OUTGOING if isinstance(half, Outgoing) else SAVE_INCOMING
                 await write(connection, text, link, agent=agent, **values_of(half))
 
-        await self.run("storing how far a link got", work, atomic=len(changed) > 1)
+        await self.run("storing how far a link got", step, atomic=len(changed) > 1)
 
     async def stop(self, link: str, reason: str | None) -> None:
         """Let a link stand still, or (None) go on."""
@@ -238,8 +238,8 @@ class SqlWatermarks:
         Raises:
             ConfigurationError: there is no such link, or the log holds no longer what follows.
         """
-        work = partial(reset_on, link=link, epoch=epoch, peer=peer, confirmed=confirmed)
-        return await self.run("resetting a link", work, atomic=True)
+        step = partial(reset_on, link=link, epoch=epoch, peer=peer, confirmed=confirmed)
+        return await self.run("resetting a link", step, atomic=True)
 
 
 async def reset_on(

@@ -43,7 +43,7 @@ from sqlalchemy.schema import CreateSequence
 
 from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.sql.database.engine import AnyConnection, JoinedLine, Line, OwnLine, Work, execute, fetch
+from history.sql.database.engine import AnyConnection, Database, Joined, Pooled, Step, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.making import ONE_CREATOR, make_table, table_exists
 
@@ -234,20 +234,20 @@ READ_SCHEMA = statement("SELECT value FROM doubtless_meta WHERE name = 'schema'"
 
 
 @dataclass(slots=True)
-class PreparedLine:
-    """A line that sees to its tables before its first step: the history's, or of ``look`` and ``make``."""
+class Prepared:
+    """A database that makes its tables before its first step: the history's, or by ``look`` and ``make``."""
 
-    line: Line
+    inner: Database
     ready: bool = False
-    look: Work[bool] | None = None
-    make: Work[None] | None = None
+    look: Step[bool] | None = None
+    make: Step[None] | None = None
 
     @property
     def dialect(self) -> Dialect:
         """Whose SQL to speak."""
-        return self.line.dialect
+        return self.inner.dialect
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step.
 
         Raises:
@@ -255,41 +255,41 @@ class PreparedLine:
             ConfigurationError: a newer version wrote the tables.
         """
         await self.prepare()
-        return await self.line.run(doing, work, atomic=atomic)
+        return await self.inner.run(doing, step, atomic=atomic)
 
-    async def prepare(self) -> OwnLine | None:
-        """See to the tables; return the line if its connections are the history's to take."""
+    async def prepare(self) -> Pooled | None:
+        """Make the tables if need be; return the pool, or None inside somebody's transaction."""
         if not self.ready:
             await self._prepare()
-        return self.line if isinstance(self.line, OwnLine) else None
+        return self.inner if isinstance(self.inner, Pooled) else None
 
     async def _prepare(self) -> None:
         # Threads and processes may do this at once: the second one finds everything there.
-        if not await self.line.run("looking for its tables", self.look or _exist):
-            if not isinstance(self.line, JoinedLine):  # no file changes its journal inside a transaction
+        if not await self.inner.run("looking for its tables", self.look or _exist):
+            if not isinstance(self.inner, Joined):  # no file changes its journal inside a transaction
                 await self._write_ahead()
-            await self.line.run("creating its tables", self.make or _create, atomic=True)
+            await self.inner.run("creating its tables", self.make or _create, atomic=True)
         self.ready = True
 
     async def _write_ahead(self) -> None:
         for _ in range(ATTEMPTS):
             try:
-                await self.line.run("creating its tables", _write_ahead)
+                await self.inner.run("creating its tables", _write_ahead)
             except HistoryUnavailableError:
                 # Of two that do this at once SQLite refuses one immediately, whatever its timeout. An empty
                 # transaction waits for the other one.
-                await self.line.run("creating its tables", _nothing, atomic=True)
+                await self.inner.run("creating its tables", _nothing, atomic=True)
             else:
                 return
-        await self.line.run("creating its tables", _write_ahead)
+        await self.inner.run("creating its tables", _write_ahead)
 
-    def joined(self, connection: AnyConnection) -> "PreparedLine":
-        """Return the same line inside somebody's transaction."""
-        return PreparedLine(JoinedLine(connection), ready=self.ready, look=self.look, make=self.make)
+    def joined(self, connection: AnyConnection) -> "Prepared":
+        """Return the same database inside somebody's transaction."""
+        return Prepared(Joined(connection), ready=self.ready, look=self.look, make=self.make)
 
     async def close(self) -> None:
         """Give the connections back."""
-        await self.line.close()
+        await self.inner.close()
 
 
 async def _exist(connection: AnyConnection) -> bool:

@@ -8,7 +8,7 @@ from sqlalchemy import Table
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from history.bridge import settled
-from history.sql.database.engine import AnyConnection, Line, Work, fetch
+from history.sql.database.engine import AnyConnection, Database, Step, fetch
 from history.sql.statements.dialects import statement
 
 T = TypeVar("T")
@@ -48,23 +48,23 @@ async def make_tables(connection: AnyConnection, tables: Iterable[Table]) -> Non
 
 @dataclass(slots=True)
 class AddedTables:
-    """A line that sees, before its first step, to tables that older versions did not make.
+    """A database that makes, before its first step, tables that older versions did not make.
 
     ``look`` tells whether they are there and ``make`` adds them; ``looking`` and ``creating`` say so in
     errors. Threads and processes may do this at once: the second one finds everything there.
     """
 
-    line: Line
-    look: Work[bool]
-    make: Work[None]
+    database: Database
+    look: Step[bool]
+    make: Step[None]
     looking: str
     creating: str
     ready: bool = False
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
         """Do one step."""
         if not self.ready:
-            if not await self.line.run(self.looking, self.look):
-                await self.line.run(self.creating, self.make, atomic=True)
+            if not await self.database.run(self.looking, self.look):
+                await self.database.run(self.creating, self.make, atomic=True)
             self.ready = True
-        return await self.line.run(doing, work, atomic=atomic)
+        return await self.database.run(doing, step, atomic=atomic)

@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.forks import at_fork
-from history.sql.database.engine import AnyConnection, AnyEngine, OwnLine, Work, fetch
+from history.sql.database.engine import AnyConnection, AnyEngine, Pooled, Step, fetch
 from history.sql.database.errors import translated
 from history.sql.statements.dialects import Dialect, statement
-from history.sql.tables.history import PreparedLine
+from history.sql.tables.history import Prepared
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.tables import create, identity_of
 
@@ -55,8 +55,8 @@ class SqlLink:
     def __init__(self, engine: AnyEngine, *, owned: bool) -> None:
         self.engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._own = OwnLine(own, owned)
-        self._line = PreparedLine(self._own, look=self._look, make=create)
+        self._own = Pooled(own, owned)
+        self._line = Prepared(self._own, look=self._look, make=create)
         self._identity: int | None = None
         self._block = _Block()
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class SqlLink:
         """Whether the driver is asyncio's."""
         return isinstance(self.engine, AsyncEngine)
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
         """Do one step, and once more where it met a connection that had died in the pool.
 
         Raises:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from history.bridge import drive
 from history.errors import DoubtlessError
-from history.sql.database.engine import AnyConnection, Work, open_engine
+from history.sql.database.engine import AnyConnection, Step, open_engine
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.link import SqlLink, as_providers
 from triggers.providers.sqljms.places import Destination
@@ -181,11 +181,11 @@ class SqlJmsLog:
     def _pins(self, line: str) -> Pins:
         return Pins(self.settings.destination, READ_BY + self.settings.subscription, line)
 
-    def _do(self, doing: str, work: Work[T]) -> T:
+    def _do(self, doing: str, work: Step[T]) -> T:
         """Do one step in a transaction, again while the server is away: each is as good when done twice."""
         return patiently(self.settings.waits, self._link.run, doing, work, atomic=True)
 
-    def _see(self, doing: str, work: Work[T]) -> T:
+    def _see(self, doing: str, work: Step[T]) -> T:
         """Ask for something, again while the server is away."""
         return patiently(self.settings.waits, self._link.run, doing, work)
 

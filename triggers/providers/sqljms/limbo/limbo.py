@@ -21,16 +21,16 @@ from history.message import Message
 from history.sql.database.engine import (
     AnyConnection,
     AnyRow,
-    Line,
-    OwnLine,
-    Work,
+    Database,
+    Pooled,
+    Step,
     execute,
     execute_each,
     fetch,
     open_engine,
 )
 from history.sql.statements.dialects import Dialect
-from history.sql.tables.history import PreparedLine
+from history.sql.tables.history import Prepared
 from history.store import milliseconds
 from triggers.providers.brokers.reading import problem_of
 from triggers.providers.provider import ProviderUnavailableError
@@ -78,13 +78,13 @@ class Limbo:
 
     def __init__(
         self,
-        line: Line,
+        line: Database,
         *,
         name: str = "doubtless",
         lease: timedelta = DEFAULT_LEASE,
         clock: Clock = lambda: None,
     ) -> None:
-        self._line = PreparedLine(line, look=limbo_exists, make=create_limbo)
+        self._line = Prepared(line, look=limbo_exists, make=create_limbo)
         self.name = name
         self.lease = lease
         self.clock = clock
@@ -106,7 +106,7 @@ class Limbo:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
         _, bare = SqlJmsSettings.from_url(url)
-        line = OwnLine(open_engine(bare, asyncio=asyncio), disposable=True)
+        line = Pooled(open_engine(bare, asyncio=asyncio), disposable=True)
         return cls(line, name=name, lease=lease, clock=clock)
 
     def joined(self, connection: AnyConnection) -> "Limbo":
@@ -115,7 +115,7 @@ class Limbo:
         joined._line = self._line.joined(connection)  # noqa: SLF001  (its own class)
         return joined
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = True) -> T:
+    async def run(self, doing: str, work: Step[T], *, atomic: bool = True) -> T:
         """Do one step, by default in a transaction, on a database that has the tables.
 
         Raises:

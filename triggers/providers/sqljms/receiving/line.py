@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from history.errors import HistoryUnavailableError
 from history.forks import keep
-from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, Work, execute
+from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, Step, execute
 from history.sql.statements.dialects import Dialect
 from history.store import HistoryStore
 from triggers.providers.sqljms.link import SqlLink, hang_up, translated_for_provider
@@ -37,7 +37,7 @@ class ConsumerLine:
         """Whose SQL to speak."""
         return self.link.dialect
 
-    async def run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
         """Do one step; ``atomic`` when it has several statements that stand or fall together.
 
         Raises:
@@ -62,7 +62,7 @@ class ConsumerLine:
         else:
             return answer
 
-    async def run_beside(self, doing: str, work: Work[T]) -> T:
+    async def run_beside(self, doing: str, work: Step[T]) -> T:
         """Do one step on another connection, while this one may be waiting; raises as :meth:`run`."""
         return await self.link.run(doing, work)
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeVar
 
 from history.errors import HistoryUnavailableError
-from history.sql.database.engine import Work, execute, execute_each, fetch
+from history.sql.database.engine import Step, execute, execute_each, fetch
 from history.sql.history import SqlHistory
 from history.sql.links.history import LinkHistory
 from history.sql.statements.dialects import statement
@@ -70,7 +70,7 @@ class TableCarrier:
         """Close the connections."""
         await self._history.close()
 
-    async def _run(self, doing: str, work: Work[T], *, atomic: bool = False) -> T:
+    async def _run(self, doing: str, work: Step[T], *, atomic: bool = False) -> T:
         try:
             return await self._watermarks.run(doing, work, atomic=atomic)
         except HistoryUnavailableError as error:
