@@ -3,24 +3,29 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import redis
 import redis.asyncio
+import redis.asyncio.retry
+import redis.retry
+from redis.backoff import NoBackoff
 
 from history.bridge import settled
-from history.circuit import Circuit
+from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.redis.errors import Kind, configuration_error, is_elsewhere, sort
+from history.redis.errors import FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
 from history.redis.probe import answers, hang_up, stranger_at
-from history.redis.urls import open_client, split_circuit
 from history.redis.wires import Wires
 
 T = TypeVar("T")
 
 #: How long a connection or an answer may take before the server counts as away, in seconds.
 TIMEOUT = 5.0
+
+#: What to write instead of a URL that cannot be used.
+REMEDY = "use redis://host:6379/0"
 
 #: How many names one command reads.
 PAGE = 1000
@@ -105,7 +110,7 @@ class RedisClient:
 
     async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
         """Run a command again if ``error`` says that a new connection may do it; raises as :meth:`call`."""
-        lost = sort(error) is Kind.UNANSWERED and isinstance(error, redis.ConnectionError)
+        lost = kind_of(error) is FaultKind.UNANSWERED and isinstance(error, redis.ConnectionError)
         if is_elsewhere(error):
             await self._hang_up()
         elif not lost:
@@ -117,18 +122,18 @@ class RedisClient:
 
     def _give_up(self, error: Exception, doing: str) -> NoReturn:
         """Raise what an error of redis-py means; fail fast from now on if it means that nobody answers."""
-        match sort(error):
-            case Kind.UNANSWERED:
+        match kind_of(error):
+            case FaultKind.UNANSWERED:
                 pool = None if self.is_cluster else self.client.connection_pool
                 if pool is not None and (found := stranger_at(pool, error, setting="history")):
                     raise found from error
                 self.circuit.open(error, sure=_failed_to_connect(error))
                 raise HistoryUnavailableError(doing) from error
-            case Kind.NOT_NOW:
+            case FaultKind.NOT_NOW:
                 raise HistoryUnavailableError(f"{doing} ({error})") from error
-            case Kind.NEVER:
+            case FaultKind.NEVER:
                 raise configuration_error(error, doing, setting="history") from error
-            case Kind.OTHER:
+            case FaultKind.OTHER:
                 raise error
 
     async def triggers(self) -> Sequence[str]:
@@ -156,10 +161,58 @@ class RedisClient:
 
 
 def _failed_to_connect(error: Exception) -> bool:
-    """Tell a server that is not there, because no line holds or is made, from one that may just be slow."""
+    """Tell a server that is not there, as no connection holds or is made, from one that may just be slow."""
     return isinstance(error, redis.ConnectionError) or "Timeout connecting" in str(error)
 
 
 def _address_of(pool: Any) -> str:
-    told: dict[str, Any] = {} if pool is None else pool.connection_kwargs
-    return str(told.get("path") or f"{told.get('host', 'an address of its own')}:{told.get('port', '')}")
+    options: dict[str, Any] = {} if pool is None else pool.connection_kwargs
+    return str(
+        options.get("path") or f"{options.get('host', 'an address of its own')}:{options.get('port', '')}"
+    )
+
+
+def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
+    """Make a client that waits so many seconds to connect and for an answer; nothing is connected yet.
+
+    Any, because redis-py leaves the keywords of ``from_url`` untyped, and its answers blocking or not.
+
+    Raises:
+        ConfigurationError: the URL is none, names no number as its database, or has an unknown option.
+    """
+    _refuse_other_databases(url, setting)
+    kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
+    retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
+    try:
+        client = kind.from_url(
+            url, socket_timeout=answer, socket_connect_timeout=connect, retry=retry(NoBackoff(), 0)
+        )
+        # Options that redis-py does not know are found when a connection is made, which connects nothing.
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+    except ValueError as error:
+        raise ConfigurationError(setting, str(error), REMEDY) from error
+    except (TypeError, redis.RedisError) as error:
+        raise ConfigurationError(setting, f"its URL cannot be used: {error}", REMEDY) from error
+    return client
+
+
+def _refuse_other_databases(url: str, setting: str) -> None:
+    """Refuse what redis-py would take for database 0 without a word."""
+    parts = urlsplit(url)
+    database = "" if parts.scheme == "unix" else parts.path.strip("/")
+    if database and not database.isdecimal():
+        raise ConfigurationError(setting, f"a Redis database has a number, and {database!r} is none", REMEDY)
+
+
+def split_circuit(url: str) -> tuple[str, bool]:
+    """Return a URL without ``circuit=on|off``, which is not redis-py's, and whether it is on.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    rest = [(name, value) for name, value in query if name != "circuit"]
+    if len(rest) == len(query):
+        return url, True
+    return urlunsplit(parts._replace(query=urlencode(rest))), is_on(dict(query)["circuit"])

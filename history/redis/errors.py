@@ -33,7 +33,7 @@ from redis.exceptions import (
 from history.errors import ConfigurationError
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """What can be done about an error."""
 
     UNANSWERED = auto()
@@ -135,15 +135,15 @@ _ELSEWHERE_WORDS = re.compile(
 )
 
 
-def sort(error: Exception) -> Kind:
+def kind_of(error: Exception) -> FaultKind:
     """Tell what can be done about an error of redis-py."""
     if _fault_of(error) is not None:
-        return Kind.NEVER
+        return FaultKind.NEVER
     if isinstance(error, _NOT_NOW_CLASSES) or _NOT_NOW_WORDS.search(str(error)):
-        return Kind.NOT_NOW
+        return FaultKind.NOT_NOW
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
-        return Kind.UNANSWERED
-    return Kind.OTHER
+        return FaultKind.UNANSWERED
+    return FaultKind.OTHER
 
 
 def is_elsewhere(error: Exception) -> bool:
@@ -154,7 +154,7 @@ def is_elsewhere(error: Exception) -> bool:
 
 
 def configuration_error(error: Exception, doing: str, *, setting: str) -> ConfigurationError:
-    """Return what to tell of an error that is ``Kind.NEVER``: the setting, the problem and the remedy."""
+    """Return the error to raise for one that is ``FaultKind.NEVER``: its setting, problem and remedy."""
     fault = _fault_of(error)
     assert fault is not None  # noqa: S101  (the caller has sorted it)
     return fault.kind(setting, f"{fault.problem.format(said=error)} (while {doing})", fault.remedy)

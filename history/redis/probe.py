@@ -17,7 +17,7 @@ from redis.exceptions import BusyLoadingError
 from history.bridge import drive, settled
 from history.circuit import PROBE_TIMEOUT
 from history.errors import ConfigurationError
-from history.redis.errors import Kind, sort
+from history.redis.errors import FaultKind, kind_of
 
 _CLUSTERS = (redis.RedisCluster, redis.asyncio.RedisCluster)
 
@@ -52,7 +52,7 @@ async def _ping(connection: Any) -> bool:
         await settled(wire.send_command("PING"))
         await settled(wire.read_response())
     except redis.RedisError as error:
-        return sort(error) is not Kind.UNANSWERED and not isinstance(error, BusyLoadingError)
+        return kind_of(error) is not FaultKind.UNANSWERED and not isinstance(error, BusyLoadingError)
     finally:
         await settled(wire.disconnect())
     return True

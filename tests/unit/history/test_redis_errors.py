@@ -8,8 +8,8 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError
-from history.redis.errors import Kind, NotPermittedError, configuration_error, is_elsewhere, sort
-from history.redis.urls import open_client, split_circuit
+from history.redis.client import open_client, split_circuit
+from history.redis.errors import FaultKind, NotPermittedError, configuration_error, is_elsewhere, kind_of
 
 NOT_NOW = [
     "LOADING Redis is loading the dataset in memory",
@@ -57,7 +57,7 @@ def said(reply: str) -> Exception:
 
 @pytest.mark.parametrize("reply", NOT_NOW)
 def test_what_may_pass_is_not_now(reply: str) -> None:
-    assert sort(said(reply)) is Kind.NOT_NOW
+    assert kind_of(said(reply)) is FaultKind.NOT_NOW
 
 
 @pytest.mark.parametrize("reply", NOT_NOW)
@@ -76,7 +76,7 @@ def test_nothing_else_asks_for_another_server(reply: str) -> None:
 def test_what_stays_so_is_a_matter_of_configuration_with_a_remedy(reply: str) -> None:
     error = said(reply)
 
-    assert sort(error) is Kind.NEVER
+    assert kind_of(error) is FaultKind.NEVER
     told = configuration_error(error, "claiming", setting="history")
     assert isinstance(told, ConfigurationError)
     assert told.setting == "history"
@@ -86,20 +86,20 @@ def test_what_stays_so_is_a_matter_of_configuration_with_a_remedy(reply: str) ->
 
 @pytest.mark.parametrize("reply", OTHER)
 def test_what_nobody_foresaw_is_neither(reply: str) -> None:
-    assert sort(said(reply)) is Kind.OTHER
+    assert kind_of(said(reply)) is FaultKind.OTHER
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        pytest.param(redis.ConnectionError("Connection closed by server."), Kind.UNANSWERED, id="cut"),
-        pytest.param(redis.TimeoutError("Timeout connecting to server"), Kind.UNANSWERED, id="late"),
-        pytest.param(MaxConnectionsError("Too many connections"), Kind.NOT_NOW, id="pool used up"),
-        pytest.param(InvalidResponse('Protocol error, got "H"'), Kind.NEVER, id="a stranger"),
+        pytest.param(redis.ConnectionError("Connection closed by server."), FaultKind.UNANSWERED, id="cut"),
+        pytest.param(redis.TimeoutError("Timeout connecting to server"), FaultKind.UNANSWERED, id="late"),
+        pytest.param(MaxConnectionsError("Too many connections"), FaultKind.NOT_NOW, id="pool used up"),
+        pytest.param(InvalidResponse('Protocol error, got "H"'), FaultKind.NEVER, id="a stranger"),
     ],
 )
-def test_what_the_driver_finds_by_itself_is_sorted_too(error: Exception, kind: Kind) -> None:
-    assert sort(error) is kind
+def test_what_the_driver_finds_by_itself_is_sorted_too(error: Exception, kind: FaultKind) -> None:
+    assert kind_of(error) is kind
 
 
 @pytest.mark.parametrize(

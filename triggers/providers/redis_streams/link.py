@@ -13,10 +13,10 @@ from redis.exceptions import NoScriptError, RedisError
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis.assembly import assembled
-from history.redis.errors import Kind, configuration_error, is_elsewhere, sort
+from history.redis.client import open_client
+from history.redis.errors import FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
 from history.redis.probe import hang_up, stranger_at
-from history.redis.urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
 
 #: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
@@ -155,10 +155,10 @@ class RedisLink:
             return ConfigurationError("destination", held, "use another key")
         if "NOGROUP" in str(error):
             return SubscriptionGoneError("the subscription", doing)
-        kind = sort(error)
-        if kind is Kind.NEVER:
+        kind = kind_of(error)
+        if kind is FaultKind.NEVER:
             return configuration_error(error, doing, setting="provider")
-        if kind is not Kind.UNANSWERED:  # whatever else a server answers may pass
+        if kind is not FaultKind.UNANSWERED:  # whatever else a server answers may pass
             return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
         pool: Any = getattr(self._client, "connection_pool", None)  # a cluster has none
         found = None if pool is None else stranger_at(pool, error, setting="provider")
