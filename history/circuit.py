@@ -200,6 +200,6 @@ def is_on(value: str | None) -> bool:
     """
     if value not in {None, "on", "off"}:
         raise ConfigurationError(
-            "circuit", f"{value!r} in the URL is unknown", "use circuit=on or circuit=off"
+            "circuit", f"must be on or off, not {value!r}", "write ?circuit=off in the URL, or leave it out"
         )
     return value != "off"

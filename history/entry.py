@@ -160,7 +160,7 @@ def check_held(setting: str, duration: timedelta | None) -> None:
     if duration is None or SHORTEST <= duration <= LONGEST:
         return
     raise ConfigurationError(
-        setting, f"a history cannot hold {duration}", f"use a millisecond to {LONGEST.days:,} days"
+        setting, f"{duration} is out of range", f"use 1 millisecond to {LONGEST.days:,} days"
     )
 
 

@@ -93,4 +93,4 @@ def _do(work: Callable[[Any], object] | None, owner: object) -> None:
     try:
         work(owner)
     except Exception:  # noqa: BLE001  (one that fails must not keep the others from theirs)
-        _log.exception("what %s does at a fork failed", type(owner).__name__)
+        _log.exception("the fork handler of %s failed", type(owner).__name__)

@@ -164,7 +164,7 @@ class Message(BaseModel):
             return value
         raise PydanticCustomError(
             "delivery_count",
-            "{value} is no delivery count; give 1 or more, or -1 where the provider keeps none",
+            "a delivery count must be 1 or more, or -1 where the provider keeps none; not {value}",
             {"value": repr(value)},
         )
 
@@ -282,7 +282,7 @@ def _identity(sent: Any) -> str:
         return str(sent)
     raise PydanticCustomError(
         "identity",
-        "a uuid of type {type} is no identity; give text",
+        "uuid must be text, not {type}",
         {"type": type(sent).__qualname__},
     )
 

@@ -104,9 +104,9 @@ class AskedInBulk:
             called = self._resolver(uuids=uuids, trigger_name=trigger_name, messages=own, **extra)
             answers = list(await settled(called))
             if len(answers) != len(uuids):
-                return [NonsenseAnswerError(self.name, f"{len(answers)} answers for {len(uuids)}")] * len(
-                    uuids
-                )
+                return [
+                    NonsenseAnswerError(self.name, f"{len(answers)} answers for {len(uuids)} uuids")
+                ] * len(uuids)
         except Exception as error:  # noqa: BLE001  (the resolver is user code)
             return [error] * len(uuids)
         return [_checked(self.name, answer) for answer in answers]
@@ -144,7 +144,9 @@ def _parameters(name: str, resolver: Any) -> dict[str, inspect.Parameter]:
 
 
 def _ask_the_driver(**_: Any) -> Any:
-    raise ConfigurationError("resolver", "a resolver of DataFrames is asked on the driver", "ask it there")
+    raise ConfigurationError(
+        "resolver", "a resolver of DataFrames works on the Spark driver only", "call it there"
+    )
 
 
 async def _one(

@@ -101,7 +101,7 @@ def _failed_inside(module: str, spec: str, error: Exception) -> ConfigurationErr
     told = told_of(error)
     return _wrong(
         f"the module {module!r} exists, but importing it raised {told} (from {spec!r})",
-        "mend the module, or install what it needs",
+        "correct the module, or install what it needs",
     )
 
 
@@ -109,7 +109,7 @@ def _close_to(name: str, holder: object) -> str:
     offered = [each for each in dir(holder) if not each.startswith("_")]
     if close := get_close_matches(name, offered):
         return f"did you mean {close[0]!r}?"
-    return "define it there, or mend the name"
+    return "define it there, or correct the name"
 
 
 def _callable(found: Any, spec: str) -> Resolver:

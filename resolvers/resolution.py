@@ -179,7 +179,7 @@ def _signature(name: str, function: Callable[..., Any]) -> inspect.Signature:
         raise ConfigurationError(
             "resolver",
             f"{function!r:.60} is not callable",
-            "give a function, or load_resolver(...) of a text",
+            "give a function, or load it by its name with load_resolver(...)",
         )
     try:
         return inspect.signature(function)

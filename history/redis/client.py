@@ -58,7 +58,9 @@ class RedisClient:
     def __init__(self, client: Any, url: str | None = None, *, circuit: bool = True) -> None:
         if client.get_encoder().decode_responses:
             raise ConfigurationError(
-                "history", "its Redis client is one with decode_responses=True", "leave that out"
+                "history",
+                "its Redis client has decode_responses=True, but bytes are stored",
+                "create it without",
             )
         survive_forks(client)
         self.client = client
@@ -89,7 +91,9 @@ class RedisClient:
             return self
         if self.url is None:
             raise ConfigurationError(
-                "history", "a client that was handed over cannot be turned into an asyncio one", "give a URL"
+                "history",
+                "an asyncio client cannot be made of a given client",
+                "give a URL instead of the client",
             )
         return RedisClient.from_url(self.url, asyncio=True)
 
@@ -201,7 +205,9 @@ def _refuse_other_databases(url: str, setting: str) -> None:
     parts = urlsplit(url)
     database = "" if parts.scheme == "unix" else parts.path.strip("/")
     if database and not database.isdecimal():
-        raise ConfigurationError(setting, f"a Redis database has a number, and {database!r} is none", REMEDY)
+        raise ConfigurationError(
+            setting, f"the database in its URL must be a number, not {database!r}", REMEDY
+        )
 
 
 def split_circuit(url: str) -> tuple[str, bool]:

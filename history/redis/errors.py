@@ -67,37 +67,37 @@ _FAULTS = (
         # Inside a script older servers say NOPERM further back, newer ones do not say it at all.
         r"\bNOPERM\b|^The user executing the script can't",
         "its Redis account lacks a permission: {said}",
-        "give the URL a user who may do this (docs/how-to/run-on-redis.md, Permissions)",
+        "put a user with this permission into the URL (docs/how-to/run-on-redis.md, Permissions)",
         NotPermittedError,
     ),
     _Fault(
         (),
         r"\bNOAUTH\b|^HELLO must be called with|^Authentication required",
         "Redis asks for a password",
-        "give the URL a user who may do this, and the password: redis://user:password@host:6379/0",
+        "put user and password into the URL: redis://user:password@host:6379/0",
     ),
     _Fault(
         (AuthenticationError, AuthorizationError),
         r"\bWRONGPASS\b",
-        "Redis does not let this account in: {said}",
-        "give the URL a user who may do this, and the password: redis://user:password@host:6379/0",
+        "Redis rejected the user or the password: {said}",
+        "put user and password into the URL: redis://user:password@host:6379/0",
     ),
     _Fault(
         (),
         r"DB index is out of range|invalid DB index",
-        "the server has no database of the number that ends the URL",
+        "the server has no database with the number at the end of the URL",
         "use a smaller one, such as redis://host:6379/0, or raise the server's setting `databases`",
     ),
     _Fault(
         (MovedError,),
         r"SELECT is not allowed in cluster mode",
         "this server is a node of a Redis Cluster",
-        "hand over a redis.RedisCluster instead of a URL",
+        "give a redis.RedisCluster instead of a URL",
     ),
     _Fault(
         (InvalidResponse,),
         r"^Protocol error",
-        "what answers there is no Redis, or one that wants TLS ({said})",
+        "the server at this address is not Redis, or expects TLS ({said})",
         "check host and port; for TLS use rediss://",
     ),
 )
@@ -105,7 +105,7 @@ _FAULTS = (
 _TLS = _Fault(
     (),
     "",
-    "no TLS connection can be made: {said}",
+    "the TLS connection failed: {said}",
     "use redis:// for a server without TLS, or check the certificates",
 )
 

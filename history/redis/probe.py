@@ -70,13 +70,13 @@ def stranger_at(pool: Any, error: Exception, *, setting: str) -> ConfigurationEr
         return None
     if issubclass(pool.connection_class, redis.SSLConnection | redis.asyncio.SSLConnection):
         if "Timeout connecting" in text and _ask(address, b"PING\r\n") in REDIS_ANSWERS:
-            return ConfigurationError(setting, f"the Redis at {where} speaks no TLS", "use redis://")
+            return ConfigurationError(setting, f"the Redis at {where} does not use TLS", "use redis://")
         return None
     hung_up = "closed by server" in text or "reset by peer" in text
     # A Redis that has just started again answers the first question; only a stranger hears the second one.
     if hung_up and not _ask(address, b"PING\r\n") and _ask(address, SSL_REQUEST) in SSL_ANSWERS:
         return ConfigurationError(
-            setting, f"what answers at {where} is PostgreSQL, not Redis", "check host and port"
+            setting, f"the server at {where} is PostgreSQL, not Redis", "check host and port"
         )
     return None
 

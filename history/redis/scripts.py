@@ -36,7 +36,7 @@ class HistoryLostError(HistoryUnavailableError):
         super().__init__(doing)
         self.key = key
         remedy = "restore it, or accept the loss (docs/how-to/run-on-redis.md, Lost keys)"
-        self.args = (f"{self}: the key {key} is gone, and with it what it remembered; {remedy}",)
+        self.args = (f"{self}: the key {key} is missing, and the entries in it with it; {remedy}",)
 
 
 @dataclass(frozen=True, slots=True)

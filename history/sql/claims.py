@@ -95,7 +95,7 @@ class Claiming:
             if not missing:
                 return rows
             reopen = True
-        raise HistoryUnavailableError("claiming uuids that others keep claiming")
+        raise HistoryUnavailableError(f"claiming: others kept claiming the same uuids ({ATTEMPTS} attempts)")
 
     async def take_over(
         self,
@@ -189,7 +189,7 @@ class Claiming:
             if connection.dialect.name == Dialect.SQLITE:
                 await _draw_fences(connection, 1)
             await execute(connection, OPEN_BATCH, **named, **self._durations())
-        raise HistoryUnavailableError("opening a batch that others keep closing")
+        raise HistoryUnavailableError(f"opening a batch: others kept closing it ({ATTEMPTS} attempts)")
 
     def _durations(self) -> dict[str, int | None]:
         lease = None if self.terms.lease is None else milliseconds(self.terms.lease)

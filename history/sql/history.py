@@ -122,7 +122,9 @@ class SqlHistory(SingleVerbs):
         if isinstance(self._engine, AsyncEngine):
             return self
         if self._database.dialect is Dialect.SQLITE and in_memory(self._engine.url):
-            raise ConfigurationError("history", "SQLite in memory has one client", "use memory:// or a file")
+            raise ConfigurationError(
+                "history", "a SQLite database in memory has only one client", "use memory:// or a file"
+            )
         engine = open_engine(self._engine.url, asyncio=True)
         return SqlHistory(engine, owned=True, circuit=self._circuit)
 

@@ -179,7 +179,7 @@ async def _open(connection: AnyConnection, trigger: str, part: JoinPart, terms: 
         if not late:
             return int(number)
         await execute(connection, SHUT, number=number)
-    raise HistoryUnavailableError("beginning a join whose time-out is over at once")
+    raise HistoryUnavailableError(f"beginning a join: its time-out was over each time ({ATTEMPTS} attempts)")
 
 
 async def _hand_out(connection: AnyConnection, *, trigger: str, hold: Hold, limit: int) -> Sequence[Period]:

@@ -40,7 +40,7 @@ async def settle_entries(
             elif wish.owner not in {None, entry.owner}:
                 answers[key] = False
         pending = [key for key in pending if key not in answers]
-    raise HistoryUnavailableError("settling uuids that others keep changing")
+    raise HistoryUnavailableError(f"settling: others kept changing the same entries ({ATTEMPTS} attempts)")
 
 
 async def _write(
@@ -82,7 +82,9 @@ async def settle_batches(
         return False
     for owner in owners:
         if not await settle_batch(connection, trigger=trigger, owner=owner, outcome=outcome):
-            raise HistoryUnavailableError("settling batches that others keep changing")
+            raise HistoryUnavailableError(
+                f"settling batches: others kept changing them ({ATTEMPTS} attempts)"
+            )
     return True
 
 
@@ -116,4 +118,4 @@ async def settle_batch(
             return outcome is None
         if standing[0].state == State.COMPLETED:
             return bool(standing[0].outcome == outcome)
-    raise HistoryUnavailableError("settling a batch that others keep changing")
+    raise HistoryUnavailableError(f"settling a batch: others kept changing it ({ATTEMPTS} attempts)")

@@ -184,6 +184,6 @@ def _refuse(connection: Connection) -> None:
     if connection.info.get(_IN_SERVICE):
         raise ConfigurationError(
             "the service's connection",
-            "commit and rollback would part the effects from the history entry",
+            "commit and rollback would separate the effects from the history entry",
             "leave both to the trigger; use connection.begin_nested() for a part that may fail",
         )

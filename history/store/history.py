@@ -61,7 +61,7 @@ class ScanPart:
     def __post_init__(self) -> None:
         if not 0 <= self.number < self.of or self.of & (self.of - 1):
             raise ConfigurationError(
-                "part", f"there is no part {self.number} of {self.of}", "count from 0, in a power of 2"
+                "part", f"part {self.number} of {self.of} does not exist", "count from 0; use a power of 2"
             )
 
     def has(self, key: bytes) -> bool:

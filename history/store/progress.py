@@ -116,7 +116,7 @@ class StaleRunError(DoubtlessError):
 
     def __init__(self, record: BatchRecord, run: str) -> None:
         super().__init__(
-            f"run {run} of batch {record.batch} of query {record.query}: run {record.run} has begun after it"
+            f"run {run} of batch {record.batch} of query {record.query} was replaced by run {record.run}"
         )
 
 
@@ -210,7 +210,7 @@ async def change(
 
     def after(held: BatchRecord | None) -> BatchRecord:
         if held is None:
-            raise HistoryUnavailableError("noting the progress of a batch that was forgotten")
+            raise HistoryUnavailableError("recording a batch: its record is gone")
         return changed(held, record.run, state, now, counts or {})
 
     return await _change(progress, trigger, record, after)
@@ -227,7 +227,7 @@ async def _change(
         wanted = after(held)
         if wanted is held or await progress.write(trigger, wanted):
             return wanted
-    raise HistoryUnavailableError("noting the progress of a batch that others keep changing")
+    raise HistoryUnavailableError(f"recording a batch: others kept changing its record ({ATTEMPTS} attempts)")
 
 
 class Settles(Protocol):
@@ -279,11 +279,11 @@ async def end(
     for _ in range(ATTEMPTS):
         held = await store.progress.read(trigger, record.query, record.batch)
         if held is None:
-            raise HistoryUnavailableError("noting the progress of a batch that was forgotten")
+            raise HistoryUnavailableError("recording a batch: its record is gone")
         wanted = changed(held, record.run, ending.state, now, ending.counts)
         if held == before:
             return None
         if await store.settle_batches(trigger, owners, ending.outcome, record=wanted):
             return wanted
         before = held
-    raise HistoryUnavailableError("noting the progress of a batch that others keep changing")
+    raise HistoryUnavailableError(f"recording a batch: others kept changing its record ({ATTEMPTS} attempts)")

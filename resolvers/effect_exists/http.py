@@ -49,11 +49,11 @@ class HttpResource:
         url = self._template.format_map({name: quote(value, safe="") for name, value in known.items()})
         # Clients resolve "." and ".." before they send: another resource than the one that was meant.
         if {".", ".."} & set(urlsplit(url).path.split("/")):
-            return self.place.unsure("the identity of the message is no name of a resource")
+            return self.place.unsure("the uuid of the message cannot stand in a URL")
         try:
             status = await self._status(url)
         except httpx.InvalidURL as error:
-            return self.place.unsure(f"the identity of the message makes no URL ({error})")
+            return self.place.unsure(f"the uuid of the message does not make a valid URL ({error})")
         except (
             httpx.TimeoutException,
             httpx.NetworkError,

@@ -117,7 +117,7 @@ async def _resolve(probe: Probe, uuid: str, trigger_name: str, message: Message)
     known = {name: value for name, value in values.items() if name in by and value is not None}
     # A missing value finds nothing, and finding nothing would read as NEW.
     if lacking := sorted(by - known.keys()):
-        return probe.place.unsure(f"the message has no {' and no '.join(lacking)} to search by")
+        return probe.place.unsure(f"the message has no {' and no '.join(lacking)}")
     return await probe.look(known, uuid)
 
 
@@ -131,11 +131,11 @@ def searched_by(setting: str, names: Iterable[str]) -> frozenset[str]:
     for name in sorted(found - frozenset(SEARCHED_BY)):
         close = get_close_matches(name, SEARCHED_BY, n=1)
         remedy = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(SEARCHED_BY)}"
-        raise ConfigurationError(setting, f"{name!r} is nothing to search by", remedy)
+        raise ConfigurationError(setting, f"cannot search by {name!r}", remedy)
     if not found & _TELLING:
         raise ConfigurationError(
             setting,
-            "searches by nothing that tells one message from another, so all of them would get one answer",
+            "searches by nothing that differs between messages, so all of them would get the same answer",
             f"search by one of {', '.join(sorted(_TELLING))}",
         )
     return found
@@ -148,5 +148,7 @@ def placeholders(setting: str, template: str) -> frozenset[str]:
     except ValueError as error:
         raise ConfigurationError(setting, f"its braces do not match ({error})", "write {uuid}") from error
     if any(field is not None and (form or conversion) for _, field, form, conversion in parsed):
-        raise ConfigurationError(setting, "its placeholders have a format", "write {uuid} and nothing else")
+        raise ConfigurationError(
+            setting, "its placeholders have a format or conversion", "write {uuid} alone"
+        )
     return searched_by(setting, (field for _, field, _, _ in parsed if field is not None))

@@ -66,7 +66,7 @@ def _redacted(url: str) -> str:
     except ValueError:
         # Without its cause: the text of that may hold the URL, and the URL a password.
         raise ConfigurationError(
-            _SETTING, "its first argument is no Redis URL", "write redis://host:6379/0"
+            _SETTING, "its first argument is not a Redis URL", "write redis://host:6379/0"
         ) from None
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

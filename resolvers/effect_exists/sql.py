@@ -58,7 +58,7 @@ class SqlRow:
             if _is_away(error):
                 raise EffectUnavailableError(self.place.name, uuid) from error
             raise ConfigurationError(
-                _SETTING, f"the database refused its statement ({error.orig})", "mend the statement"
+                _SETTING, f"the database refused its statement ({error.orig})", "correct the statement"
             ) from error
         finally:
             await settled(connection.close())
@@ -84,14 +84,14 @@ def engine_for(url: str) -> Engine:
     except (SQLAlchemyError, ValueError):
         # The text of these errors may hold the URL, and the URL a password.
         raise ConfigurationError(
-            _SETTING, "its first argument is no database URL", "write, say, sqlite:///bookings.db"
+            _SETTING, "its first argument is not a database URL", "write sqlite:///bookings.db or the like"
         ) from None
     except ModuleNotFoundError as error:
         raise _missing(error.name or driver) from error
     if engine.dialect.is_async:
         raise ConfigurationError(
             _SETTING,
-            f"{driver} is for asyncio",
+            f"the driver {driver} is for asyncio",
             "give create_async_engine(url) instead of a URL",
         )
     return engine

@@ -97,7 +97,7 @@ def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
         parsed = make_url(url)
     except ArgumentError as error:
         raise ConfigurationError(
-            "history", "not a URL", "use sqlite:///file.db or postgresql://..."
+            "history", "its URL is not valid", "use sqlite:///file.db or postgresql://..."
         ) from error
     if parsed.get_backend_name() == Dialect.SQLITE:
         engine = _open_sqlite(parsed, asyncio=asyncio)
@@ -134,7 +134,7 @@ def _open_sqlite(url: URL, *, asyncio: bool) -> AnyEngine:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigurationError(
             "history",
-            f"SQLite {sqlite3.sqlite_version} lacks statements that the history needs",
+            f"SQLite {sqlite3.sqlite_version} is too old",
             f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or later, or PostgreSQL",
         )
     if "timeout" not in url.query:
@@ -214,7 +214,7 @@ def refuse_other_drivers(engine: AnyEngine) -> None:
     if (engine.dialect.name, engine.dialect.driver) not in DRIVERS:
         raise ConfigurationError(
             "history",
-            f"cannot use {engine.dialect.name} through {engine.dialect.driver}",
+            f"{engine.dialect.name} with the driver {engine.dialect.driver} is not supported",
             "give it an engine for SQLite (pysqlite, aiosqlite) or PostgreSQL (psycopg)",
         )
     survive_forks(engine)

@@ -39,31 +39,31 @@ _POSTGRESQL: tuple[_Fault, ...] = (
         ("28",),
         r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects"
         r"|role .* (?:does not exist|is not permitted to log in)",
-        "PostgreSQL does not let this role in",
-        "mend role and password in the URL: postgresql://role:password@host/database",
+        "PostgreSQL rejected the role or its password",
+        "correct role and password in the URL: postgresql://role:password@host/database",
     ),
     _Fault(
         ("3D",),
         r"FATAL: +database .* (?:does not exist|is not currently accepting connections)",
-        "there is no such database",
+        "the database does not exist",
         "create it, or name another one: postgresql://role@host/database",
     ),
     _Fault(
         ("42501", "3F000"),
         r"FATAL: +permission denied for database",
         "its role lacks a permission",
-        "let it CONNECT to the database, and USE and CREATE in its schema (search_path)",
+        "grant it CONNECT on the database, and USAGE and CREATE on its schema (search_path)",
     ),
     _Fault(
         (),
         r"server does not support SSL|certificate|SSL error|invalid sslmode|sslrootcert",
-        "no connection with TLS can be made as the URL wants it",
+        "the TLS connection that the URL asks for failed",
         "check sslmode and the certificates",
     ),
     _Fault(
         (),
         r"invalid response to SSL negotiation|expected authentication request from server",
-        "what answers there is not PostgreSQL",
+        "the server at this address is not PostgreSQL",
         "check host and port",
     ),
     _Fault(
@@ -79,12 +79,15 @@ _SQLITE: tuple[_Fault, ...] = (
         ("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"),
         "",
         "its file cannot be opened",
-        "make the folder, and let this process write to it",
+        "create its folder, and give this process permission to write there",
     ),
     _Fault(
-        ("SQLITE_READONLY",), "", "its file cannot be written to", "let this process write to file and folder"
+        ("SQLITE_READONLY",),
+        "",
+        "its file cannot be written to",
+        "give this process permission to write to the file and its folder",
     ),
-    _Fault(("SQLITE_NOTADB",), "", "its file is no SQLite database", "name another file"),
+    _Fault(("SQLITE_NOTADB",), "", "its file is not a SQLite database", "name another file"),
     _Fault(("SQLITE_CORRUPT",), "", "its file is damaged", "restore it, or name another file"),
 )
 

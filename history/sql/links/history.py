@@ -124,7 +124,7 @@ class LinkHistory(SqlHistory):
             ConfigurationError: always.
         """
         raise ConfigurationError(
-            "history", "links are run by a blocking consumer", "make the service a plain function"
+            "history", "links need a blocking consumer", "make the service a plain function, not async"
         )
 
     def joined(self, connection: AnyConnection) -> Self:
@@ -162,14 +162,16 @@ class LinkHistory(SqlHistory):
         if not isinstance(self._database.inner, Joined):
             raise ConfigurationError(
                 f"trigger {trigger}",
-                "the watermark of a link moves in the transaction of the service, and it has none",
-                "say transacted=True and take a Connection; for effects elsewhere name a history of its own",
+                "the watermark of a link is written in the service's transaction, and it has none",
+                "set transacted=True and take a Connection; for effects elsewhere use another history",
             )
         row: LinkRow | None = None
         claims: list[Claim] = []
         for uuid, identity in zip(uuids, parsed, strict=True):
             if identity is None or (row is not None and row.link != identity[0]):
-                raise ConfigurationError("history", "a batch is of one link", "handle one link at a time")
+                raise ConfigurationError(
+                    "history", "a call names messages of several links", "claim those of one link at a time"
+                )
             row = row or await self._locked(identity[0], self._database.inner.connection)
             claims.append(await self._claim(trigger, uuid, identity, row))
             if uuid in self._mine:
@@ -180,7 +182,9 @@ class LinkHistory(SqlHistory):
     async def _locked(self, link: str, connection: AnyConnection) -> LinkRow:
         rows = await self._database.run("locking a link", partial(fetch, statement=LOCK, link=link))
         if not rows:
-            raise ConfigurationError("link", f"there is no link {link}", "doubtless sqlremote setup")
+            raise ConfigurationError(
+                "link", f"link {link} does not exist", "create it with: doubtless sqlremote setup"
+            )
         sync = getattr(connection, "sync_connection", connection)
         sync.info[APPLYING] = (link, sync.get_transaction())
         return row_of(rows[0])
@@ -200,7 +204,7 @@ class LinkHistory(SqlHistory):
         if handing is None or handing.previous != incoming.log_received:
             return _meeting(_entry(State.STARTED, offset))
         if handing.agent != row.agent:
-            raise TransactionConflictError("moving a link that was reset or taken over")
+            raise TransactionConflictError("moving a watermark: the link was reset, or another agent has it")
         if row.failed == offset:
             entry = (await super().lookup(trigger, [uuid]))[0]
             if entry is not None:
@@ -229,7 +233,9 @@ class LinkHistory(SqlHistory):
             skips = one.outcome is EntryOutcome.FAILED and handing.policy == "skip"
             if one.outcome is EntryOutcome.OK or skips:
                 if barred:
-                    raise TransactionConflictError("applying work whose predecessor was not applied")
+                    raise TransactionConflictError(
+                        "applying a transaction: the one before it was not applied"
+                    )
                 last, skipped = handing, skipped + skips
                 handing.stored = True
                 continue
@@ -254,7 +260,9 @@ class LinkHistory(SqlHistory):
         try:
             await self._database.run("moving a watermark", step)
         except LinkLostError as error:
-            raise TransactionConflictError("moving a link that was reset or taken over") from error
+            raise TransactionConflictError(
+                "moving a watermark: the link was reset, or another agent has it"
+            ) from error
 
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Let a transaction that failed be run after all; its entry goes when it is claimed."""

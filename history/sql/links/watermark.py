@@ -253,7 +253,9 @@ async def reset_on(
     """Reset a link in the caller's transaction, which commits it together with an extract, or does not."""
     rows = await fetch(connection, LOCK, link=link)
     if not rows:
-        raise ConfigurationError("link", f"there is no link {link}", "see: doubtless sqlremote status")
+        raise ConfigurationError(
+            "link", f"link {link} does not exist", "list the links with: doubtless sqlremote status"
+        )
     found = row_of(rows[0])
     ((last, deleted_to),) = await fetch(connection, READ_END)
     outgoing, incoming = found.watermark.outgoing, found.watermark.incoming
@@ -273,7 +275,7 @@ def _go_back(row: Outgoing, confirmed: Offset, deleted_to: Offset) -> Outgoing:
     if confirmed < deleted_to:
         raise ConfigurationError(
             "confirmed",
-            f"the log up to {deleted_to} was deleted, and the peer needs what follows {confirmed}",
+            f"the peer needs the log after {confirmed}, but the log was deleted up to {deleted_to}",
             "extract the peer anew and reset both ends",
         )
     if confirmed >= row.confirm_sent:

@@ -299,7 +299,7 @@ async def _exist(connection: AnyConnection) -> bool:
     if version > SCHEMA:
         raise ConfigurationError(
             "history",
-            f"its tables have version {version}, and this doubtless knows {SCHEMA}",
+            f"its tables have version {version}, but this doubtless supports only up to {SCHEMA}",
             "upgrade doubtless here, or give this worker a database of its own",
         )
     return True

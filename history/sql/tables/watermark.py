@@ -131,7 +131,7 @@ async def links_exist(connection: AnyConnection) -> bool:
         if version > LINK_SCHEMA:
             raise ConfigurationError(
                 "links",
-                f"their tables have version {version}, and this doubtless knows {LINK_SCHEMA}",
+                f"their tables have version {version}, but this doubtless supports only up to {LINK_SCHEMA}",
                 "upgrade doubtless here",
             )
     return not await _missing(connection)

@@ -80,9 +80,9 @@ class TestRedisForEver:
     @pytest.mark.parametrize(
         ("account", "remedy"),
         [
-            pytest.param("", "the password: redis://user:password", id="no password"),
-            pytest.param("shop:wrong@", "the password: redis://user:password", id="wrong password"),
-            pytest.param("shop:pw@", "a user who may do this", id="no permission"),
+            pytest.param("", "put user and password into the URL", id="no password"),
+            pytest.param("shop:wrong@", "put user and password into the URL", id="wrong password"),
+            pytest.param("shop:pw@", "a user with this permission", id="no permission"),
         ],
     )
     def test_an_account_that_may_not(
@@ -100,27 +100,33 @@ class TestRedisForEver:
         assert "secret" not in str(caught.value)
 
     def test_a_database_that_there_is_not(self, redis_url: str, form: str, used_as: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"{used_as}: the server has no database of the number"):
+        with pytest.raises(
+            ConfigurationError, match=f"{used_as}: the server has no database with the number"
+        ):
             USES[used_as](form, redis_url.removesuffix("/0") + "/99")
 
     def test_a_database_that_is_no_number(self, redis_url: str, form: str, used_as: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"{used_as}: a Redis database has a number, and 'shop'"):
+        with pytest.raises(
+            ConfigurationError, match=f"{used_as}: the database in its URL must be a number, not 'shop'"
+        ):
             USES[used_as](form, redis_url.removesuffix("/0") + "/shop")
 
     def test_a_port_where_http_is_spoken(self, http_server: HttpServer, form: str, used_as: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"{used_as}: what answers there is no Redis"):
+        with pytest.raises(ConfigurationError, match=f"{used_as}: the server at this address is not Redis"):
             USES[used_as](form, f"redis://{http_server.address}/0")
 
     def test_a_port_where_postgresql_is(self, postgres_server: str, form: str, used_as: str) -> None:
         address = urlsplit(postgres_server)
 
-        with pytest.raises(ConfigurationError, match=f"{used_as}: what answers at .* is PostgreSQL"):
+        with pytest.raises(ConfigurationError, match=f"{used_as}: the server at .* is PostgreSQL"):
             USES[used_as](form, f"redis://{address.hostname}:{address.port}/0")
 
     def test_tls_where_none_is_spoken(self, redis_url: str, form: str, used_as: str) -> None:
         url = redis_url.replace("redis://", "rediss://") + "?socket_connect_timeout=0.3"
 
-        with pytest.raises(ConfigurationError, match=f"{used_as}: the Redis at .* speaks no TLS; use redis:"):
+        with pytest.raises(
+            ConfigurationError, match=f"{used_as}: the Redis at .* does not use TLS; use redis:"
+        ):
             USES[used_as](form, url)
 
     def test_a_consumer_ends_instead_of_waiting_for_ever(
@@ -132,7 +138,7 @@ class TestRedisForEver:
 
         running = lane.run([lane.trigger("orders", lambda _: None)], redis_url, history=private_redis.url)
 
-        with pytest.raises(ConfigurationError, match="the password"), running:
+        with pytest.raises(ConfigurationError, match="user and password"), running:
             eventually(lambda: not running.alive)
 
     def test_a_suspended_consumer_ends_as_well(
@@ -151,7 +157,7 @@ class TestRedisForEver:
                     client.execute_command("ACL", "SETUSER", "shop", "-@all")
                     eventually(lambda: not running.alive)
 
-            with pytest.raises(ConfigurationError, match="a user who may do this"):
+            with pytest.raises(ConfigurationError, match="a user with this permission"):
                 let_it_suspend_and_forbid()
 
 
@@ -243,18 +249,25 @@ class TestPostgresql:
     @pytest.mark.parametrize(
         ("account", "rest", "problem"),
         [
-            pytest.param("postgres:wrong", "/postgres", "does not let this role in", id="wrong password"),
-            pytest.param("postgres", "/postgres", "does not let this role in", id="no password"),
-            pytest.param("ghost:pw", "/postgres", "does not let this role in", id="no such role"),
-            pytest.param("nologin:pw", "/postgres", "does not let this role in", id="no login"),
-            pytest.param("limited:pw", "/nowhere", "there is no such database", id="no such database"),
+            pytest.param(
+                "postgres:wrong", "/postgres", "rejected the role or its password", id="wrong password"
+            ),
+            pytest.param("postgres", "/postgres", "rejected the role or its password", id="no password"),
+            pytest.param("ghost:pw", "/postgres", "rejected the role or its password", id="no such role"),
+            pytest.param("nologin:pw", "/postgres", "rejected the role or its password", id="no login"),
+            pytest.param("limited:pw", "/nowhere", "the database does not exist", id="no such database"),
             pytest.param(
                 "limited:pw",
                 "/postgres?options=-csearch_path%3Dclosed",
                 "its role lacks a permission",
                 id="no permission",
             ),
-            pytest.param("limited:pw", "/postgres?sslmode=require", "no connection with TLS", id="no TLS"),
+            pytest.param(
+                "limited:pw",
+                "/postgres?sslmode=require",
+                "the TLS connection that the URL asks for",
+                id="no TLS",
+            ),
             pytest.param("limited:pw", "/postgres?nonsense=1", "its URL cannot be used", id="unknown option"),
         ],
     )
@@ -300,7 +313,7 @@ class TestPostgresql:
 
 class TestSqlite:
     def test_a_folder_that_is_not_there(self, tmp_path: Path, form: str) -> None:
-        with pytest.raises(ConfigurationError, match=r"its file cannot be opened .*; make the folder"):
+        with pytest.raises(ConfigurationError, match=r"its file cannot be opened .*; create its folder"):
             claim(form, f"sqlite:///{tmp_path}/nowhere/history.sqlite3")
 
     def test_a_file_that_may_only_be_read(self, tmp_path: Path, form: str) -> None:
@@ -314,7 +327,7 @@ class TestSqlite:
         file = tmp_path / "history.sqlite3"
         file.write_text("some text " * 1000)
 
-        with pytest.raises(ConfigurationError, match="its file is no SQLite database"):
+        with pytest.raises(ConfigurationError, match="its file is not a SQLite database"):
             claim(form, f"sqlite:///{file}")
 
     def test_a_disk_that_is_full_is_waited_for(self, tmp_path: Path) -> None:

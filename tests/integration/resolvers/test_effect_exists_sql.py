@@ -103,7 +103,7 @@ def test_a_message_without_the_identity_is_in_doubt_not_new(url: str) -> None:
     answer = resolver("done", "book", message("done"))
 
     assert answer.resolution is Resolution.IN_DOUBT
-    assert "no correlation_id to search by" in str(answer.reason)
+    assert "the message has no correlation_id" in str(answer.reason)
 
 
 def test_the_name_of_the_trigger_is_a_parameter(url: str) -> None:
@@ -116,9 +116,9 @@ def test_the_name_of_the_trigger_is_a_parameter(url: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("SELECT 1 FROM bookings", "tells one message from another"),
-        ("SELECT 1 FROM bookings WHERE :trigger_name = 'book'", "tells one message from another"),
-        ("SELECT 1 FROM bookings WHERE uuid = :uid", "'uid' is nothing to search by; did you mean 'uuid'"),
+        ("SELECT 1 FROM bookings", "differs between messages"),
+        ("SELECT 1 FROM bookings WHERE :trigger_name = 'book'", "differs between messages"),
+        ("SELECT 1 FROM bookings WHERE uuid = :uid", "cannot search by 'uid'; did you mean 'uuid'"),
         ("SELECT 1 FROM bookings WHERE uuid = :uuid AND seats = :seats", "use one of uuid, trigger_name"),
     ],
 )
@@ -188,8 +188,8 @@ def test_a_server_that_is_away_is_a_reason_to_try_again_and_keeps_its_password()
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("agent:secret@host", "no database URL"),
-        ("nosuch://agent:secret@host/db", "no database URL"),
+        ("agent:secret@host", "not a database URL"),
+        ("nosuch://agent:secret@host/db", "not a database URL"),
         ("sqlite+aiosqlite:///secret.db", "give create_async_engine"),
         ("mysql+pymysql://agent:secret@host/db", "pip install pymysql"),
     ],

@@ -257,7 +257,7 @@ def test_a_writer_of_ones_own_may_not_end_the_transaction(spark: SparkSession, s
     def tear(connection: Connection, rows: Sequence[Any]) -> None:
         connection.commit()
 
-    with pytest.raises(PySparkException, match="commit and rollback would part"):
+    with pytest.raises(PySparkException, match="commit and rollback would separate"):
         made(shop, tear)(rows(spark, ["u-1"]), 0)
 
     assert shop.outcomes("u-1") == [None]

@@ -219,5 +219,5 @@ def test_the_pause_grows_with_the_outage_up_to_the_interval(age: float) -> None:
 
 def test_the_setting_of_a_url_is_on_or_off() -> None:
     assert [is_on(None), is_on("on"), is_on("off")] == [True, True, False]
-    with pytest.raises(ConfigurationError, match="use circuit=on or circuit=off"):
+    with pytest.raises(ConfigurationError, match="circuit: must be on or off, not"):
         is_on("no")

@@ -78,7 +78,7 @@ def test_what_only_the_driver_can_ask_does_not_travel() -> None:
 
     assert asked is not None
     assert asked.ask_rows(MESSAGES, "orders") is MESSAGES
-    with pytest.raises(ConfigurationError, match="on the driver"):
+    with pytest.raises(ConfigurationError, match="on the Spark driver"):
         asked.shipped.ask_rows(MESSAGES, "orders")
 
 

@@ -127,7 +127,7 @@ class TestTables:
             connection.execute(text("UPDATE doubtless_meta SET value = value + 1 WHERE name = 'schema'"))
         engine.dispose()
 
-        with opened(url) as newer, pytest.raises(ConfigurationError, match=f"knows {SCHEMA}; upgrade"):
+        with opened(url) as newer, pytest.raises(ConfigurationError, match=f"only up to {SCHEMA}; upgrade"):
             drive(newer.claim(TRIGGER, ["u1"], "worker"))
 
     def test_the_tables_outlive_the_store(self, url: str, store: SqlHistory) -> None:
@@ -250,7 +250,7 @@ class TestSqliteFile:
     def test_a_file_that_cannot_be_opened_is_a_matter_of_configuration(self, tmp_path: Path) -> None:
         with (
             opened(f"sqlite:///{tmp_path}/nowhere/h.sqlite3") as store,
-            pytest.raises(ConfigurationError, match="make the folder"),
+            pytest.raises(ConfigurationError, match="create its folder"),
         ):
             drive(store.claim(TRIGGER, ["u1"], "worker"))
 
