@@ -126,6 +126,7 @@ def misuse_is_seen_by_the_type_checker(order: Order) -> None:
     price(order, delivery=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     trigger("orders", in_doubt="guess")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     trigger("orders", lease=60)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    trigger("orders", retries=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     trigger("orders", retry=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

@@ -3,44 +3,19 @@
 import inspect
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, Unpack
 
-from history.entry import DEFAULT_TIME_TO_LIVE
-from history.errors import ConfigurationError
-from history.store.parking import Parking
-from resolvers.resolution import Resolver
-from triggers.declaration.trigger import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource, Trigger
-from triggers.detection.table import (
-    FailurePolicy,
-    ForgottenPolicy,
-    HistoryErrorPolicy,
-    InDoubtPolicy,
-    Policy,
-    RollbackPolicy,
+from triggers.declaration.trigger import Trigger
+from triggers.service.checking import check_able, check_callable, check_text, pointing
+from triggers.service.options import (
+    CONSUMERS_DEFAULT,
+    ConsumersDefault,
+    HistorySource,
+    TriggerOptions,
+    check_names,
 )
-from triggers.selectors import Selector
-from triggers.service.checking import (
-    check_able,
-    check_callable,
-    check_choice,
-    check_switch,
-    check_text,
-    pointing,
-)
-from triggers.service.failures import Retry
-from triggers.service.filters import MessageFilter
-from triggers.service.settings import (
-    DEFAULT_LEASE,
-    DEFAULT_MAX_BODY_SIZE,
-    DEFAULT_MONITOR_INTERVAL,
-    Settings,
-    default_name,
-    lease_of,
-    retry_of,
-)
-from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, listed
+from triggers.service.settings import TRIGGER_DEFAULTS, Settings
+from triggers.service.terms import listed
 
 __all__ = ["ConsumersDefault", "HistorySource", "Trigger", "trigger"]
 
@@ -48,44 +23,25 @@ _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with a default)
-    destination: str | Sequence[str],
-    *,
-    name: str | None = None,
-    history: HistorySource = CONSUMERS_DEFAULT,
-    resolver: Resolver | str | None = None,
-    max_delivery_count: int = 100,
-    detect_duplicates: bool = True,
-    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
-    lease: timedelta | None = DEFAULT_LEASE,
-    in_doubt: InDoubtPolicy = "park",
-    retry: Retry | None = None,
-    on_retry_failure: FailurePolicy = "throw",
-    on_history_error: HistoryErrorPolicy = "suspend",
-    on_rollback: RollbackPolicy = "recover",
-    suspend_on_error: bool = False,
-    forgotten: ForgottenPolicy = "new",
-    redelivery_horizon: timedelta | None = None,
-    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
-    monitor: Callable[[], bool] | None = None,
-    monitor_interval: timedelta = DEFAULT_MONITOR_INTERVAL,
-    transacted: bool = False,
-    concurrency: int = 1,
-    prefetch: int = 10,
-    batch: int = 1,
-    acknowledge_mode: AcknowledgeMode = "client",
-    max_body_size: int = DEFAULT_MAX_BODY_SIZE,
-    parking: str | Parking | None = None,
-    local_parking_file: Path | None = None,
-    raise_event_on_exception: bool = True,
-    raise_event_on_retry_failure: bool = True,
-    join: JoinKind = "any",
-    join_timeout: timedelta | None = DEFAULT_JOIN_TIMEOUT,
-    ordered: bool = False,
-    selector: str | None = None,
-    filter: MessageFilter | None = None,  # noqa: A002  (the reference system's word)
+def _showing_options(function: F) -> F:
+    """Have ``help()`` and notebooks show each option with its default, as a type checker knows them."""
+    defaults = {"history": CONSUMERS_DEFAULT, "resolver": None, **TRIGGER_DEFAULTS}
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
+        for name, annotation in TriggerOptions.__annotations__.items()
+    ]
+    shown = inspect.signature(function)
+    destination = shown.parameters["destination"]
+    vars(function)["__signature__"] = shown.replace(parameters=[destination, *keywords])
+    return function
+
+
+@_showing_options
+def trigger(
+    destination: str | Sequence[str], **options: Unpack[TriggerOptions]
 ) -> Callable[[Callable[P, R]], Trigger[P, R]]:
     """Make a function run once for each message of ``destination``.
 
@@ -156,64 +112,20 @@ def trigger(  # noqa: PLR0913  (one keyword per setting, all but the first with 
     # Annotations may name what is local to the caller, such as a model defined in a test function.
     caller = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
     with pointing():
-        first, *others = listed(destination)
-        _check_rollback(on_rollback, transacted=transacted)
+        destinations = listed(destination)
+        check_names("@trigger", options, TriggerOptions.__annotations__)
+        history, resolver = options.get("history", CONSUMERS_DEFAULT), options.get("resolver")
         _check_sources(history, resolver)
-        check_switch("detect_duplicates", detect_duplicates)
-        policy = Policy(
-            max_delivery_count=max_delivery_count,
-            detect_duplicates=detect_duplicates and acknowledge_mode == "client",
-            transacted=transacted,
-            in_doubt=in_doubt,
-            on_retry_failure="suspend" if on_rollback == "suspend_and_recover" else on_retry_failure,
-            on_history_error=on_history_error,
-            suspend_on_error=suspend_on_error,
-            forgotten=forgotten,
-        )
 
     def decorate(service: Callable[P, R]) -> Trigger[P, R]:
         with pointing():
             check_callable("@trigger", service, "decorate a function")
-            settings = Settings(
-                name=default_name(service) if name is None else name,
-                destination=first,
-                more_destinations=tuple(others),
-                policy=policy,
-                history_time_to_live=history_time_to_live,
-                lease=lease_of(lease, history_time_to_live),
-                retry=retry_of(retry),
-                transient=transient,
-                monitor=monitor,
-                monitor_interval=monitor_interval,
-                concurrency=concurrency,
-                prefetch=prefetch,
-                batch=batch,
-                acknowledge_mode=acknowledge_mode,
-                redelivery_horizon=redelivery_horizon,
-                max_body_size=max_body_size,
-                parking=parking,
-                local_parking_file=local_parking_file,
-                raise_event_on_exception=raise_event_on_exception,
-                raise_event_on_retry_failure=raise_event_on_retry_failure,
-                join=join,
-                join_timeout=join_timeout,
-                ordered=ordered,
-                selector=None if selector is None else Selector.parse(selector),
-                filter=filter,
-            )
+            settings = Settings.of(destinations, {**TRIGGER_DEFAULTS, **options}, service)
             made = Trigger(service, settings, history=history, resolver=resolver, local_names=caller)
         _warn_of_no_lease(made)
         return made
 
     return decorate
-
-
-def _check_rollback(on_rollback: RollbackPolicy, *, transacted: bool) -> None:
-    check_choice("on_rollback", on_rollback, RollbackPolicy)
-    if on_rollback != "recover" and not transacted:
-        raise ConfigurationError(
-            "on_rollback", "only a transacted trigger rolls back", "use on_retry_failure, or transacted=True"
-        )
 
 
 def _check_sources(history: Any, resolver: Any) -> None:

@@ -5,7 +5,6 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import update_wrapper
 from pickle import PicklingError
@@ -25,6 +24,7 @@ from triggers.pipeline.pipeline import Observer, Pipeline
 from triggers.pipeline.routing import Routing
 from triggers.service.checking import pointing
 from triggers.service.filters import MessageFilter
+from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 from triggers.service.terms import check_history, check_ordering
@@ -35,18 +35,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumersDefault:
-    """Stands for a history that was left out: the consumer's."""
-
-
-#: The history of a trigger that names none.
-CONSUMERS_DEFAULT = ConsumersDefault()
-
-#: Where a trigger's history comes from.
-HistorySource = str | HistoryStore | ConsumersDefault | None
 
 
 class Trigger(Generic[P, R]):

@@ -8,7 +8,6 @@ from typing import Any
 from history.errors import ConfigurationError
 from resolvers.loading import load_attribute
 from triggers.declaration.decorator import Trigger, trigger
-from triggers.declaration.trigger import CONSUMERS_DEFAULT, HistorySource
 from triggers.patchbay.components import around, as_it_is, as_trigger, bound_to, receiving_service
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.given_up import InputTerms
@@ -16,6 +15,7 @@ from triggers.patchbay.outputs import Outlet, outlet_of
 from triggers.patchbay.wiring.checking import inputs_of
 from triggers.patchbay.wiring.model import InputDestination, InputPort, PatchBayFile, Redelivery, Sink
 from triggers.selectors import Selector
+from triggers.service.options import CONSUMERS_DEFAULT, HistorySource
 from triggers.service.settings import NO_RETRY, Settings
 
 AnyTrigger = Trigger[..., Any]

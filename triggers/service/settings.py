@@ -1,12 +1,12 @@
 """The settings of a trigger, checked once, with errors that name the setting and the remedy."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
@@ -18,6 +18,7 @@ from triggers.detection.table import (
     HistoryErrorPolicy,
     InDoubtPolicy,
     Policy,
+    RollbackPolicy,
 )
 from triggers.events import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.selectors import Selector
@@ -89,6 +90,29 @@ class Settings:
     ordered: bool = False
     selector: Selector | None = None
     filter: MessageFilter | None = None
+
+    @classmethod
+    def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
+        """Return the settings that a user's options ask for; what is left out has its default here.
+
+        ``options`` are some of :class:`~triggers.service.options.TriggerOptions`; ``history`` and
+        ``resolver``, which others open, and names that are no setting are left to the caller. ``service``
+        gives a name to what was given none. Without ``lease`` there is none: add :data:`TRIGGER_DEFAULTS`.
+
+        Raises:
+            ConfigurationError: naming what is wrong and the remedy.
+        """
+        given = {name: options[name] for name in options if name in _OPTIONS}
+        given["policy"] = _policy_of(options)
+        given["destination"], *more = destinations
+        given["more_destinations"] = tuple(more)
+        name, selector = options.get("name"), options.get("selector")
+        given["name"] = default_name(service) if name is None else name
+        given["selector"] = None if selector is None else Selector.parse(selector)
+        given["retry"] = retry_of(options.get("retry"))
+        if "lease" in given:
+            given["lease"] = lease_of(given["lease"], given.get("history_time_to_live", DEFAULT_TIME_TO_LIVE))
+        return cls(**given)
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -181,30 +205,42 @@ class Settings:
         return _SILENCED[self.raise_event_on_exception, self.raise_event_on_retry_failure]
 
 
-def default_name(service: Callable[..., Any]) -> str:
-    """Return "module.function", the name of a trigger that was given none.
+#: What is not a field of this name: the user says it otherwise, or somebody else opens it.
+_SAID_OTHERWISE = frozenset({"name", "destination", "more_destinations", "policy", "selector", "retry"})
+_OPTIONS = frozenset(one.name for one in fields(Settings)) - _SAID_OTHERWISE
+_POLICY_OPTIONS = frozenset(one.name for one in fields(Policy))
+
+#: The options of ``@trigger`` that are settings, with their defaults.
+TRIGGER_DEFAULTS: Mapping[str, Any] = {
+    **{one.name: one.default for one in fields(Settings) if one.name in _OPTIONS},
+    **{one.name: one.default for one in fields(Policy)},
+    "name": None,
+    "retry": None,
+    "selector": None,
+    "lease": DEFAULT_LEASE,
+    "on_rollback": "recover",
+}
+
+
+def _policy_of(options: Mapping[str, Any]) -> Policy:
+    """Return what the decision table depends on; duplicates are detected in "client" mode only.
 
     Raises:
-        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
-            and whatever shares a name takes the other's messages for duplicates.
+        ConfigurationError: ``on_rollback`` is unknown, or nothing is rolled back.
     """
-    module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
-    if module is None or module.__name__ == "__main__":
+    on_rollback = options.get("on_rollback", "recover")
+    check_choice("on_rollback", on_rollback, RollbackPolicy)
+    if on_rollback != "recover" and not options.get("transacted", False):
         raise ConfigurationError(
-            "name",
-            "this runs as __main__, as every script and every notebook does, and a name must be its own",
-            f'say name="{_suggested(name)}", and keep to it'
-            f' ("__main__.{name}" if that is what the history knows)',
+            "on_rollback", "only a transacted trigger rolls back", "use on_retry_failure, or transacted=True"
         )
-    if name is None or "<lambda>" in name:
-        raise ConfigurationError(
-            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
-        )
-    return f"{module.__name__}.{name}"
-
-
-def _suggested(name: str | None) -> str:
-    return "book-order" if name is None or not name.isidentifier() else name.replace("_", "-")
+    detects = options.get("detect_duplicates", True)
+    check_switch("detect_duplicates", detects)
+    given = {name: options[name] for name in options if name in _POLICY_OPTIONS}
+    given["detect_duplicates"] = detects and options.get("acknowledge_mode", "client") == "client"
+    if on_rollback == "suspend_and_recover":
+        given["on_retry_failure"] = "suspend"
+    return Policy(**given)
 
 
 def retry_of(retry: Any) -> Retry:
@@ -244,3 +280,29 @@ def _check_transient(kinds: Any) -> None:
             raise ConfigurationError(
                 "transient", f"{kind!r:.60} is no exception class", "give subclasses of Exception"
             )
+
+
+def default_name(service: Callable[..., Any]) -> str:
+    """Return "module.function", the name of a trigger that was given none.
+
+    Raises:
+        ConfigurationError: that would be no name of its own: two scripts or notebooks are both ``__main__``,
+            and whatever shares a name takes the other's messages for duplicates.
+    """
+    module, name = inspect.getmodule(service), getattr(service, "__qualname__", None)
+    if module is None or module.__name__ == "__main__":
+        raise ConfigurationError(
+            "name",
+            "this runs as __main__, as every script and every notebook does, and a name must be its own",
+            f'say name="{_suggested(name)}", and keep to it'
+            f' ("__main__.{name}" if that is what the history knows)',
+        )
+    if name is None or "<lambda>" in name:
+        raise ConfigurationError(
+            "name", f"{service!r:.60} has none that would be its own", 'say name="book-order", and keep to it'
+        )
+    return f"{module.__name__}.{name}"
+
+
+def _suggested(name: str | None) -> str:
+    return "book-order" if name is None or not name.isidentifier() else name.replace("_", "-")

@@ -20,9 +20,9 @@ from tests.fixtures.servers.redis import connected
 from triggers import on_retrieval_failure, trigger
 from triggers.cli import app
 from triggers.consumer import Consumer
-from triggers.declaration.decorator import ConsumersDefault
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqljms.limbo.tables import LIMBO_BODY
+from triggers.service.options import ConsumersDefault
 from triggers.sinks import RedisStreamSink
 from triggers.testing.redis_server import RedisServer
 

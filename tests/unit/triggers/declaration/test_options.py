@@ -1,6 +1,7 @@
 """Every option of what users call is checked by its type: the error names it, the remedy, and their line."""
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,10 @@ from triggers import Producer, Retry, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.tasks import AsyncConsumer
 from triggers.declaration.trigger import Trigger
+from triggers.detection.table import Policy
 from triggers.providers.memory import MemoryProvider
+from triggers.service.options import TriggerOptions
+from triggers.service.settings import TRIGGER_DEFAULTS, Settings
 from triggers.spark.atomic_sink import atomic_sink
 from triggers.spark.foreach_batch import foreach_batch
 
@@ -257,6 +261,47 @@ def test_what_an_option_cannot_be_is_refused_by_its_name_with_a_remedy_and_the_l
     assert str(told).startswith(f"{told.setting}: {told.problem}; {told.remedy}")
     assert told.where is not None
     assert told.where.startswith("tests/unit/triggers/declaration/test_options.py, line ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("retries", "retry"), ("max_deliveries", "max_delivery_count"), ("on_error", "suspend_on_error")],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_that_there_are(wrong: str, meant: str) -> None:
+    options: dict[str, Any] = {wrong: 5}
+
+    with pytest.raises(
+        ConfigurationError, match=rf"^{wrong}: @trigger has no such option; use .*\b{meant}\b"
+    ) as caught:
+        trigger("orders", **options)
+
+    assert caught.value.where is not None
+    assert caught.value.where.startswith("tests/unit/test_options.py, line ")
+
+
+def test_one_that_resembles_none_is_refused_with_all_there_are() -> None:
+    options: dict[str, Any] = {"xyz": 5}
+
+    with pytest.raises(ConfigurationError) as caught:
+        trigger("orders", **options)
+
+    assert caught.value.remedy == f"use one of {', '.join(sorted(TriggerOptions.__annotations__))}"
+
+
+def test_help_lists_every_option_with_its_meaning() -> None:
+    arguments = (trigger.__doc__ or "").partition("Raises:")[0]
+    described = re.findall(r"^ {8}(\w+): ", arguments, re.MULTILINE)
+
+    assert sorted(described) == sorted(["destination", *TriggerOptions.__annotations__])
+
+
+def test_every_setting_of_a_trigger_is_an_option() -> None:
+    """Of the others ``more_destinations`` and ``policy`` are made of several options each."""
+    settings = {one.name for one in (*fields(Settings), *fields(Policy))}
+    settings -= {"destination", "more_destinations", "policy"}
+
+    assert settings == set(TRIGGER_DEFAULTS) - {"on_rollback"}
+    assert set(TRIGGER_DEFAULTS) | {"history", "resolver"} == set(TriggerOptions.__annotations__)
 
 
 @pytest.mark.parametrize("call", ["handle", "handle_batch", "ahandle", "ahandle_batch"])

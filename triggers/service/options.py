@@ -1,0 +1,96 @@
+"""What users may say of a trigger, by its type: the keywords of ``@trigger``, and those it shares.
+
+Their meaning stands in the docstring of :func:`triggers.trigger`, their defaults in
+:class:`~triggers.service.settings.Settings`, which also checks their values.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypedDict
+
+from history.errors import ConfigurationError
+from history.store import HistoryStore
+from history.store.parking import Parking
+from resolvers.resolution import Resolver
+from triggers.detection.table import (
+    FailurePolicy,
+    ForgottenPolicy,
+    HistoryErrorPolicy,
+    InDoubtPolicy,
+    RollbackPolicy,
+)
+from triggers.service.failures import Retry
+from triggers.service.filters import MessageFilter
+from triggers.service.terms import AcknowledgeMode, JoinKind
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumersDefault:
+    """Stands for a history that was left out: the consumer's."""
+
+
+#: The history of a trigger that names none.
+CONSUMERS_DEFAULT = ConsumersDefault()
+
+#: Where a trigger's history comes from.
+HistorySource = str | HistoryStore | ConsumersDefault | None
+
+
+class CommonOptions(TypedDict, total=False):
+    """The options of everything that detects duplicates: ``@trigger``, and what Spark calls with a batch."""
+
+    name: str | None
+    max_delivery_count: int
+    history_time_to_live: timedelta
+    in_doubt: InDoubtPolicy
+    transient: tuple[type[Exception], ...]
+
+
+class TriggerOptions(CommonOptions, total=False):
+    """The options of ``@trigger``, but for its destination."""
+
+    history: HistorySource
+    resolver: Resolver | str | None
+    detect_duplicates: bool
+    lease: timedelta | None
+    retry: Retry | None
+    on_retry_failure: FailurePolicy
+    on_history_error: HistoryErrorPolicy
+    on_rollback: RollbackPolicy
+    suspend_on_error: bool
+    forgotten: ForgottenPolicy
+    redelivery_horizon: timedelta | None
+    monitor: Callable[[], bool] | None
+    monitor_interval: timedelta
+    transacted: bool
+    concurrency: int
+    prefetch: int
+    batch: int
+    acknowledge_mode: AcknowledgeMode
+    max_body_size: int
+    parking: str | Parking | None
+    local_parking_file: Path | None
+    raise_event_on_exception: bool
+    raise_event_on_retry_failure: bool
+    join: JoinKind
+    join_timeout: timedelta | None
+    ordered: bool
+    selector: str | None
+    filter: MessageFilter | None
+
+
+def check_names(called: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that ``called`` does not have.
+
+    Raises:
+        ConfigurationError: naming the first of them, and what may have been meant.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            near = get_close_matches(name, names, n=3)
+            meant = " or ".join(near) if near else f"one of {', '.join(sorted(names))}"
+            raise ConfigurationError(name, f"{called} has no such option", f"use {meant}")
