@@ -9,9 +9,21 @@ install something      :class:`MissingExtraError`
 Driver exceptions are translated into these once, at the edge, with the original as ``__cause__``.
 """
 
+from typing import Any
+
 
 class DoubtlessError(Exception):
-    """The root of every error this project raises itself."""
+    """The root of every error this project raises itself; each can be pickled, whatever it is made of."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Come back with the same text and attributes, not by the constructor, which takes something else."""
+        return _unpickled, (type(self), self.args), vars(self)
+
+
+def _unpickled(kind: type[DoubtlessError], args: tuple[object, ...]) -> DoubtlessError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class ConfigurationError(DoubtlessError, ValueError):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from triggers.detection.table import Status
     from triggers.events import Cause, RetrievalFailureEvent, Subscription, flush_events, on_retrieval_failure
     from triggers.pipeline.joining.joins import Joined
+    from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
     from triggers.producer.delivery_failure import (
         DeliveryFailureEvent,
         DeliverySubscription,
@@ -28,11 +29,22 @@ if TYPE_CHECKING:
     from triggers.providers.provider import ProviderUnavailableError
     from triggers.selectors import Filter, Selector, SelectorError
     from triggers.service.delivery import Delivery
-    from triggers.service.failures import FatalError, Retry, TransientError
+    from triggers.service.failures import (
+        BodyInvalidError,
+        BodyTooLargeError,
+        FatalError,
+        LeaseLostError,
+        Retry,
+        TransientError,
+        UnawaitedError,
+    )
+    from triggers.service.filters import FilterAnswerError
     from triggers.service.outcome import Outcome
 
 __all__ = [
     "AsyncConsumer",
+    "BodyInvalidError",
+    "BodyTooLargeError",
     "Cause",
     "ClientQueue",
     "ClientQueueFullError",
@@ -45,10 +57,14 @@ __all__ = [
     "Drained",
     "FatalError",
     "Filter",
+    "FilterAnswerError",
     "Joined",
+    "LeaseLostError",
     "Message",
     "MissingExtraError",
+    "NoActivationError",
     "Outcome",
+    "PlaceTakenError",
     "Producer",
     "ProviderUnavailableError",
     "RetrievalFailureEvent",
@@ -61,6 +77,7 @@ __all__ = [
     "TransientError",
     "Trigger",
     "UnavailableError",
+    "UnawaitedError",
     "flush_events",
     "on_delivery_failure",
     "on_retrieval_failure",
@@ -85,6 +102,7 @@ __getattr__ = lazy(
             "on_retrieval_failure",
         ),
         "triggers.pipeline.joining.joins": ("Joined",),
+        "triggers.pipeline.joining.parts": ("NoActivationError", "PlaceTakenError"),
         "triggers.producer.delivery_failure": (
             "DeliveryFailureEvent",
             "DeliverySubscription",
@@ -98,7 +116,16 @@ __getattr__ = lazy(
         "triggers.providers.provider": ("ProviderUnavailableError",),
         "triggers.selectors": ("Filter", "Selector", "SelectorError"),
         "triggers.service.delivery": ("Delivery",),
-        "triggers.service.failures": ("FatalError", "Retry", "TransientError"),
+        "triggers.service.failures": (
+            "BodyInvalidError",
+            "BodyTooLargeError",
+            "FatalError",
+            "LeaseLostError",
+            "Retry",
+            "TransientError",
+            "UnawaitedError",
+        ),
+        "triggers.service.filters": ("FilterAnswerError",),
         "triggers.service.outcome": ("Outcome",),
     },
 )

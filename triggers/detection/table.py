@@ -18,6 +18,8 @@ from resolvers.resolution import Resolution
 class Status(StrEnum):
     """The verdict on a message."""
 
+    __module__ = "triggers"
+
     NEW = "NEW"
     DUPLICATE = "DUPLICATE"
     IN_DOUBT = "IN_DOUBT"

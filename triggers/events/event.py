@@ -26,6 +26,8 @@ _HEADERS = frozenset(name for name in HEADER_FIELDS if name != "uuid" and not na
 class Cause(StrEnum):
     """Why a message was given up."""
 
+    __module__ = "triggers"
+
     SERVICE_FAILED = "the service failed fatally"
     RETRIES_USED_UP = "the service failed transiently and its retries are used up"
     MAX_DELIVERY_COUNT = "max_delivery_count was passed"
@@ -60,6 +62,8 @@ class RetrievalFailureEvent(BaseModel):
     ``time`` is in UTC. ``message`` is None only for an unreadable delivery. ``destination_index`` is the
     place of the destination in the trigger's list, from 0.
     """
+
+    __module__ = "triggers"
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 

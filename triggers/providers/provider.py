@@ -33,6 +33,8 @@ AT_ONCE = timedelta(0)
 class ProviderUnavailableError(UnavailableError):
     """The provider did not answer; what it held for this consumer will be delivered again."""
 
+    __module__ = "triggers"
+
 
 class DestinationGoneError(ProviderUnavailableError):
     """A temporary destination has ended without its receiver's doing; another one may be opened."""

@@ -6,6 +6,8 @@ from history.errors import ConfigurationError
 class SelectorError(ConfigurationError):
     """The text is no condition. ``position`` counts its characters from 0, the message from 1."""
 
+    __module__ = "triggers"
+
     def __init__(self, setting: str, problem: str, *, position: int, expected: str) -> None:
         super().__init__(setting, f"{problem} at character {position + 1}", f"expected {expected}")
         self.position = position

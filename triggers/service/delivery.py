@@ -27,6 +27,8 @@ class Delivery:
     ``attempt`` counts runs of this delivery from 1. ``fence`` is None without a document history.
     """
 
+    __module__ = "triggers"
+
     uuid: str | None
     fence: int | None
     attempt: int

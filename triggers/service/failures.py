@@ -3,7 +3,8 @@
 A transient failure may go away by itself (a database that is restarting); a fatal one will not (a message
 that makes no sense). The webMethods trigger tells them apart by one exception class, ISRuntimeException;
 here it is :class:`TransientError`, the project's own UnavailableError, and what the trigger lists as
-``transient``.
+``transient``. Records, headers of dead letters and pickles name these classes by their public path, so that
+the module may move: ``triggers.FatalError``.
 """
 
 import asyncio
@@ -29,13 +30,19 @@ Sleep = Callable[[float], Awaitable[None] | None]
 class TransientError(DoubtlessError):
     """Raise it in a service or resolver: this try failed, another may succeed."""
 
+    __module__ = "triggers"
+
 
 class FatalError(DoubtlessError):
     """Raise it in a service: no try of this message can succeed. It wins over ``transient=``."""
 
+    __module__ = "triggers"
+
 
 class BodyTooLargeError(FatalError):
     """A body is larger than the trigger accepts."""
+
+    __module__ = "triggers"
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
@@ -45,6 +52,8 @@ class BodyTooLargeError(FatalError):
 
 class BodyInvalidError(FatalError):
     """A body is not what the service's parameter asks for."""
+
+    __module__ = "triggers"
 
     def __init__(self, parameter: str, problem: str) -> None:
         super().__init__(f"body: cannot fill parameter {parameter!r}: {problem}")
@@ -57,6 +66,8 @@ class LeaseLostError(DoubtlessError):
     neither parked nor told of, and what this run would have completed is not recorded.
     """
 
+    __module__ = "triggers"
+
     def __init__(self, uuid: str, owner: str, taken_by: str) -> None:
         super().__init__(f"{owner} has lost message {uuid} to {taken_by}")
         self.uuid = uuid
@@ -66,6 +77,8 @@ class LeaseLostError(DoubtlessError):
 
 class UnawaitedError(FatalError):
     """A service that is no coroutine function returned something to await, where nobody can."""
+
+    __module__ = "triggers"
 
     def __init__(self, service: str, result: object) -> None:
         super().__init__(
@@ -83,6 +96,8 @@ class Retry:
     Total runs are ``1 + max_attempts``. The pause before re-run n (from 1) is
     ``interval * backoff ** (n - 1)``, at most ``max_interval``.
     """
+
+    __module__ = "triggers"
 
     max_attempts: int = 0
     interval: timedelta = timedelta(seconds=10)

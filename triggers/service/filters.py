@@ -19,6 +19,8 @@ Wanted = Callable[[Reading], bool]
 class FilterAnswerError(FatalError):
     """A filter function answered neither True nor False."""
 
+    __module__ = "triggers"
+
     def __init__(self, name: str, answer: object) -> None:
         super().__init__(f"{name} returned a {type(answer).__qualname__}: return True or False")
 

@@ -33,3 +33,7 @@ class Outcome(NamedTuple):
     attempts: int = 0
     seconds: float = 0.0
     join: str | None = None
+
+
+# Not in its body: a type checker would take it for a field.
+Outcome.__module__ = "triggers"

@@ -256,7 +256,7 @@ def test_run_of_a_message_that_fails_again_is_exit_code_1_and_it_stays(
     assert answer.code == 1
     assert r"FatalError('[red]no such [/red] customer \x1b[31m:smile:')" in answer.out
     (still,) = drive(store.parking.list())
-    assert (still.uuid, still.error_class) == ("u1", "triggers.service.failures.FatalError")
+    assert (still.uuid, still.error_class) == ("u1", "triggers.FatalError")
 
 
 def test_run_awaits_a_coroutine_function(doubtless: InProcess, redis_url: str, store: HistoryStore) -> None:

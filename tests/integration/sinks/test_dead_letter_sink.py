@@ -62,7 +62,7 @@ def test_a_message_is_sent_whole_with_the_facts_of_its_failure(provider: Provide
         "doubtless_delivery_count": 3,
         "doubtless_time": outcome.event.time.isoformat(),
         "doubtless_cause": Cause.SERVICE_FAILED.value,
-        "doubtless_exception_class": "triggers.service.failures.FatalError",
+        "doubtless_exception_class": "triggers.FatalError",
         "doubtless_exception_message": "no such account",
         "dead-letter-reason": "the service failed fatally: no such account",
     }

@@ -20,6 +20,8 @@ JOINED = "doubtless-join"
 class Joined(Mapping[str, Message]):
     """The messages of a complete join by destination, in the order in which the trigger names these."""
 
+    __module__ = "triggers"
+
     def __init__(self, activation: str, messages: Mapping[str, Message]) -> None:
         self.activation = activation
         self._messages = dict(messages)

@@ -33,6 +33,8 @@ WAITING = "waiting"
 class NoActivationError(FatalError):
     """A message does not say to which others it belongs."""
 
+    __module__ = "triggers"
+
     def __init__(self) -> None:
         super().__init__(
             f"the message has no property {ACTIVATION!r}, by which a join knows what belongs together; "
@@ -42,6 +44,8 @@ class NoActivationError(FatalError):
 
 class PlaceTakenError(FatalError):
     """Another message of the same destination and activation waits already."""
+
+    __module__ = "triggers"
 
     def __init__(self, part: JoinPart) -> None:
         super().__init__(

@@ -30,6 +30,8 @@ from triggers.providers.provider import ProviderUnavailableError
 class ClientQueueFullError(ProviderUnavailableError):
     """The provider is away and the client-side queue has no room; nothing was stored."""
 
+    __module__ = "triggers"
+
     def __init__(self, file: Path, *, held: int, limit: int, wanted: int) -> None:
         super().__init__("the provider", "sending")
         room = f"holds {held} of at most {limit} messages: no room for {wanted} more"

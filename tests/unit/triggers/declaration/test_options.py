@@ -276,7 +276,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_that_there_are(wrong: str
         trigger("orders", **options)
 
     assert caught.value.where is not None
-    assert caught.value.where.startswith("tests/unit/test_options.py, line ")
+    assert caught.value.where.startswith("tests/unit/triggers/declaration/test_options.py, line ")
 
 
 def test_one_that_resembles_none_is_refused_with_all_there_are() -> None:
