@@ -9,13 +9,9 @@ from typing import Any
 from history.store.control import Counts, Report, TriggerState
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import Status
-from triggers.pipeline.routing import EXPIRED
 from triggers.service.outcome import Outcome
 
 _log = logging.getLogger(__name__)
-
-#: The row of the decision table that suspends a trigger because its history does not answer.
-HISTORY_ROW = 13
 
 
 class Gate:
@@ -86,10 +82,10 @@ class Gate:
     def note(self, outcome: Outcome) -> None:
         """Count an outcome, and suspend the trigger if it says so."""
         with self._lock:
-            self.counts[kind_of(outcome)] += 1
+            self.counts[outcome.kind] += 1
             _count(self._statistics, outcome)
         if outcome.suspend:
-            self.suspend(outcome.reason, by_history=outcome.row == HISTORY_ROW)
+            self.suspend(outcome.reason, by_history=outcome.by_history)
 
     def note_unreadable(self) -> None:
         """Count a delivery that was no message."""
@@ -158,21 +154,6 @@ class Gate:
     def _tell(self, became: str, reason: str | None = None) -> None:
         told = f"{became}: {reason}" if reason else became
         _log.warning("trigger %s is %s", self.trigger.name, told, extra={"trigger": self.trigger.name})
-
-
-def kind_of(outcome: Outcome) -> str:
-    """Name what became of a message, for counts: "ok", "failed", "duplicate", "in doubt", "rejected", ..."""
-    if outcome.rejected:
-        return "rejected"
-    if not outcome.acknowledge:
-        return "recovered"
-    if outcome.join is not None:
-        return outcome.join
-    if outcome.executed or outcome.status is Status.NEW:  # one that cannot be given to its service, too
-        return "ok" if outcome.error is None else "failed"
-    if outcome.reason == EXPIRED:
-        return "expired"
-    return "unmatched" if outcome.status is None else outcome.status.value.lower().replace("_", " ")
 
 
 def _count(totals: Counter[str], outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from history.entry import EntryOutcome
+from triggers.detection.causes import Cause
 from triggers.detection.table import Answer, FailurePolicy, Known, Policy
 
 
@@ -24,7 +25,8 @@ class Ending(Known):
 class Aftermath:
     """What a service's end means. ``entry`` None releases it; ``next`` is the next delivery's verdict.
 
-    ``lost`` says that the entry is another owner's by now, and left to it.
+    ``cause`` is that of the event, where there is one. ``lost`` says that the entry is another owner's by
+    now, and left to it.
 
     Each is one of :data:`AFTERMATHS`, or :data:`LEFT_TO_ITS_OWNER`, and equal only to itself.
     """
@@ -36,10 +38,15 @@ class Aftermath:
     entry: EntryOutcome | None = None
     answer: Answer = Answer.ACKNOWLEDGE
     park: bool = False
-    event: bool = False
+    cause: Cause | None = None
     suspend: bool = False
     lost: bool = False
     next: str
+
+    @property
+    def event(self) -> bool:
+        """Whether the retrieval failure event is raised."""
+        return self.cause is not None
 
 
 _SUCCESS = frozenset({Ending.SUCCESS})
@@ -56,7 +63,7 @@ AFTERMATHS: tuple[Aftermath, ...] = (
         transacted=False,
         entry=EntryOutcome.FAILED,
         park=True,
-        event=True,
+        cause=Cause.SERVICE_FAILED,
         next="DUPLICATE",
     ),
     Aftermath(
@@ -65,7 +72,7 @@ AFTERMATHS: tuple[Aftermath, ...] = (
         on_retry_failure="throw",
         entry=EntryOutcome.FAILED,
         park=True,
-        event=True,
+        cause=Cause.RETRIES_USED_UP,
         next="DUPLICATE",
     ),
     Aftermath(

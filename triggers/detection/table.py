@@ -13,6 +13,7 @@ from typing import Literal
 
 from history.message import UNDEFINED_COUNT
 from resolvers.resolution import Resolution
+from triggers.detection.causes import Cause
 
 
 class Status(StrEnum):
@@ -104,7 +105,8 @@ class Policy:
 class Decision:
     """What becomes of one delivery. ``ask`` means: ask the resolver, then decide again.
 
-    ``place`` is the index in :data:`ROWS` of the row that says so; ``row`` is that row's number.
+    ``place`` is the index in :data:`ROWS` of the row that says so; ``row`` is that row's number. ``cause`` is
+    that of the event, where there is one.
     """
 
     row: int
@@ -113,10 +115,15 @@ class Decision:
     runs: bool = False
     answer: Answer = Answer.ACKNOWLEDGE
     park: bool = False
-    event: bool = False
+    cause: Cause | None = None
     suspend: bool = False
     rejected: bool = False
     ask: bool = False
+
+    @property
+    def event(self) -> bool:
+        """Whether the retrieval failure event is raised."""
+        return self.cause is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +131,8 @@ class Row:
     """One row of the table: which deliveries it is for, and what becomes of them.
 
     None in a condition means any. ``as_resolver`` rows take their status from the resolver's word and run
-    the service only for NEW.
+    the service only for NEW. ``cause`` is that of the event, for rows that raise it; ``by_history`` says that
+    the history suspends the trigger, so that the trigger may go on when the history answers again.
     """
 
     number: int
@@ -139,9 +147,15 @@ class Row:
     runs: bool = False
     answer: Answer = Answer.ACKNOWLEDGE
     park: bool = False
-    event: bool = False
+    cause: Cause | None = None
     suspend: bool = False
+    by_history: bool = False
     rejected: bool = False
+
+    @property
+    def event(self) -> bool:
+        """Whether the retrieval failure event is raised."""
+        return self.cause is not None
 
     def fits(self, facts: "Facts", policy: Policy) -> bool:
         """Whether this row is for these facts."""
@@ -184,9 +198,9 @@ _RESOLVE = (("on_history_error", "resolve"),)
 
 #: The table, in the order in which its rows are tried. Row 0 is detection switched off.
 ROWS: tuple[Row, ...] = (
-    Row(number=1, counts=_OVER, rejected=True, park=True, event=True),
+    Row(number=1, counts=_OVER, rejected=True, park=True, cause=Cause.MAX_DELIVERY_COUNT),
     Row(number=0, policy=(("detect_duplicates", False),), status=Status.NEW, runs=True),
-    Row(number=19, identified=False, history=_USED, rejected=True, park=True, event=True),
+    Row(number=19, identified=False, history=_USED, rejected=True, park=True, cause=Cause.NO_IDENTITY),
     Row(number=2, counts=_FIRST, history=_OFF, status=Status.NEW, runs=True),
     # What it rolled back comes again, and runs again, until it is delivered too often: the second table.
     Row(
@@ -211,7 +225,7 @@ ROWS: tuple[Row, ...] = (
         policy=(("transacted", True),),
         rejected=True,
         park=True,
-        event=True,
+        cause=Cause.FAILED_BEFORE,
     ),
     # A plain trigger's failed message was acknowledged and parked with its event already.
     Row(
@@ -230,6 +244,7 @@ ROWS: tuple[Row, ...] = (
         policy=(("on_history_error", "suspend"),),
         answer=Answer.RECOVER,
         suspend=True,
+        by_history=True,
     ),
     Row(
         number=14,
@@ -238,7 +253,7 @@ ROWS: tuple[Row, ...] = (
         policy=_RESOLVE,
         status=Status.IN_DOUBT,
         park=True,
-        event=True,
+        cause=Cause.HISTORY_UNAVAILABLE,
     ),
     Row(number=15, history=_UNREACHABLE, words=_ASKED, policy=_RESOLVE, as_resolver=True),
     Row(
@@ -254,9 +269,9 @@ ROWS: tuple[Row, ...] = (
         policy=(("on_retry_failure", "throw"),),
         status=Status.IN_DOUBT,
         park=True,
-        event=True,
+        cause=Cause.RESOLVER_UNAVAILABLE,
     ),
-    Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, event=True),
+    Row(number=18, words=_BROKEN, status=Status.IN_DOUBT, park=True, cause=Cause.RESOLVER_FAILED),
     Row(
         number=20,
         history=_ON,
@@ -267,6 +282,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(number=21, history=_ON, found=_FORGOTTEN, words=_ASKED, as_resolver=True),
 )
+
+#: The numbers of the rows that suspend a trigger because its history does not answer.
+SUSPENDED_BY_HISTORY = frozenset(row.number for row in ROWS if row.by_history)
 
 #: The resolver's answer as the table's word for it.
 RESOLUTION_WORDS = {
@@ -308,7 +326,7 @@ def decide(facts: Facts, policy: Policy) -> Decision:
         or (in_doubt and policy.in_doubt == "execute"),
         answer=row.answer,
         park=policy.in_doubt == "park" if in_doubt else row.park,
-        event=row.event,
+        cause=row.cause,
         suspend=row.suspend,
         rejected=row.rejected,
     )

@@ -3,13 +3,8 @@
 ``event.py`` is the event, ``subscriptions.py`` who hears of it, ``mailbox.py`` how it is told later.
 """
 
-from triggers.events.event import (
-    EVENT_TYPE,
-    EXCEPTION_CAUSES,
-    RETRY_FAILURE_CAUSES,
-    Cause,
-    RetrievalFailureEvent,
-)
+from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
+from triggers.events.event import EVENT_TYPE, RetrievalFailureEvent
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, flush_events
 from triggers.events.subscriptions import Subscription, on_retrieval_failure, publish
 

@@ -5,7 +5,6 @@ Source: the webMethods event jmsReceiveErrorEvent and its causes; CloudEvents 1.
 
 import json
 from datetime import UTC, datetime
-from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, ClassVar, Self
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validato
 
 from history.message import HEADER_FIELDS, Message
 from history.store.parking import EncodableText, MessageText
+from triggers.detection.causes import Cause
 
 #: The CloudEvents type of a retrieval failure event.
 EVENT_TYPE = "doubtless.retrieval_failure.v1"
@@ -21,39 +21,6 @@ EVENT_TYPE = "doubtless.retrieval_failure.v1"
 
 #: The JMS headers proper; what the provider counts (JMSX...) is a property to JMS, and so is the uuid.
 _HEADERS = frozenset(name for name in HEADER_FIELDS if name != "uuid" and not name.startswith("JMSX"))
-
-
-class Cause(StrEnum):
-    """Why a message was given up."""
-
-    __module__ = "triggers"
-
-    SERVICE_FAILED = "the service failed fatally"
-    RETRIES_USED_UP = "the service failed transiently and its retries are used up"
-    MAX_DELIVERY_COUNT = "max_delivery_count was passed"
-    HISTORY_UNAVAILABLE = "the document history was unreachable"
-    RESOLVER_UNAVAILABLE = "the resolver failed transiently"
-    RESOLVER_FAILED = "the resolver failed"
-    FILTER_FAILED = "a filter failed"
-    FAILED_BEFORE = "a transacted service failed fatally on an earlier delivery"
-    NO_IDENTITY = "the message has neither uuid nor JMSMessageID"
-    UNREADABLE = "the delivery could not be read as a message"
-    JOIN_TIMED_OUT = "the other messages of its join did not come in time"
-
-
-#: What ``raise_event_on_exception=False`` silences: the trigger service said that it cannot be done.
-EXCEPTION_CAUSES = frozenset({Cause.SERVICE_FAILED, Cause.FILTER_FAILED, Cause.FAILED_BEFORE})
-
-#: What ``raise_event_on_retry_failure=False`` silences: it might have been done, but was given up.
-RETRY_FAILURE_CAUSES = frozenset(
-    {
-        Cause.RETRIES_USED_UP,
-        Cause.MAX_DELIVERY_COUNT,
-        Cause.HISTORY_UNAVAILABLE,
-        Cause.RESOLVER_UNAVAILABLE,
-        Cause.RESOLVER_FAILED,
-    }
-)
 
 
 class RetrievalFailureEvent(BaseModel):

@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from history.errors import ConfigurationError
+from triggers.detection.causes import Cause
 from triggers.detection.table import Decision
-from triggers.pipeline.run import Run
+from triggers.pipeline.run import EXPIRED, Run
 from triggers.selectors import Reading
 from triggers.service.binding import Binding
 from triggers.service.failures import is_failure
@@ -32,11 +33,10 @@ _log = logging.getLogger(__name__)
 NO_SELECTOR_MATCH = "the selector does not match"
 NO_RULE_MATCH = "no routing rule matches"
 FILTER_FAILED = "a filter failed"
-EXPIRED = "it has expired"
 
 #: Row 0, at no place in the table: the message never came to it.
 _UNMATCHED = Decision(row=0, place=-1, status=None)
-_BROKEN = Decision(row=0, place=-1, status=None, park=True, event=True, rejected=True)
+_BROKEN = Decision(row=0, place=-1, status=None, park=True, cause=Cause.FILTER_FAILED, rejected=True)
 
 
 def drop_expired(runs: Sequence[Run], trigger: str) -> Sequence[Run]:

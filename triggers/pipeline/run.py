@@ -11,9 +11,10 @@ from history.message import UNDEFINED_COUNT, Message
 from history.rendering import class_of, text_of, trace_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.detection.aftermath import Aftermath
+from triggers.detection.causes import Cause
 from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
 from triggers.detection.wording import explain, explain_aftermath
-from triggers.events import Cause, RetrievalFailureEvent
+from triggers.events import RetrievalFailureEvent
 from triggers.service.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -30,18 +31,11 @@ SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
 #: Modules whose frames, at the beginning of a traceback, tell nothing of a service: what calls it.
 MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "asyncio.")
 
+#: The verdict on a message that came too late for anybody to want it.
+EXPIRED = "it has expired"
+
 #: The pause before a delivery that could not be parked is delivered again.
 UNPARKED_DELAY = timedelta(seconds=5)
-
-_CAUSE_OF_ROW = {
-    0: Cause.FILTER_FAILED,
-    1: Cause.MAX_DELIVERY_COUNT,
-    9: Cause.FAILED_BEFORE,
-    14: Cause.HISTORY_UNAVAILABLE,
-    17: Cause.RESOLVER_UNAVAILABLE,
-    18: Cause.RESOLVER_FAILED,
-    19: Cause.NO_IDENTITY,
-}
 
 
 def _no_notes() -> list[str]:
@@ -114,9 +108,7 @@ class Run:
 
         A row's event stands whatever the service did afterwards.
         """
-        after = self.aftermath
-        wanted = (self.decision is not None and self.decision.event) or (after is not None and after.event)
-        return wanted and self._cause() is not None
+        return self._cause() is not None
 
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
@@ -186,12 +178,11 @@ class Run:
 
     def _cause(self) -> Cause | None:
         """Return why the message is given up: the service's end before the row, where neither is silenced."""
-        causes: list[Cause] = []
-        if self.aftermath is not None and self.aftermath.event:
-            causes.append(Cause.RETRIES_USED_UP if self.failed_transiently else Cause.SERVICE_FAILED)
-        if self.decision is not None and self.decision.event:
-            causes.append(_CAUSE_OF_ROW[self.decision.row])
-        return next((cause for cause in causes if cause not in self.silenced), None)
+        after, decision = self.aftermath, self.decision
+        for cause in (None if after is None else after.cause, None if decision is None else decision.cause):
+            if cause is not None and cause not in self.silenced:
+                return cause
+        return None
 
     def outcome(self) -> Outcome:
         """Return what became of the message."""
@@ -214,6 +205,7 @@ class Run:
             attempts=self.attempts,
             seconds=self.seconds,
             join=self.join,
+            expired=self.verdict is EXPIRED,
         )
 
     def _delay(self) -> timedelta:

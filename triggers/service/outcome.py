@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from triggers.detection.table import Status
+from triggers.detection.table import SUSPENDED_BY_HISTORY, Status
 from triggers.events import RetrievalFailureEvent
 
 
@@ -15,6 +15,7 @@ class Outcome(NamedTuple):
     of the decision table. ``result`` is whatever the service returned and ``error`` whatever it raised,
     untouched. ``join`` is "waiting" for a message that a join keeps, "discarded" for one that it has no use
     for. ``attempts`` counts the runs of the service, and ``seconds`` is how long they took, pauses included.
+    ``expired`` says that its JMSExpiration was over, so that nobody wanted it.
     """
 
     status: Status | None
@@ -33,6 +34,27 @@ class Outcome(NamedTuple):
     attempts: int = 0
     seconds: float = 0.0
     join: str | None = None
+    expired: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What became of it, as counts name it: "ok", "failed", "duplicate", "in doubt", "recovered", ..."""
+        if self.rejected:
+            return "rejected"
+        if not self.acknowledge:
+            return "recovered"
+        if self.join is not None:
+            return self.join
+        if self.executed or self.status is Status.NEW:  # one that cannot be given to its service, too
+            return "ok" if self.error is None else "failed"
+        if self.status is None:
+            return "expired" if self.expired else "unmatched"
+        return self.status.value.lower().replace("_", " ")
+
+    @property
+    def by_history(self) -> bool:
+        """Whether it is the history that suspends the trigger, by not answering."""
+        return self.row in SUSPENDED_BY_HISTORY
 
 
 # Not in its body: a type checker would take it for a field.

@@ -12,6 +12,7 @@ from history.entry import DEFAULT_TIME_TO_LIVE, check_held
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store.parking import Parking
+from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.detection.table import (
     FailurePolicy,
     ForgottenPolicy,
@@ -20,7 +21,6 @@ from triggers.detection.table import (
     Policy,
     RollbackPolicy,
 )
-from triggers.events import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.selectors import Selector
 from triggers.service.checking import (
     check_able,

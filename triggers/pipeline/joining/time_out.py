@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from history.store.joining import JoinPart, Period
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
-from triggers.events import Cause, RetrievalFailureEvent, publish
+from triggers.detection.causes import Cause
+from triggers.detection.table import Count, Facts, HistoryUse, Policy, decide
+from triggers.events import RetrievalFailureEvent, publish
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.pipeline.run import UNPARKED_DELAY
 from triggers.service.outcome import Outcome
@@ -15,7 +17,7 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 
 #: The row of the decision table that each of them met when it came.
-_ROW_NEW = 7
+_ROW_NEW = decide(Facts(count=Count.FIRST, history=HistoryUse.ON), Policy()).row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

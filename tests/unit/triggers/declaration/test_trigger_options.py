@@ -12,7 +12,6 @@ from history.memory import MemoryHistory
 from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
 from triggers import Delivery, FatalError, Message, Retry, Status, TransientError
-from triggers.consumer.gate import kind_of
 from triggers.consumer.threads import check_triggers
 
 DAY = timedelta(days=1)
@@ -200,6 +199,6 @@ class TestExpiration:
         )
 
         assert effects.runs == ["early", "ever"]
-        assert [kind_of(one) for one in outcomes] == ["expired", "ok", "ok"]
+        assert [one.kind for one in outcomes] == ["expired", "ok", "ok"]
         assert (outcomes[0].acknowledge, outcomes[0].parked, outcomes[0].event) == (True, False, None)
         assert state_of(book, "late") is None

@@ -28,8 +28,10 @@ from tests.unit.triggers.detection.decision_table import (
     worlds,
 )
 from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending, afterwards
+from triggers.detection.causes import Cause
 from triggers.detection.table import (
     ROWS,
+    SUSPENDED_BY_HISTORY,
     Answer,
     Count,
     Decision,
@@ -234,6 +236,21 @@ def test_the_next_delivery_is_judged_as_the_second_table_promises(ending: Ending
 def test_the_next_delivery_after_a_death_is_in_doubt_once_the_lease_is_over() -> None:
     assert next_delivery(Found.STARTED, Policy()) == "IN_DOUBT"
     assert next_delivery(Found.IN_PROGRESS, Policy()) == "undecided"
+
+
+def test_every_cause_that_a_row_or_an_end_has_is_another() -> None:
+    causes = [row.cause for row in ROWS if row.cause] + [end.cause for end in AFTERMATHS if end.cause]
+    elsewhere = {Cause.FILTER_FAILED, Cause.UNREADABLE, Cause.JOIN_TIMED_OUT}
+
+    assert sorted(causes) == sorted(set(Cause) - elsewhere)
+
+
+def test_the_history_suspends_where_it_is_unreachable_and_nowhere_else() -> None:
+    rows = [row for row in ROWS if row.by_history]
+
+    assert [row.history for row in rows] == [frozenset({HistoryUse.UNREACHABLE})]
+    assert all(row.suspend for row in rows)
+    assert {row.number for row in rows} == SUSPENDED_BY_HISTORY
 
 
 def test_every_aftermath_is_reached() -> None:

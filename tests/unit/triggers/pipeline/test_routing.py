@@ -16,7 +16,7 @@ from history.message import Message
 from history.store.parking import ParkedKind
 from tests.unit.helpers.in_memory import AT_ONCE, NO_FILE, Effects, made, message, parked_of, state_of
 from triggers.cli.rerun import run_parked
-from triggers.consumer.gate import Gate, kind_of
+from triggers.consumer.gate import Gate
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import Status
 from triggers.events import Cause
@@ -62,7 +62,7 @@ def left_nothing(book: Trigger[..., object]) -> bool:
 
 def unmatched(outcome: Outcome) -> bool:
     told = (outcome.status, outcome.executed, outcome.acknowledge, outcome.rejected, outcome.row)
-    return told == (None, False, True, False, 0) and kind_of(outcome) == "unmatched"
+    return told == (None, False, True, False, 0) and outcome.kind == "unmatched"
 
 
 class TestRules:
@@ -181,7 +181,7 @@ class TestRules:
             ]
         )
 
-        assert [kind_of(outcome) for outcome in outcomes] == ["ok", "unmatched", "ok", "duplicate"]
+        assert [outcome.kind for outcome in outcomes] == ["ok", "unmatched", "ok", "duplicate"]
         assert ran == ["book", "cancel"]
 
     async def test_coroutine_functions_are_routed_under_asyncio(self) -> None:
@@ -260,7 +260,7 @@ class TestUnmatched:
         low, high = book.handle(message(type="cancel")), book.handle(message(type="cancel", priority=5))
 
         assert unmatched(low)
-        assert kind_of(high) == "ok"
+        assert high.kind == "ok"
         assert ran == ["cancel"]
 
     def test_what_was_delivered_too_often_is_rejected_unasked(self) -> None:
@@ -377,7 +377,7 @@ class TestAFilterThatFails:
 
         outcomes = book.handle_batch([message("a"), message("b", properties={"wanted": True})])
 
-        assert [kind_of(outcome) for outcome in outcomes] == ["rejected", "ok"]
+        assert [outcome.kind for outcome in outcomes] == ["rejected", "ok"]
         assert effects.runs == ["b"]
 
     def test_can_run_once_it_is_mended(self) -> None:
