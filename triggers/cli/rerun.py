@@ -6,6 +6,7 @@ find it changed.
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from history.entry import EntryOutcome
@@ -81,16 +82,19 @@ async def run_parked(trigger: Trigger[..., Any], parked: Parked, lot: Parking) -
     if parked.message is None:
         raise ConfigurationError("PARKED_ID", f"{parked.id} was no message", "send it mended, or discard it")
     pipeline = trigger.async_pipeline() if trigger.is_async else trigger.pipeline()
-    known = {one.name: getattr(pipeline.judge, one.name) for one in fields(pipeline.judge)}
-    known["resolver"] = asking(_decided(parked.evidence))
-    judge = DecidedJudge(**known, parked_fence=parked.evidence.fence)
     message = parked.message.model_copy(update={"delivery_count": UNDEFINED_COUNT, "expiration": None})
-    outcome = await replace(pipeline, judge=judge).handle(message)
+    outcome = await pipeline.judged(partial(_deciding, parked.evidence)).handle(message)
     # Without a status nothing has run: no rule wanted the message, and somebody still wants it run.
     done = outcome.acknowledge and not outcome.parked and outcome.status is not None
     if done or (outcome.parked and not _replaces(trigger.name, message, parked)):
         await lot.remove(parked)
     return outcome
+
+
+def _deciding(parked: Evidence, usual: Judge) -> DecidedJudge:
+    known: dict[str, Any] = {field.name: getattr(usual, field.name) for field in fields(usual)}
+    known["resolver"] = asking(_decided(parked))
+    return DecidedJudge(**known, parked_fence=parked.fence)
 
 
 def _replaces(trigger: str, message: Message, parked: Parked) -> bool:

@@ -10,7 +10,7 @@ from triggers.consumer.gate import Gate
 from triggers.consumer.join_sweeper import sweeper_of
 from triggers.consumer.ordering.workers import hire_ordered
 from triggers.consumer.worker import Worker
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import Provider
 
 

@@ -19,7 +19,7 @@ from triggers.consumer.gate import Gate
 from triggers.consumer.monitors import Monitor, Monitors
 from triggers.consumer.sweep import SWEEP_INTERVAL, sweep
 from triggers.consumer.worker import Worker
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Chores:
 
     async def _check(self, now: float) -> None:
         """Check the history once, before the first message does; one that is away is asked again."""
-        store = self.pipeline.judge.store
+        store = self.pipeline.store
         if self.checked or store is None or now < self._check_due:
             return
         try:
@@ -142,7 +142,7 @@ class Chores:
 
     async def _history_answers(self) -> bool:
         """Tell whether the history takes claims; to read is not enough: a full server can do that, too."""
-        store, name = self.pipeline.judge.store, self.gate.trigger.name
+        store, name = self.pipeline.store, self.gate.trigger.name
         if store is None:
             return True
         token = owner_token()
@@ -178,12 +178,12 @@ class Chores:
         return agreed
 
     async def _sweep(self, now: float) -> None:
-        store = self.pipeline.judge.store
+        store = self.pipeline.store
         if store is None:
             return
         if self._sweep_due is not None and now >= self._sweep_due:
             self._sweep_due = None
-            await sweep(self.gate.trigger.name, store, self.pipeline.lot.primary)
+            await sweep(self.gate.trigger.name, store, self.pipeline.parking)
         if self._sweep_due is None:
             self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
 

@@ -6,16 +6,15 @@ after a stop it ends, and while the trigger is suspended it does not begin.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from history.errors import HistoryUnavailableError
 from triggers.consumer.gate import Gate
 from triggers.consumer.sweep import SWEEP_INTERVAL
-from triggers.pipeline.joining.only_one import FirstExecution
 from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ class Purger:
     """Forgets who was the first of old activations, as often as the history forgets its expired entries."""
 
     gate: Gate
-    execution: FirstExecution
+    purge: Callable[[], Awaitable[None]]
     _due: float = field(default_factory=lambda: time.monotonic() + SWEEP_INTERVAL.total_seconds())
 
     @property
@@ -94,7 +93,7 @@ class Purger:
         """Forget, if it is time."""
         if self.is_due:
             self._due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
-            await self.execution.purge()
+            await self.purge()
 
     async def keep_alive(self, now: float) -> None:
         """Do nothing: nobody is presumed dead."""
@@ -104,6 +103,4 @@ def sweeper_of(gate: Gate, pipeline: Pipeline, stopping: Callable[[], bool]) -> 
     """Return what looks after a trigger's joins; None where there is nothing to look after."""
     if isinstance(pipeline, JoiningPipeline):
         return Sweeper(gate=gate, pipeline=pipeline, stopping=stopping)
-    if isinstance(pipeline.execution, FirstExecution):
-        return Purger(gate=gate, execution=pipeline.execution)
-    return None
+    return None if pipeline.upkeep is None else Purger(gate=gate, purge=pipeline.upkeep)

@@ -100,7 +100,7 @@ class AsyncConsumer(Steerable):
         monitors = Monitors()
         for gate in self.gates:
             pipeline = gate.trigger.async_pipeline(self._observe)
-            checked = pipeline.judge.store in [one.pipeline.judge.store for one in chores]
+            checked = pipeline.store in [one.pipeline.store for one in chores]
             monitor = monitors.of(gate.trigger.settings.monitor)
             chores.append(
                 Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread, monitor=monitor, checked=checked)
@@ -114,7 +114,7 @@ class AsyncConsumer(Steerable):
                 pause=self._pause,
                 semaphore=asyncio.Semaphore,
             )
-        stores = [(one.gate, one.pipeline.judge.store) for one in chores]
+        stores = [(one.gate, one.pipeline.store) for one in chores]
         if self._given_store is not None and any(store is None for _, store in stores):
             self._default_store = self._given_store.for_asyncio()
         self._beaters = hire_beaters(self.name, stores, self._default_store)

@@ -134,7 +134,7 @@ class Consumer(Steerable):
                     f"trigger {gate.trigger.name}", "its service is a coroutine function", "use AsyncConsumer"
                 )
             pipeline = gate.trigger.pipeline(self._observe)
-            checked = pipeline.judge.store in [one.pipeline.judge.store for one in chores]
+            checked = pipeline.store in [one.pipeline.store for one in chores]
             monitor = monitors.of(gate.trigger.settings.monitor)
             chores.append(
                 Chores(gate=gate, pipeline=pipeline, ask=lambda ask: ask(), monitor=monitor, checked=checked)
@@ -148,7 +148,7 @@ class Consumer(Steerable):
                 pause=self._pause,
                 semaphore=threading.Semaphore,
             )
-        stores = [(one.gate, one.pipeline.judge.store) for one in chores]
+        stores = [(one.gate, one.pipeline.store) for one in chores]
         self._beaters = hire_beaters(self.name, stores, self._default_store)
         return chores, workers
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from history.bridge import settled
 from triggers.consumer.gate import Gate
 from triggers.consumer.lazy_receiver import LazyReceiver
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     AT_ONCE,
     Limited,

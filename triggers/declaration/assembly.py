@@ -9,13 +9,14 @@ from history.opening import open_history
 from history.store import HistoryStore
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.atomic import transactions_of
-from triggers.pipeline.completion import Completion
-from triggers.pipeline.execution import Execution
+from triggers.pipeline.completion import EntryCompletion
+from triggers.pipeline.execution import ServiceExecution
 from triggers.pipeline.joining.joins import with_join
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.parking_lot import ParkingLot
-from triggers.pipeline.pipeline import Observer, Pipeline
+from triggers.pipeline.pipeline import MessagePipeline, Observer
+from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
 from triggers.service.binding import Binding
 from triggers.service.settings import Settings
@@ -35,8 +36,12 @@ class Parts:
         opened: HistoryStore | None,
         observe: Observer | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        owned: bool = False,
     ) -> Pipeline:
         """Return a pipeline over a history, in its asyncio form where there is a ``loop``.
+
+        ``owned`` says that the history was opened for this pipeline, which is to close it.
 
         Raises:
             ConfigurationError: the service asks for what this history does not have.
@@ -44,29 +49,29 @@ class Parts:
         blocking = loop is None
         store = opened if opened is None or blocking else opened.for_asyncio()
         sleep = time.sleep if blocking else asyncio.sleep
-        pipeline = Pipeline(
+        service = ServiceExecution(
+            settings=self.settings, binding=self.binding, sleep=sleep, blocking=blocking
+        )
+        leases = self._keeper(opened, store, loop)
+        pipeline = MessagePipeline(
             settings=self.settings,
-            execution=Execution(
-                settings=self.settings,
-                binding=self.binding,
-                sleep=sleep,
-                blocking=blocking,
-            ),
+            execution=service,
             judge=Judge(
                 settings=self.settings,
                 store=store,
                 resolver=self.resolver,
                 blocking=blocking,
-                leases=self._keeper(opened, store, loop),
+                leases=leases,
             ),
-            completion=Completion(settings=self.settings, store=store, sleep=sleep),
+            completion=EntryCompletion(settings=self.settings, store=store, sleep=sleep),
             lot=_open_lot(self.settings, store, blocking=blocking),
             blocking=blocking,
             transactions=transactions_of(self.settings, self.binding, store, blocking=blocking),
             routing=self.routing,
             observe=observe,
+            owned=_owned(opened, store, leases, owned=owned),
         )
-        return with_join(pipeline)
+        return with_join(pipeline, service)
 
     def _keeper(
         self,
@@ -81,6 +86,18 @@ class Parts:
             return None
         blocks = loop is None or opened is not used or isinstance(opened, MemoryHistory)
         return LeaseKeeper(self.settings.name, lease, opened, None if blocks else loop)
+
+
+def _owned(
+    opened: HistoryStore | None, used: HistoryStore | None, leases: LeaseKeeper | None, *, owned: bool
+) -> list[HistoryStore]:
+    """Return the histories that end with the pipeline; the asyncio form of a given one was made for it."""
+    stores: list[HistoryStore] = []
+    if owned and leases is not None and leases.store is not used:
+        stores.append(leases.store)
+    if used is not None and (owned or used is not opened):
+        stores.append(used)
+    return stores
 
 
 def _open_lot(settings: Settings, store: HistoryStore | None, *, blocking: bool) -> ParkingLot:

@@ -20,7 +20,8 @@ from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.declaration.assembly import Parts
 from triggers.pipeline.joining.joins import bind
-from triggers.pipeline.pipeline import Observer, Pipeline
+from triggers.pipeline.pipeline import Observer
+from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
 from triggers.service.checking import pointing
 from triggers.service.filters import MessageFilter
@@ -278,7 +279,9 @@ class Trigger(Generic[P, R]):
             )
         with self._lock:
             if self._blocking is None:
-                self._blocking = self._parts.assemble(self.open_store(), observe)
+                self._blocking = self._parts.assemble(
+                    self.open_store(), observe, owned=self.opens_its_history
+                )
             return self._blocking
 
     def async_pipeline(self, observe: Observer | None = None) -> Pipeline:
@@ -287,7 +290,9 @@ class Trigger(Generic[P, R]):
         with self._lock:
             pipeline = self._asyncio.get(loop)
             if pipeline is None:
-                pipeline = self._parts.assemble(self.open_store(), observe, loop)
+                pipeline = self._parts.assemble(
+                    self.open_store(), observe, loop, owned=self.opens_its_history
+                )
                 self._asyncio[loop] = pipeline
             return pipeline
 
@@ -295,28 +300,15 @@ class Trigger(Generic[P, R]):
         """Give back the blocking pipeline's connections; the next use opens them again."""
         with self._lock:
             pipeline, self._blocking = self._blocking, None
-        if pipeline is None:
-            return
-        if pipeline.judge.leases is not None:
-            pipeline.judge.leases.close()
-        drive(pipeline.lot.close())
-        if pipeline.judge.store is not None and isinstance(self._opened_from, str):
-            drive(pipeline.judge.store.close())
+        if pipeline is not None:
+            drive(pipeline.close())
 
     async def aclose(self) -> None:
         """Give back the connections of the running event loop's pipeline."""
         with self._lock:
             pipeline = self._asyncio.pop(asyncio.get_running_loop(), None)
-        if pipeline is None:
-            return
-        store, leases = pipeline.judge.store, pipeline.judge.leases
-        if leases is not None:
-            await asyncio.to_thread(leases.close)  # its thread may be waiting for this loop
-            if leases.store is not store and isinstance(self._opened_from, str):
-                drive(leases.store.close())
-        await pipeline.lot.close()
-        if store is not None and store is not self._opened_from:  # a store that was given is its giver's
-            await store.close()
+        if pipeline is not None:
+            await pipeline.close()
 
     @property
     def opens_its_history(self) -> bool:

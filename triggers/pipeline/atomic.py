@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from history.errors import ConfigurationError, TransactionConflictError
+from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.store import HistoryStore
+from triggers.pipeline.completion import settlement_of
 from triggers.pipeline.run import Run
 from triggers.providers.provider import Arrival, Receiver, SharingTransactions
 from triggers.service.binding import Binding
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 class Transactions:
     """Where the transactions of an atomic trigger come from."""
 
+    trigger: str
     history: "SqlHistory"
 
     async def begin(self) -> "AbstractAsyncContextManager[SqlTransaction]":
@@ -38,6 +40,18 @@ class Transactions:
             HistoryUnavailableError: the server did not answer.
         """
         return await self.history.transaction()
+
+    async def settle(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
+        """Write down in a transaction how its runs ended.
+
+        Raises:
+            HistoryUnavailableError: it could not be, and nothing of the transaction may be committed.
+        """
+        if not runs:
+            return
+        settlements = [settlement_of(run) for run in runs]
+        if not all(await transaction.history.settle(self.trigger, settlements)):
+            raise HistoryUnavailableError("settling what this very transaction claimed")
 
     async def removal(self, receiver: Receiver, arrivals: Mapping[Run, Arrival]) -> "Removal | None":
         """Return what takes messages out inside a transaction; None where they are in another database."""
@@ -56,7 +70,7 @@ class Removal:
     gone: set[Run] = field(default_factory=set["Run"])
     _pending: list[Run] = field(default_factory=list["Run"])
 
-    async def take_out(self, work: "SqlTransaction", runs: Sequence[Run]) -> None:
+    async def take_out(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
         """Take out what is done when the transaction is committed.
 
         Raises:
@@ -64,7 +78,7 @@ class Removal:
         """
         self._pending = [run for run in runs if run in self.arrivals]
         received = [self.arrivals[run] for run in self._pending]
-        if received and not await self.receiver.acknowledge_inside(work.connection, received):
+        if received and not await self.receiver.acknowledge_inside(transaction.connection, received):
             raise TransactionConflictError("taking out messages that were given to somebody else")
 
     def committed(self) -> None:
@@ -106,7 +120,7 @@ def transactions_of(
             f"its service takes a {asked}, which this pipeline does not have",
             "take AsyncConnection or AsyncSession in a coroutine function, Connection or Session elsewhere",
         )
-    return Transactions(history)
+    return Transactions(settings.name, history)
 
 
 def _sql_history(store: Any) -> "SqlHistory | None":

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
@@ -17,8 +18,16 @@ from triggers.service.settings import Settings
 _log = logging.getLogger(__name__)
 
 
+class Completion(Protocol):
+    """Writes down how runs ended that no transaction holds together with their effects."""
+
+    async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Write down how the claimed runs ended; return those whose end could not be written."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class EntryCompletion:
     """Completes and releases the entries of runs, as their aftermath says."""
 
     settings: Settings
@@ -26,13 +35,13 @@ class Completion:
     sleep: Sleep
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Write down how the claimed runs ended; return those whose end the history could not be told.
+        """Write down how the claimed runs ended; return those whose end could not be written.
 
         These stay STARTED, so that nobody runs them again, or were forgotten by a history that is away now.
         """
         if not runs or self.store is None:
             return []
-        settlements = [_settlement(run) for run in runs]
+        settlements = [settlement_of(run) for run in runs]
         try:
             settled = await self._write(self.store, settlements)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
@@ -43,18 +52,6 @@ class Completion:
             return []
         lost = [run for run, done in zip(runs, settled, strict=True) if not done]
         return [run for run in lost if not await self._lost_fence(self.store, run)]
-
-    async def settle_inside(self, runs: Sequence[Run]) -> None:
-        """Write down in the transaction of ``store`` how the runs ended.
-
-        Raises:
-            HistoryUnavailableError: it could not be, and nothing of the transaction may be committed.
-        """
-        if not runs or self.store is None:
-            return
-        settled = await self.store.settle(self.settings.name, [_settlement(run) for run in runs])
-        if not all(settled):
-            raise HistoryUnavailableError("settling what this very transaction claimed")
 
     async def _write(self, store: HistoryStore, settlements: Sequence[Settlement]) -> Sequence[bool]:
         try:
@@ -67,7 +64,7 @@ class Completion:
 
         False when the history went away meanwhile: giving the message back could run it again.
         """
-        uuid = _settlement(run).uuid
+        uuid = settlement_of(run).uuid
         try:
             entry = (await store.lookup(self.settings.name, [uuid]))[0]
             if entry is None:
@@ -88,7 +85,7 @@ class Completion:
 
     async def _record_anew(self, store: HistoryStore, run: Run, uuid: Uuid) -> bool:
         """Claim once more, only to complete; False when somebody else was faster."""
-        name, outcome = self.settings.name, _settlement(run).outcome
+        name, outcome = self.settings.name, settlement_of(run).outcome
         owner = owner_token()
         claims = await store.claim(name, [uuid], owner, time_to_live=self.settings.history_time_to_live)
         if claims[0].found is not None:
@@ -96,7 +93,8 @@ class Completion:
         return (await store.settle(name, [Settlement(uuid, claims[0].fence, outcome, owner)]))[0]
 
 
-def _settlement(run: Run) -> Settlement:
+def settlement_of(run: Run) -> Settlement:
+    """Return what is to be written of a claimed run."""
     outcome = None if run.aftermath is None else run.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
     return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome, run.owner)

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _Arguments = tuple[list[Any], dict[str, Any]]
 
 
-class Work(Protocol):
+class Transaction(Protocol):
     """The open transaction that an atomic trigger's service is a part of."""
 
     async def mark(self) -> None:
@@ -58,8 +58,29 @@ class Work(Protocol):
         ...
 
 
+class Execution(Protocol):
+    """What is done with a message that is to run."""
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether it takes many messages at once."""
+        ...
+
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+        """Do it for one message; the run knows afterwards how it ended.
+
+        Raises:
+            HistoryUnavailableError: the transaction cannot go on.
+        """
+        ...
+
+    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+        """Do it for many messages; raises as :meth:`run`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class ServiceExecution:
     """Runs a trigger's service, once for each message or, with ``batch=``, once for many."""
 
     settings: Settings
@@ -72,48 +93,50 @@ class Execution:
         """Whether the service takes many messages at once."""
         return self.binding.batch
 
-    async def run(self, run: Run, work: Work | None = None) -> None:
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
         """Run the service for one message; the run knows afterwards how it ended.
 
         Raises:
-            HistoryUnavailableError: the transaction of ``work`` cannot go on.
+            HistoryUnavailableError: the transaction cannot go on.
         """
         run.begun, run.error = True, None
         started = perf_counter()
-        result, error = await self._attempts([run], partial(self._call, run, work), work)
-        self._end(run, result, error, work)
+        result, error = await self._attempts([run], partial(self._call, run, transaction), transaction)
+        end(run, result, error, self.settings, transaction)
         run.seconds = perf_counter() - started
 
-    async def _call(self, run: Run, work: Work | None, attempt: int) -> Any:
+    async def _call(self, run: Run, transaction: Transaction | None, attempt: int) -> Any:
         binding = run.binding or self.binding
-        positional, named = self._arguments(binding, run, attempt, work)
+        positional, named = self._arguments(binding, run, attempt, transaction)
         run.executed, run.attempts = True, attempt
         result = binding.service(*positional, **named)
         return await self._await(binding, result) if hasattr(result, "__await__") else result
 
-    async def run_together(self, runs: Sequence[Run], work: Work | None = None) -> None:
+    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
         """Run a batch service for all messages, at most ``batch`` at once; raises as :meth:`run`."""
         size = self.settings.batch
         for start in range(0, len(runs), size):
-            await self._run_batch(runs[start : start + size], work)
+            await self._run_batch(runs[start : start + size], transaction)
 
-    async def _run_batch(self, runs: Sequence[Run], work: Work | None) -> None:
+    async def _run_batch(self, runs: Sequence[Run], transaction: Transaction | None) -> None:
         """Run a batch service; a message that it cannot be given fails alone, the others share one end."""
         started = perf_counter()
-        good = {run: rows for run in runs if (rows := self._begin(run, work)) is not None}
+        good = {run: rows for run in runs if (rows := self._begin(run, transaction)) is not None}
         if not good:
             return
-        call = partial(self._call_with_all, good, work)
-        result, error = await self._attempts(list(good), call, work)
+        call = partial(self._call_with_all, good, transaction)
+        result, error = await self._attempts(list(good), call, transaction)
         for run in good:
-            self._end(run, result, error, work)
+            end(run, result, error, self.settings, transaction)
             run.seconds = (perf_counter() - started) / len(good)
 
-    async def _call_with_all(self, first: Mapping[Run, _Arguments], work: Work | None, attempt: int) -> Any:
+    async def _call_with_all(
+        self, first: Mapping[Run, _Arguments], transaction: Transaction | None, attempt: int
+    ) -> Any:
         rows = (
             list(first.values())
             if attempt == 1
-            else [self._arguments(self.binding, run, attempt, work) for run in first]
+            else [self._arguments(self.binding, run, attempt, transaction) for run in first]
         )
         positional, named = self.binding.together(rows)
         for run in first:
@@ -121,24 +144,26 @@ class Execution:
         result = self.binding.service(*positional, **named)
         return await self._await(self.binding, result) if hasattr(result, "__await__") else result
 
-    def _begin(self, run: Run, work: Work | None) -> _Arguments | None:
+    def _begin(self, run: Run, transaction: Transaction | None) -> _Arguments | None:
         """Return the arguments of a message's first run; None where there are none, and it has ended."""
         run.begun, run.error = True, None
         try:
-            return self._arguments(self.binding, run, 1, work)
+            return self._arguments(self.binding, run, 1, transaction)
         except BaseException as error:
             if not is_failure(error, blocking=self.blocking):
                 raise
-            self._end(run, None, error, work)
+            end(run, None, error, self.settings, transaction)
             return None
 
-    def _arguments(self, binding: Binding, run: Run, attempt: int, work: Work | None) -> _Arguments:
+    def _arguments(
+        self, binding: Binding, run: Run, attempt: int, transaction: Transaction | None
+    ) -> _Arguments:
         message = run.message
         size = message.body_size()
         if size > self.settings.max_body_size:
             raise BodyTooLargeError(size, self.settings.max_body_size)
         delivery = self._delivery(run, attempt) if binding.takes_delivery else None
-        return binding.arguments(message, delivery, work)
+        return binding.arguments(message, delivery, transaction)
 
     def _delivery(self, run: Run, attempt: int) -> Delivery:
         return Delivery(
@@ -156,11 +181,11 @@ class Execution:
         return await result
 
     async def _attempts(
-        self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], work: Work | None
+        self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], transaction: Transaction | None
     ) -> tuple[Any, BaseException | None]:
         """Call, again where the failure is transient and the settings say so; return result and error."""
-        if work is not None:
-            return await self._inside(work, call)
+        if transaction is not None:
+            return await self._inside(transaction, call)
         try:
             return await call(1), None  # what nearly every message comes to; so without one more coroutine
         except BaseException as error:
@@ -210,33 +235,40 @@ class Execution:
             return None, own_error(error)
 
     async def _inside(
-        self, work: Work, call: Callable[[int], Awaitable[Any]]
+        self, transaction: Transaction, call: Callable[[int], Awaitable[Any]]
     ) -> tuple[Any, BaseException | None]:
         """Call inside a transaction: what fails is undone, and what cannot be kept has failed."""
 
         async def kept() -> Any:
             result = await call(1)
-            await work.keep()
+            await transaction.keep()
             return result
 
-        await work.mark()
+        await transaction.mark()
         result, error = await self._try(kept())
         if error is not None:
-            await work.undo()
+            await transaction.undo()
         return result, error
 
-    def _end(self, run: Run, result: Any, error: BaseException | None, work: Work | None) -> None:
-        """Note how a run ended and what the table says of that."""
-        run.result, run.error = result, error
-        ending = Ending.SUCCESS
-        if error is None:
-            pass
-        elif issubclass(type(error), LeaseLostError) or run.taken_by is not None:
-            ending = Ending.LOST  # whatever it is that failed, the message is another owner's
-        else:
-            run.failed_transiently = is_transient(error, self.settings.transient) or (
-                work is not None and work.is_worth_another_try(error)
-            )
-            ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
-        run.suspends = ending is Ending.FATAL and self.settings.policy.suspend_on_error
-        run.aftermath = afterwards(ending, self.settings.policy, history=run.claimed)
+
+def end(
+    run: Run,
+    result: Any,
+    error: BaseException | None,
+    settings: Settings,
+    transaction: Transaction | None = None,
+) -> None:
+    """Note how a run ended and what the table says of that."""
+    run.result, run.error = result, error
+    ending = Ending.SUCCESS
+    if error is None:
+        pass
+    elif issubclass(type(error), LeaseLostError) or run.taken_by is not None:
+        ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+    else:
+        run.failed_transiently = is_transient(error, settings.transient) or (
+            transaction is not None and transaction.is_worth_another_try(error)
+        )
+        ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
+    run.suspends = ending is Ending.FATAL and settings.policy.suspend_on_error
+    run.aftermath = afterwards(ending, settings.policy, history=run.claimed)

@@ -85,6 +85,10 @@ class LeaseKeeper:
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSING_PATIENCE)
 
+    async def aclose(self) -> None:
+        """Do as :meth:`close` without holding up the event loop, which the thread may be waiting for."""
+        await asyncio.to_thread(self.close)
+
     def forget(self) -> None:
         """Hold nothing, as a forked child does, which has inherited the set but not the thread."""
         closed = self._closed.is_set()

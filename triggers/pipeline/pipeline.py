@@ -20,7 +20,7 @@ then the next delivery is NEW. There is no policy here: what becomes of a messag
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
@@ -29,11 +29,13 @@ from typing import Self, cast
 from history.errors import ConfigurationError
 from history.message import Message
 from history.rendering import exception_info, told_of
+from history.store import HistoryStore
+from history.store.parking import Parking
 from triggers.detection.table import Answer, HistoryUse, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
 from triggers.pipeline.completion import Completion
-from triggers.pipeline.execution import Execution, Work
+from triggers.pipeline.execution import Execution, Transaction
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.pipeline.routing import Routing, drop_expired
@@ -67,8 +69,11 @@ Observer = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
-    """What a trigger does with a message, over a blocking or an asyncio store."""
+class MessagePipeline:
+    """What a trigger does with a message, over a blocking or an asyncio store.
+
+    ``owned`` are the histories that were opened for it, and that :meth:`close` closes.
+    """
 
     settings: Settings
     execution: Execution
@@ -80,10 +85,26 @@ class Pipeline:
     routing: Routing | None = None
     observe: Observer | None = None
     place: int | None = None
+    upkeep: Callable[[], Awaitable[None]] | None = None
+    owned: Sequence[HistoryStore] = ()
+
+    @property
+    def store(self) -> HistoryStore | None:
+        """The history that messages are claimed in; None without one."""
+        return self.judge.store
+
+    @property
+    def parking(self) -> Parking | None:
+        """Where messages are kept aside, but for the local file."""
+        return self.lot.primary
 
     def at(self, place: int) -> Self:
         """Return the same pipeline for the messages of one of the trigger's destinations."""
         return replace(self, place=place)
+
+    def judged(self, by: Callable[[Judge], Judge]) -> Self:
+        """Return the same pipeline under the judge that ``by`` makes of the usual one."""
+        return replace(self, judge=by(self.judge))
 
     async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
         """Handle what a receiver handed over, and answer all of it."""
@@ -128,6 +149,17 @@ class Pipeline:
         A uuid that stands twice is decided in order: its second message waits for the first to be completed.
         """
         return await self._handle_runs([self._begin(message) for message in messages])
+
+    async def close(self) -> None:
+        """Stop renewing leases, and give back the connections that were opened for this pipeline."""
+        if (leases := self.judge.leases) is not None:
+            if self.blocking:
+                leases.close()
+            else:
+                await leases.aclose()
+        await self.lot.close()
+        for store in self.owned:
+            await store.close()
 
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         for wave in _waves(runs):
@@ -175,12 +207,14 @@ class Pipeline:
         Where the messages are in the same database, the transaction acknowledges them, too.
         """
         try:
-            async with await transactions.begin() as work:
-                await self._detect_and_run(runs, replace(self.judge, store=work.history, inside=True), work)
-                completion = replace(self.completion, store=work.history)
-                await completion.settle_inside([run for run in runs if run.claimed or run.holds])
+            async with await transactions.begin() as transaction:
+                await self._detect_and_run(
+                    runs, replace(self.judge, store=transaction.history, inside=True), transaction
+                )
+                ended = [run for run in runs if run.claimed or run.holds]
+                await transactions.settle(transaction, ended)
                 if removal is not None:
-                    await removal.take_out(work, [run for run in runs if _is_done_with(run)])
+                    await removal.take_out(transaction, [run for run in runs if _is_done_with(run)])
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
@@ -195,7 +229,9 @@ class Pipeline:
         if others := [run for run in runs if run.parks or run.raises_event]:
             await self._give_up(others)
 
-    async def _detect_and_run(self, runs: Sequence[Run], judge: Judge, work: Work | None = None) -> None:
+    async def _detect_and_run(
+        self, runs: Sequence[Run], judge: Judge, transaction: Transaction | None = None
+    ) -> None:
         """Claim all with one call, then decide and execute them, in order."""
         await judge.claim(runs)
         self._reach(Step.CLAIMED)
@@ -208,10 +244,10 @@ class Pipeline:
             if self.execution.takes_batches:
                 together.append(run)
                 continue
-            await self.execution.run(run, work)
+            await self.execution.run(run, transaction)
             self._reach(Step.RUN)
         if together:
-            await self.execution.run_together(together, work)
+            await self.execution.run_together(together, transaction)
             self._reach(Step.RUN)
 
     async def _conclude(self, runs: Sequence[Run]) -> None:

@@ -108,19 +108,19 @@ class Binding:
             return None
         attribute, for_asyncio = _RESOURCES[named]
         self.resources[hint.__qualname__] = for_asyncio
-        return Slot(lambda _message, _delivery, work: getattr(work, attribute), shared=True)
+        return Slot(lambda _message, _delivery, transaction: getattr(transaction, attribute), shared=True)
 
     def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
         if self.batch:
             hint = self._element(parameter, hint)
         if hint is Message or (hint is parameter.empty and parameter.name == "message"):
-            return Slot(lambda message, _delivery, _work: message.copied())
+            return Slot(lambda message, _delivery, _transaction: message.copied())
         if hint is Delivery or (hint is parameter.empty and parameter.name == "delivery"):
             self.takes_delivery = True
-            return Slot(lambda _message, delivery, _work: delivery)
+            return Slot(lambda _message, delivery, _transaction: delivery)
         if parameter.default is not parameter.empty and (self._body is not None or self._takes_message):
             # Handed over, not left out: a parameter after it may be filled by its place.
-            return Slot(lambda _message, _delivery, _work: parameter.default, shared=True)
+            return Slot(lambda _message, _delivery, _transaction: parameter.default, shared=True)
         if self._body is not None:
             raise ConfigurationError(
                 f"service {self.name}",
@@ -145,7 +145,7 @@ class Binding:
 
     def _body_slot(self, name: str, hint: Any) -> Slot:
         if hint is inspect.Parameter.empty or hint is Any:
-            return Slot(lambda message, _delivery, _work: copied_body(message.body))
+            return Slot(lambda message, _delivery, _transaction: copied_body(message.body))
         plain = _plain_type(hint)
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(hint)
@@ -157,22 +157,26 @@ class Binding:
             ) from error
         if plain is not None:
             checked = None if hint is plain else adapter
-            return Slot(lambda message, _delivery, _work: _read_plain(message.body, plain, checked, name))
+            return Slot(
+                lambda message, _delivery, _transaction: _read_plain(message.body, plain, checked, name)
+            )
         own = copied_body if borrows(adapter) else _as_it_is
-        return Slot(lambda message, _delivery, _work: _read_body(adapter, own, name, message.body))
+        return Slot(lambda message, _delivery, _transaction: _read_body(adapter, own, name, message.body))
 
     def arguments(
-        self, message: Message, delivery: Delivery | None, work: Any = None
+        self, message: Message, delivery: Delivery | None, transaction: Any = None
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of one run; ``work`` is the transaction of an atomic trigger.
+        """Return the arguments of one run; ``transaction`` is the transaction of an atomic trigger.
 
         ``delivery`` may be None unless the service ``takes_delivery``.
 
         Raises:
             BodyInvalidError: the body is not what its parameter asks for.
         """
-        positional = [slot.fill(message, delivery, work) for slot in self._positional]
-        return positional, {name: slot.fill(message, delivery, work) for name, slot in self._named.items()}
+        positional = [slot.fill(message, delivery, transaction) for slot in self._positional]
+        return positional, {
+            name: slot.fill(message, delivery, transaction) for name, slot in self._named.items()
+        }
 
     def together(
         self, arguments: Sequence[tuple[list[Any], dict[str, Any]]]

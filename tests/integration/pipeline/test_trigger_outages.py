@@ -26,6 +26,8 @@ from tests.fixtures.waiting import eventually
 from tests.integration.helpers.rows import NAME, UUID, Bench, Effects, order
 from triggers.detection.table import Status
 from triggers.events import Cause
+from triggers.pipeline.completion import EntryCompletion
+from triggers.pipeline.pipeline import MessagePipeline
 from triggers.service.failures import TransientError
 from triggers.testing.redis_server import RedisServer
 
@@ -163,6 +165,8 @@ class TestHistoryGoesAway:
             fragile_history.give_back()
 
         pipeline = book.pipeline()
+        assert isinstance(pipeline, MessagePipeline)
+        assert isinstance(pipeline.completion, EntryCompletion)
         completion = replace(pipeline.completion, sleep=sleep)
         outcome = drive(replace(pipeline, completion=completion).handle(order()))
 

@@ -27,7 +27,7 @@ from history.store.owners import owner_token
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import HistoryUse
 from triggers.pipeline.leases import LeaseKeeper
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
 
 _log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ def active_consumer_of(trigger: Trigger[..., object], pipeline: Pipeline) -> Act
     Raises:
         ConfigurationError: it has no history.
     """
-    store = pipeline.judge.store
+    store = pipeline.store
     if store is None:
         raise ConfigurationError(
             f"trigger {trigger.name}",

@@ -14,7 +14,7 @@ from triggers.consumer.ordering.active import ActiveConsumer, active_consumer_of
 from triggers.consumer.ordering.groups import Ticket
 from triggers.consumer.ordering.handover import Answer, Desk, Signal
 from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     Provider,
     ProviderUnavailableError,

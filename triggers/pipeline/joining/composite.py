@@ -96,12 +96,12 @@ class JoinedBinding(Binding):
     def _slot(self, parameter: inspect.Parameter, hint: Any) -> Slot:
         unknown = hint is parameter.empty
         if hint is Joined or (unknown and parameter.name == "joined"):
-            return Slot(lambda message, _delivery, _work: Joined.of(message))
+            return Slot(lambda message, _delivery, _transaction: Joined.of(message))
         if hint is Delivery or (unknown and parameter.name == "delivery"):
             return super()._slot(parameter, hint)
         if self._placed == len(self._destinations):
             if parameter.default is not parameter.empty:
-                return Slot(lambda _message, _delivery, _work: parameter.default, shared=True)
+                return Slot(lambda _message, _delivery, _transaction: parameter.default, shared=True)
             raise ConfigurationError(
                 f"service {self.name}",
                 f"parameter {parameter.name!r} is one more than the join has destinations",
@@ -117,10 +117,10 @@ class JoinedBinding(Binding):
 def _of_part(place: str, name: str, body: Slot | None) -> Slot:
     """Return a slot for the message of one destination, or for its body."""
 
-    def fill(message: Message, delivery: Delivery | None, work: Any) -> Any:
+    def fill(message: Message, delivery: Delivery | None, transaction: Any) -> Any:
         joined = Joined.of(message)
         if place not in joined:
             raise BodyInvalidError(name, f"the join holds no message of {place!r}")
-        return joined[place] if body is None else body.fill(joined[place], delivery, work)
+        return joined[place] if body is None else body.fill(joined[place], delivery, transaction)
 
     return Slot(fill)

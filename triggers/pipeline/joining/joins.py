@@ -12,19 +12,23 @@ kept beside the document history (:mod:`history.store.joining`), so that they ou
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from history.errors import ConfigurationError
+from history.store import HistoryStore
 from history.store.joining import Hold, Joining
 from history.store.owners import owner_token
 from resolvers.resolution import asking
-from triggers.pipeline.joining import pipeline as joining_pipeline
+from triggers.pipeline.completion import EntryCompletion
+from triggers.pipeline.execution import ServiceExecution
 from triggers.pipeline.joining.composite import Joined, JoinedBinding
 from triggers.pipeline.joining.only_one import FirstExecution
 from triggers.pipeline.joining.parts import PartCompletion, PartExecution, may_be_kept, settings_of_parts
+from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
 from triggers.pipeline.joining.time_out import TimeOut
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.pipeline import MessagePipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.service.binding import Binding
 from triggers.service.settings import Settings
 from triggers.service.terms import check_history
@@ -52,8 +56,8 @@ def bind(service: Callable[..., Any], settings: Settings, local_names: Mapping[s
     return binding
 
 
-def with_join(pipeline: Pipeline) -> Pipeline:
-    """Return a trigger's pipeline as its join needs it.
+def with_join(pipeline: MessagePipeline, service: ServiceExecution) -> Pipeline:
+    """Return a trigger's pipeline as its join needs it; ``service`` is what the pipeline executes.
 
     Raises:
         ConfigurationError: there is no history, or one that has no joins.
@@ -62,14 +66,21 @@ def with_join(pipeline: Pipeline) -> Pipeline:
         case "any":
             return pipeline
         case "one":
-            return replace(pipeline, execution=_first_only(pipeline))
+            store = _store_of(pipeline)
+            first = FirstExecution(service=service, joining=_joining_of(store))
+            return replace(pipeline, execution=first, upkeep=first.purge)
         case "all":
-            return _joining(pipeline)
+            return _joining(pipeline, service)
 
 
-def _joining_of(pipeline: Pipeline) -> Joining:
-    store = pipeline.judge.store
-    check_history(pipeline.settings.join, store)
+def _store_of(pipeline: MessagePipeline) -> HistoryStore:
+    store, join = pipeline.store, pipeline.settings.join
+    check_history(join, store)
+    assert store is not None  # noqa: S101  (it has just been checked)
+    return store
+
+
+def _joining_of(store: HistoryStore) -> Joining:
     joining: Joining | None = getattr(store, "joining", None)
     if joining is None:
         raise ConfigurationError(
@@ -78,46 +89,25 @@ def _joining_of(pipeline: Pipeline) -> Joining:
     return joining
 
 
-def _first_only(pipeline: Pipeline) -> FirstExecution:
-    execution = pipeline.execution
-    return FirstExecution(
-        settings=execution.settings,
-        binding=execution.binding,
-        sleep=execution.sleep,
-        blocking=execution.blocking,
-        joining=_joining_of(pipeline),
-    )
-
-
-def _joining(pipeline: Pipeline) -> Pipeline:
-    joining, settings, execution = _joining_of(pipeline), pipeline.settings, pipeline.execution
-    hold = Hold(owner_token(), joining_pipeline.HOLD)
+def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPipeline:
+    store, settings = _store_of(pipeline), pipeline.settings
+    joining, hold = _joining_of(store), Hold(owner_token(), HOLD)
     of_parts = settings_of_parts(settings)
+    usual = EntryCompletion(settings=of_parts, store=store, sleep=service.sleep)
     parts = replace(
         pipeline,
         settings=of_parts,
-        execution=PartExecution(
-            settings=of_parts,
-            binding=execution.binding,
-            sleep=execution.sleep,
-            blocking=execution.blocking,
-            joining=joining,
-            hold=hold,
-        ),
+        execution=PartExecution(settings=of_parts, sleep=service.sleep, joining=joining, hold=hold),
         judge=replace(pipeline.judge, settings=of_parts, resolver=asking(may_be_kept), leases=None),
-        completion=PartCompletion(
-            settings=of_parts, store=pipeline.completion.store, sleep=pipeline.completion.sleep
-        ),
+        completion=PartCompletion(settings=of_parts, store=store, usual=usual),
     )
-    # The parts have been measured; together they may be larger than one of them may be.
-    whole = replace(settings, max_body_size=sys.maxsize)
-    inherited: dict[str, Any] = {one.name: getattr(pipeline, one.name) for one in fields(pipeline)}
-    inherited["execution"] = replace(execution, settings=whole)
-    inherited["routing"] = None  # its parts have been asked
-    return joining_pipeline.JoiningPipeline(
-        **inherited,
+    # The parts have been measured, and asked for their route; together they may be larger than one may be.
+    whole = replace(service, settings=replace(settings, max_body_size=sys.maxsize))
+    joined = replace(pipeline, execution=whole, routing=None).at(0)
+    return JoiningPipeline(
+        settings=settings,
         parts=parts,
-        usual_judge=pipeline.judge,
+        joined=joined,
         joining=joining,
         hold=hold,
         time_out=TimeOut(settings=settings, lot=pipeline.lot, blocking=pipeline.blocking),

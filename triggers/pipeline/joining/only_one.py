@@ -1,15 +1,17 @@
 """A join of only one: the first message of an activation runs the service, the others are discarded."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history.errors import HistoryUnavailableError
 from history.store.joining import Joining
 from triggers.detection.aftermath import Ending, afterwards
-from triggers.pipeline.execution import Execution, Work
+from triggers.pipeline.execution import ServiceExecution, Transaction, end
 from triggers.pipeline.joining.parts import activation_of, give_back, reject
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError, persist
+from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -18,16 +20,27 @@ DISCARDED = "discarded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstExecution(Execution):
+class FirstExecution:
     """Runs the service for the first message of each activation.
 
     The first one is known by its uuid, so that it stays the first when it is delivered again.
     """
 
+    service: ServiceExecution
     joining: Joining
 
-    async def run(self, run: Run, work: Work | None = None) -> None:
-        """Run the service, or discard the message; see :class:`~triggers.pipeline.execution.Execution`."""
+    @property
+    def takes_batches(self) -> bool:
+        """False: each message may be another activation's."""
+        return False
+
+    @property
+    def settings(self) -> Settings:
+        """The trigger's settings."""
+        return self.service.settings
+
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+        """Run the service, or discard the message."""
         try:
             first = await self._is_first(run)
         except HistoryUnavailableError as error:
@@ -35,13 +48,18 @@ class FirstExecution(Execution):
             return
         except FatalError as error:
             run.begun = True
-            self._end(run, None, error, work)
+            end(run, None, error, self.settings)
             reject(run)
             return
         if first:
-            await Execution.run(self, run, work)
+            await self.service.run(run, transaction)
         else:
             self._discard(run)
+
+    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+        """Run the messages one by one."""
+        for run in runs:
+            await self.run(run, transaction)
 
     async def _is_first(self, run: Run) -> bool:
         settings, message = self.settings, run.message
@@ -50,7 +68,7 @@ class FirstExecution(Execution):
             lambda: self.joining.first(
                 settings.name, activation, message.uuid or "", time_out=settings.join_timeout
             ),
-            self.sleep,
+            self.service.sleep,
         )
 
     def _discard(self, run: Run) -> None:

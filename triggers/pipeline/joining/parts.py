@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from history.entry import State
 from history.errors import HistoryUnavailableError
 from history.message import Message
+from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms
 from history.store.parking import Evidence
 from resolvers.resolution import Resolution, Resolved
 from triggers.detection.aftermath import Ending, afterwards
 from triggers.detection.table import Count, Facts, HistoryUse, decide
 from triggers.pipeline.completion import Completion
-from triggers.pipeline.execution import Execution, Work
+from triggers.pipeline.execution import Transaction, end
 from triggers.pipeline.run import Run
-from triggers.service.failures import BodyTooLargeError, FatalError, persist
+from triggers.service.failures import BodyTooLargeError, FatalError, Sleep, persist
 from triggers.service.settings import Settings
 from triggers.service.terms import ACTIVATION
 
@@ -91,13 +92,25 @@ def reject(run: Run) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartExecution(Execution):
+class PartExecution:
     """Keeps a message where others would run the service."""
 
+    settings: Settings
+    sleep: Sleep
     joining: Joining
     hold: Hold
 
-    async def run(self, run: Run, work: Work | None = None) -> None:
+    @property
+    def takes_batches(self) -> bool:
+        """False: one message may complete what the one before it began."""
+        return False
+
+    async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
+        """Keep messages one by one."""
+        for run in runs:
+            await self.run(run, transaction)
+
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:  # noqa: ARG002
         """Keep one message; ``run.result`` says afterwards what became of it."""
         run.begun, run.error = True, None
         try:
@@ -105,7 +118,7 @@ class PartExecution(Execution):
         except HistoryUnavailableError as error:
             give_back(run, self.settings, error)
         except FatalError as error:
-            self._end(run, None, error, work)
+            end(run, None, error, self.settings)
             reject(run)
         else:
             run.result, run.join = added, WAITING
@@ -137,8 +150,12 @@ class PartExecution(Execution):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartCompletion(Completion):
+class PartCompletion:
     """Completes only what was not kept: the store has completed the entries of the others already."""
+
+    settings: Settings
+    store: HistoryStore
+    usual: Completion
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Write down how runs ended; see :class:`~triggers.pipeline.completion.Completion`."""
@@ -148,12 +165,11 @@ class PartCompletion(Completion):
                 rest.append(run)
             elif run.result.addition is Addition.STALE:
                 await self._leave(run)
-        return await Completion.settle(self, rest)
+        return await self.usual.settle(rest)
 
     async def _leave(self, run: Run) -> None:
         """Leave a message to the worker that has taken it over; it is done when its entry is completed."""
-        assert self.store is not None  # noqa: S101  (a join has a history)
-        assert run.message.uuid is not None  # noqa: S101  (and only what has an identity is claimed)
+        assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
         run.join, run.acknowledge = None, False
         run.notes.append("another worker has taken it over")
         try:

@@ -8,20 +8,23 @@ it had run.
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self
 
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
+from history.store import HistoryStore
 from history.store.joining import Added, Hold, Joining, Period, PeriodState
+from history.store.parking import Parking
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.joining.time_out import TimeOut
 from triggers.pipeline.judge import Judge
-from triggers.pipeline.pipeline import Pipeline
-from triggers.providers.provider import Arrival, Received, Receiver
+from triggers.pipeline.pipeline import MessagePipeline
+from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
+from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -53,22 +56,54 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoiningPipeline(Pipeline):
+class JoiningPipeline:
     """The pipeline of a trigger with ``join="all"``.
 
-    What it inherits is for joined messages; ``parts`` is for those that come from a provider.
+    ``parts`` is for the messages that come from a provider, ``joined`` for those that are made of them.
     """
 
-    parts: Pipeline
-    usual_judge: Judge
+    settings: Settings
+    parts: MessagePipeline
+    joined: MessagePipeline
     joining: Joining
     hold: Hold
     time_out: TimeOut
     running: Running = field(default_factory=Running)
 
+    @property
+    def blocking(self) -> bool:
+        """Whether it may block the thread that calls it."""
+        return self.joined.blocking
+
+    @property
+    def store(self) -> HistoryStore | None:
+        """The history, which a join always has."""
+        return self.joined.store
+
+    @property
+    def parking(self) -> Parking | None:
+        """Where messages are kept aside, but for the local file."""
+        return self.joined.parking
+
+    @property
+    def upkeep(self) -> None:
+        """Nothing but what the sweeper of joins does: old periods are taken when they are due."""
+
     def at(self, place: int) -> Self:
         """Return the same pipeline for the messages of one destination."""
-        return replace(self, place=place, parts=self.parts.at(place))
+        return replace(self, parts=self.parts.at(place))
+
+    def judged(self, by: Callable[[Judge], Judge]) -> Self:
+        """Return the same pipeline under other judges, of parts and of what is joined."""
+        return replace(self, parts=self.parts.judged(by), joined=self.joined.judged(by))
+
+    async def park_unreadable(self, unreadable: Unreadable) -> bool:
+        """Keep a delivery that is no message, whole, and say so; False when nothing could take it."""
+        return await self.parts.park_unreadable(unreadable)
+
+    async def close(self) -> None:
+        """Stop renewing leases, and give back the connections that were opened for this pipeline."""
+        await self.joined.close()
 
     async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
         """Keep what a receiver handed over and answer it; then run what has become complete.
@@ -76,16 +111,16 @@ class JoiningPipeline(Pipeline):
         The outcome of a join follows that of the message that completed it.
         """
         outcomes = await self.parts.deliver(receiver, [self._placed(one) for one in received])
-        told: list[Outcome] = []
+        all_outcomes: list[Outcome] = []
         for outcome in outcomes:
-            told.append(_without_period(outcome))
+            all_outcomes.append(_without_period(outcome))
             if (period := _completed(outcome)) is not None:
-                told += await self.settle_period(period)
-        return told
+                all_outcomes += await self.settle_period(period)
+        return all_outcomes
 
     def _placed(self, one: Received) -> Received:
         """Have a message say which of the trigger's destinations it came from, whatever its sender said."""
-        place = self.settings.destinations[self.place or 0]
+        place = self.settings.destinations[self.parts.place or 0]
         if not isinstance(one, Arrival) or one.message.destination == place:
             return one
         return replace(one, message=one.message.model_copy(update={"destination": place}))
@@ -97,27 +132,19 @@ class JoiningPipeline(Pipeline):
             ConfigurationError: the message does not name one of the trigger's destinations.
         """
         if is_joined(message):
-            return await Pipeline.handle(self, message)
+            return await self.joined.handle(message)
         if message.destination not in self.settings.destinations:
             raise ConfigurationError(
                 "message",
                 f"its destination {message.destination!r} is none of the join's",
                 f"use Message(destination=...) with one of {', '.join(self.settings.destinations)}",
             )
-        outcome = await self._parts.handle(message)
+        outcome = await self.parts.handle(message)
         if (period := _completed(outcome)) is None:
             return _without_period(outcome)
         (joined,) = await self.settle_period(period)
         # The message itself is kept, whatever becomes of the join.
         return joined._replace(acknowledge=True, recover_after=0.0)
-
-    @property
-    def _parts(self) -> Pipeline:
-        """The pipeline of parts, under the judge of whoever has decided to run a parked one."""
-        if self.judge is self.usual_judge:
-            return self.parts
-        judge = replace(self.judge, settings=self.parts.judge.settings, store=self.parts.judge.store)
-        return replace(self.parts, judge=judge)
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Handle messages one by one: one may complete what the one before it began."""
@@ -142,7 +169,7 @@ class JoiningPipeline(Pipeline):
         try:
             if period.state is PeriodState.READY:
                 message = compose(self.settings.name, self.settings.destinations, period)
-                outcomes: Sequence[Outcome] = [await Pipeline.handle(self, message)]
+                outcomes: Sequence[Outcome] = [await self.joined.handle(message)]
             else:
                 outcomes = await self.time_out.give_up(period)
             done = all(outcome.acknowledge for outcome in outcomes)
@@ -178,10 +205,6 @@ class JoiningPipeline(Pipeline):
             await self.joining.keep(self.settings.name, numbers, self.hold)
         except HistoryUnavailableError as error:
             _log.warning("%s", error, extra={"trigger": self.settings.name})
-
-    def _origin(self, message: Message | None = None) -> tuple[str, int]:  # noqa: ARG002
-        """Return the first destination: a joined message came from all of them."""
-        return self.settings.destination, 0
 
 
 def _completed(outcome: Outcome) -> Period | None:

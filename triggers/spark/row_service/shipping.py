@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from history.errors import ConfigurationError
 from history.message import Message
 from resolvers.resolution import AskedResolver
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings

@@ -12,7 +12,7 @@ from history.message import Message
 from history.sql import SqlHistory
 from tests.fixtures.sqljms import Database, opened, received, send
 from triggers import trigger
-from triggers.pipeline.pipeline import Pipeline
+from triggers.pipeline.protocol import Pipeline
 from triggers.providers.sqljms.places import Kind
 from triggers.providers.sqljms.properties import PropertyFormatError, PropertyType, Stored
 from triggers.providers.sqljms.receiving import entries

@@ -19,8 +19,10 @@ from history.message import Message
 from resolvers import Resolution
 from tests.fixtures.waiting import eventually
 from tests.unit.helpers.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
-from triggers import Outcome, Retry, TransientError, trigger
+from triggers import Outcome, Retry, TransientError, Trigger, trigger
 from triggers.detection.table import Status
+from triggers.pipeline.leases import LeaseKeeper
+from triggers.pipeline.pipeline import MessagePipeline
 from triggers.service.settings import DEFAULT_LEASE
 
 SHORT = timedelta(seconds=0.6)
@@ -111,13 +113,19 @@ def test_the_usual_lease_fits_into_the_time_to_live(time_to_live: timedelta, lea
     assert made(Effects(), history_time_to_live=time_to_live).settings.lease == lease
 
 
+def keeper_of(book: Trigger[..., Any]) -> LeaseKeeper | None:
+    pipeline = book.pipeline()
+    assert isinstance(pipeline, MessagePipeline)
+    return pipeline.judge.leases
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"history": None}, {"detect_duplicates": False}, {"acknowledge_mode": "auto"}, {"lease": None}],
     ids=repr,
 )
 def test_where_nothing_is_claimed_nothing_is_kept(settings: dict[str, Any]) -> None:
-    assert made(Effects(), **settings).pipeline().judge.leases is None
+    assert keeper_of(made(Effects(), **settings)) is None
 
 
 def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind() -> None:
@@ -192,7 +200,7 @@ def test_what_waited_behind_a_frozen_process_and_was_run_by_another_is_not_run_a
     def service(body: bytes, message: Message) -> None:
         effects.runs.append(message.uuid)
         if message.uuid == "u-1":
-            keeper = book.pipeline().judge.leases
+            keeper = keeper_of(book)
             assert keeper is not None
             keeper.close()
             eventually(lambda: not _alive(history, "u-2"))
@@ -212,7 +220,7 @@ def test_what_waited_behind_a_frozen_process_and_is_still_its_own_runs() -> None
     def service(body: bytes, message: Message) -> None:
         effects.runs.append(message.uuid)
         if message.uuid == "u-1":
-            keeper = book.pipeline().judge.leases
+            keeper = keeper_of(book)
             assert keeper is not None
             keeper.close()
             eventually(lambda: not _alive(history, "u-2"))

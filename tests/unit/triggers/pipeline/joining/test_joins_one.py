@@ -12,7 +12,6 @@ from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, no_pause, 
 from triggers import Status, TransientError
 from triggers.consumer.gate import Gate
 from triggers.consumer.join_sweeper import Purger, sweeper_of
-from triggers.pipeline.joining.only_one import FirstExecution
 from triggers.pipeline.joining.parts import NoActivationError
 
 
@@ -131,7 +130,6 @@ def test_old_activations_are_forgotten_now_and_then(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("triggers.consumer.join_sweeper.SWEEP_INTERVAL", timedelta(0))
     purger = sweeper_of(Gate(book), book.pipeline(), lambda: False)
     assert isinstance(purger, Purger)
-    assert isinstance(book.pipeline().execution, FirstExecution)
     bench.later(days=2)
 
     drive(purger.sweep(lambda: None))
