@@ -26,7 +26,7 @@ from triggers.consumer.worker import Worker
 from triggers.declaration.decorator import Trigger
 from triggers.pipeline.pipeline import Observer
 from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider, Remembering
+from triggers.providers.provider import Provider, capabilities_of
 from triggers.service.checking import pointing
 from triggers.service.settings import Settings
 
@@ -75,8 +75,9 @@ class Consumer(Steerable):
         with pointing():
             check_options(triggers, provider, history=history, name=name, observe=observe, parent=parent)
             self.provider = open_provider(provider) if isinstance(provider, str) else provider
-            if history is None and isinstance(self.provider, Remembering):
-                history = self.provider.history
+            remembering = capabilities_of(self.provider).remembering
+            if history is None and remembering is not None:
+                history = remembering.history
             check_triggers(triggers, history)
         self.name = name or default_consumer_name()
         self._owns_provider = isinstance(provider, str)

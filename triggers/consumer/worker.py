@@ -14,13 +14,15 @@ from triggers.consumer.lazy_receiver import LazyReceiver
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     AT_ONCE,
-    Limited,
+    NO_CAPABILITIES,
+    Capabilities,
     Limits,
     Provider,
     ProviderUnavailableError,
     Received,
     Receiver,
     Unreadable,
+    capabilities_of,
 )
 
 _log = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class Worker:
     sweeper: Sweeping | None = None
     receiver: Receiver | None = None
     idle: bool = False
+    _can: Capabilities = NO_CAPABILITIES
     _alive_due: float = 0.0
     _back_off: float = FIRST_BACK_OFF
     _expected: float = 0.0
@@ -138,14 +141,15 @@ class Worker:
         receiver = await self.provider.open_receiver(
             self.destination, subscription=settings.name, name=self.name
         )
-        if isinstance(receiver, Limited):
-            receiver.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
+        if (limited := capabilities_of(receiver).limited) is not None:
+            limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
+        self._can = capabilities_of(self.receiver)
         self._alive_due = 0.0
         return self.receiver
 
     async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
-        for outcome in await self.pipeline.deliver(receiver, received):
+        for outcome in await self.pipeline.deliver(receiver, received, self._can):
             self.gate.note(outcome)
             if outcome.recover_after:
                 due = monotonic() + outcome.recover_after + LATE

@@ -9,13 +9,13 @@ in the same database (SQL-JMS), their removal is a part of the transaction, too.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.store import HistoryStore
 from triggers.pipeline.completion import settlement_of
 from triggers.pipeline.run import Run
-from triggers.providers.provider import Arrival, Receiver, SharingTransactions
+from triggers.providers.provider import Arrival, SharingTransactions
 from triggers.service.binding import Binding
 from triggers.service.settings import Settings
 
@@ -53,12 +53,13 @@ class Transactions:
         if not all(await transaction.history.settle(self.trigger, settlements)):
             raise HistoryUnavailableError("settling what this very transaction claimed")
 
-    async def removal(self, receiver: Receiver, arrivals: Mapping[Run, Arrival]) -> "Removal | None":
+    async def removal(
+        self, receiver: SharingTransactions | None, arrivals: Mapping[Run, Arrival]
+    ) -> "Removal | None":
         """Return what takes messages out inside a transaction; None where they are in another database."""
-        if not hasattr(receiver, "acknowledge_inside"):
+        if receiver is None or not await receiver.shares(self.history):
             return None
-        sharing = cast("SharingTransactions", receiver)
-        return Removal(sharing, arrivals) if await sharing.shares(self.history) else None
+        return Removal(receiver, arrivals)
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
-from typing import Self, cast
+from typing import Self
 
 from history.errors import ConfigurationError
 from history.message import Message
@@ -41,7 +41,15 @@ from triggers.pipeline.parking_lot import ParkingLot
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
 from triggers.pipeline.unreadable import park_raw
-from triggers.providers.provider import Answers, Arrival, Received, Receiver, TakingFailures, Unreadable
+from triggers.providers.provider import (
+    Answers,
+    Arrival,
+    Capabilities,
+    Received,
+    Receiver,
+    Unreadable,
+    capabilities_of,
+)
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 
@@ -106,8 +114,11 @@ class MessagePipeline:
         """Return the same pipeline under the judge that ``by`` makes of the usual one."""
         return replace(self, judge=by(self.judge))
 
-    async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
-        """Handle what a receiver handed over, and answer all of it."""
+    async def deliver(
+        self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
+    ) -> Sequence[Outcome]:
+        """Handle what a receiver handed over, and answer all of it; ``can`` is what the receiver can do."""
+        can = can or capabilities_of(receiver)
         self._reach(Step.RECEIVED)
         arrivals = [one for one in received if isinstance(one, Arrival)]
         if at_once := self.settings.acknowledge_mode == "auto":
@@ -115,13 +126,13 @@ class MessagePipeline:
         runs = {self._begin(one.message): one for one in arrivals}
         removal = None
         if self.transactions is not None and not at_once:
-            removal = await self.transactions.removal(receiver, runs)
+            removal = await self.transactions.removal(can.sharing_transactions, runs)
         outcomes = await self._handle_runs(list(runs), removal)
         answers: Answers = [] if at_once else list(zip(arrivals, outcomes, strict=True))
         if removal is not None:
             answers = [pair for run, pair in zip(runs, answers, strict=True) if run not in removal.gone]
-        if hasattr(receiver, "take_failed"):  # quicker than to ask for the protocol
-            answers = await cast("TakingFailures", receiver).take_failed(answers)
+        if can.taking_failures is not None:
+            answers = await can.taking_failures.take_failed(answers)
         done: list[Received] = [one for one, outcome in answers if outcome.acknowledge]
         back: dict[float, list[Received]] = {}
         for arrival, outcome in answers:

@@ -7,7 +7,7 @@ from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
 from triggers.pipeline.judge import Judge
-from triggers.providers.provider import Received, Receiver, Unreadable
+from triggers.providers.provider import Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
 
 
@@ -42,7 +42,9 @@ class Pipeline(Protocol):
         """Return the same pipeline under other judges, each made of the usual one."""
         ...
 
-    async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
+    async def deliver(
+        self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
+    ) -> Sequence[Outcome]:
         """Handle what a receiver handed over, and answer all of it."""
         ...
 

@@ -22,7 +22,7 @@ from triggers.providers.provider import (
     Provider,
     Received,
     Receiver,
-    TemporaryDestinations,
+    capabilities_of,
 )
 
 _log = logging.getLogger(__name__)
@@ -84,8 +84,9 @@ class Replies:
         return self._destination
 
     async def _make(self) -> tuple[str, Receiver]:
-        if isinstance(self._provider, TemporaryDestinations):
-            return await self._provider.open_temporary(f"replies:{self._alias}")
+        temporary = capabilities_of(self._provider).temporary_destinations
+        if temporary is not None:
+            return await temporary.open_temporary(f"replies:{self._alias}")
         destination = f"doubtless.replies.{self._alias}.{uuid4().hex}"
         return destination, await self._provider.open_receiver(
             destination, subscription="replies", name="owner"

@@ -281,14 +281,18 @@ class Provider(Protocol):
 class Capabilities:
     """What a receiver or a provider can do besides its protocol; None is what it cannot."""
 
-    taking_over: TakingOver | None
-    taking_failures: TakingFailures | None
-    sharing_transactions: SharingTransactions | None
-    limited: Limited | None
-    temporary_destinations: TemporaryDestinations | None
-    answering: Answering | None
-    remembering: Remembering | None
-    in_database: InDatabase | None
+    taking_over: TakingOver | None = None
+    taking_failures: TakingFailures | None = None
+    sharing_transactions: SharingTransactions | None = None
+    limited: Limited | None = None
+    temporary_destinations: TemporaryDestinations | None = None
+    answering: Answering | None = None
+    remembering: Remembering | None = None
+    in_database: InDatabase | None = None
+
+
+#: Of what can do nothing besides its protocol.
+NO_CAPABILITIES = Capabilities()
 
 
 def capabilities_of(asked: Receiver | Provider) -> Capabilities:

@@ -19,7 +19,6 @@ from triggers.providers.provider import (
     Provider,
     ProviderUnavailableError,
     Receiver,
-    TakingOver,
 )
 
 _log = logging.getLogger(__name__)
@@ -103,7 +102,7 @@ class ReceivingWorker(Worker):
 
     async def _open(self) -> Receiver:
         receiver = await super()._open()
-        if not isinstance(receiver, TakingOver):
+        if self._can.taking_over is None:
             raise ConfigurationError(
                 f"trigger {self.gate.trigger.name}",
                 "is ordered, and its provider cannot hand over what a dead consumer held",
@@ -111,6 +110,10 @@ class ReceivingWorker(Worker):
             )
         self._astray = True
         return receiver
+
+    async def _take_over(self) -> None:
+        if self._can.taking_over is not None:
+            await self._can.taking_over.take_over_all()
 
     async def _hold_still(self, receiver: Receiver) -> None:
         """Give back what was not begun; this stays the active consumer, and its order with it."""
@@ -130,7 +133,7 @@ class ReceivingWorker(Worker):
             self.desk.give_all_back()
         self._lost = False
         await self.desk.flush(receiver)
-        await cast("TakingOver", receiver).take_over_all()
+        await self._take_over()
         self._astray = False
 
     async def _receive(self, receiver: Receiver) -> None:
@@ -140,7 +143,7 @@ class ReceivingWorker(Worker):
                 await self.desk.wait()
             return
         if self.desk.take_recall():
-            await cast("TakingOver", receiver).take_over_all()
+            await self._take_over()
         if self.desk.must_wait():
             await settled(self.pause(BLOCKED_PAUSE))
             return

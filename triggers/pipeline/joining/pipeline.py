@@ -22,7 +22,7 @@ from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.joining.time_out import TimeOut
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.pipeline import MessagePipeline
-from triggers.providers.provider import Arrival, Received, Receiver, Unreadable
+from triggers.providers.provider import Arrival, Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 
@@ -105,12 +105,14 @@ class JoiningPipeline:
         """Stop renewing leases, and give back the connections that were opened for this pipeline."""
         await self.joined.close()
 
-    async def deliver(self, receiver: Receiver, received: Sequence[Received]) -> Sequence[Outcome]:
+    async def deliver(
+        self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
+    ) -> Sequence[Outcome]:
         """Keep what a receiver handed over and answer it; then run what has become complete.
 
         The outcome of a join follows that of the message that completed it.
         """
-        outcomes = await self.parts.deliver(receiver, [self._placed(one) for one in received])
+        outcomes = await self.parts.deliver(receiver, [self._placed(one) for one in received], can)
         all_outcomes: list[Outcome] = []
         for outcome in outcomes:
             all_outcomes.append(_without_period(outcome))

@@ -13,7 +13,7 @@ from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.shell import Shell
 from triggers.producer.delivery_failure import DeliveryFailureEvent, publish
 from triggers.producer.queue.queue import ClientQueue, Queued
-from triggers.providers.provider import Answering, Provider, ProviderUnavailableError
+from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
 from triggers.service.failures import Retry
 
 _log = logging.getLogger(__name__)
@@ -164,10 +164,11 @@ class Drainer:
 
     async def _find_out(self, error: ProviderUnavailableError) -> None:
         """End the pass unless the provider is there, so that its absence counts against no message."""
-        if not isinstance(self.provider, Answering):
+        answering = capabilities_of(self.provider).answering
+        if answering is None:
             raise _AwayError(error) from error
         try:
-            await self.provider.ping()
+            await answering.ping()
         except ProviderUnavailableError as silent:
             raise _AwayError(silent) from silent
 
