@@ -36,7 +36,7 @@ from triggers.providers.brokers.trust import (
     weighed,
 )
 from triggers.providers.provider import NO_LIMITS, Limits
-from triggers.providers.rabbitmq.frames import FIELDS, Odd, read_properties
+from triggers.providers.rabbitmq.properties import FIELDS, Odd, read_properties
 
 #: JMS header -> basic property, where both are short texts.
 _TEXTS = {

@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from triggers.providers.brokers.waiting import fulfil
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.rabbitmq.codec import Basic
-from triggers.providers.rabbitmq.frames import properties_of
+from triggers.providers.rabbitmq.frames import EncodedProperties, properties_of
 from triggers.providers.rabbitmq.line import Channel, Line, is_nack
 
 #: How many messages are on their way at once, at most.
@@ -51,11 +51,15 @@ class Publisher:
 
         Raises:
             ProviderUnavailableError: it is unknown which of them arrived.
-            ConfigurationError: one of them went nowhere, or the broker refuses it.
+            ConfigurationError: one of them went nowhere, cannot be written, or the broker refuses it.
         """
         assert self._channel is not None  # noqa: S101  (usable)
         for first in range(0, len(messages), CHUNK):
-            send = partial(self._send, exchange=exchange, key=key, messages=messages[first : first + CHUNK])
+            chunk = [
+                (properties_of(basic.properties, basic.headers), body)
+                for basic, body in messages[first : first + CHUNK]
+            ]
+            send = partial(self._send, exchange=exchange, key=key, chunk=chunk)
             await self._channel.run("sending", send)
             if self._returned:
                 raise ConfigurationError(
@@ -66,13 +70,19 @@ class Publisher:
             if self._refused:
                 raise ProviderUnavailableError("RabbitMQ, which refused a message,", "sending")
 
-    def _send(self, future: "Future[Any]", *, exchange: str, key: str, messages: Sequence[Encoded]) -> None:
+    def _send(
+        self,
+        future: "Future[Any]",
+        *,
+        exchange: str,
+        key: str,
+        chunk: Sequence[tuple[EncodedProperties, bytes]],
+    ) -> None:
         assert self._channel is not None  # noqa: S101
         self._returned, self._refused, self._done = [], False, future
-        for basic, body in messages:
+        for properties, body in chunk:
             self._number += 1
             self._unconfirmed.add(self._number)
-            properties = properties_of(basic.properties, basic.headers)
             self._channel.pika.basic_publish(exchange, key, body, properties, mandatory=True)
 
     def _on_return(self, _: Any, method: Any, _properties: Any, _body: bytes) -> None:

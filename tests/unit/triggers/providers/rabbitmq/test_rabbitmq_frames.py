@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from history.errors import ConfigurationError
+from history.message import PropertyValue
 from tests.hostile import over_rabbitmq
 from triggers.providers.brokers.reading import UndecodableError
 from triggers.providers.rabbitmq import codec as rabbitmq_codec
-from triggers.providers.rabbitmq.frames import Odd, Packer, driver, packed, read_properties, unpacked
+from triggers.providers.rabbitmq.frames import Packer, driver, packed, properties_of, unpacked
+from triggers.providers.rabbitmq.properties import Odd, read_properties
 
 END = b"\xce"
 
@@ -123,3 +126,26 @@ def test_properties_that_are_no_messages_are_named(properties: bytes, named: str
 
     fields = rabbitmq_codec.raw_fields(properties, b"x")
     assert (fields[b"properties"], fields[b"body"]) == (properties, b"x")
+
+
+def test_what_is_written_is_what_pika_writes_and_doubles_besides() -> None:
+    basic = {"content_type": "text/plain", "delivery_mode": 2, "priority": 4, "timestamp": 1_700_000_000}
+    headers: dict[str, PropertyValue] = {
+        "text": "ä",
+        "yes": True,
+        "small": -7,
+        "large": 2**40,
+        "nothing": None,
+    }
+
+    encoded = properties_of({**basic, "message_id": "ID:1"}, headers).encode()
+    with_double = read_properties(b"".join(properties_of({}, {"half": 0.5}).encode()))
+
+    of_pika = driver.BasicProperties(**basic, message_id="ID:1", headers=headers).encode()
+    assert b"".join(encoded) == b"".join(of_pika)
+    assert with_double.headers == {"half": 0.5}
+
+
+def test_a_name_that_is_too_long_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ConfigurationError, match=r"longer than 255 bytes; put it into the body"):
+        properties_of({}, {"x" * 256: 1})
