@@ -6,8 +6,8 @@ from typing import Any
 from tests.hostile.content import EDGES, NAMES, body, dice_of, short
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place
 from triggers.providers.jms.settings import JmsSettings
+from triggers.providers.jms.targets import Target
 
 _KINDS = ["Text", "Text", "Text", "Bytes", "Map", "Stream", "Object", ""]
 
@@ -27,7 +27,7 @@ def send(url: str, queue: str, hostile: Sequence[Hostile]) -> None:
     try:
         with link.asking("sending what is hostile"):
             session = link.session(connection, transacted=True)
-            producer = session.createProducer(link.destination(session, Place.parse(queue)))
+            producer = session.createProducer(link.destination(session, Target.parse(queue)))
             for make in hostile:
                 producer.send(make(session))
             session.commit()

@@ -5,12 +5,12 @@ from typing import Any, ClassVar, Self
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.selectors.compiling import Test, compile_condition
+from triggers.selectors.compiler import Test, compile_condition
+from triggers.selectors.normal_form import write
 from triggers.selectors.operators import Truth
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.tree import Node
 from triggers.selectors.parsing.values import Reading
-from triggers.selectors.writing import write
 
 
 @dataclass(frozen=True, slots=True)

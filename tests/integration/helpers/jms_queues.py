@@ -2,8 +2,8 @@
 
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place
 from triggers.providers.jms.settings import JmsSettings
+from triggers.providers.jms.targets import Target
 
 
 def depth(url: str, queue: str) -> int:
@@ -13,7 +13,7 @@ def depth(url: str, queue: str) -> int:
     try:
         with link.asking("looking"):
             session = link.session(connection, transacted=False)
-            found = session.createBrowser(link.destination(session, Place.parse(queue))).getEnumeration()
+            found = session.createBrowser(link.destination(session, Target.parse(queue))).getEnumeration()
             count = 0
             while found.hasMoreElements():
                 found.nextElement()

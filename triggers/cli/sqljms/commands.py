@@ -28,7 +28,7 @@ from triggers.cli.sqljms.options import (
 )
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.admin.views import PlaceView
+    from triggers.providers.sqljms.admin.views import SourceView
 
 app = typer.Typer(
     no_args_is_help=True, help="Queues, topics, subscriptions and the limbo in a SQL database: look and mend."
@@ -274,7 +274,7 @@ def drop(
     tell_done(State.of(context), {"dropped": place}, f"{place} is gone")
 
 
-def _show_places(state: State, title: str, places: Sequence["PlaceView"], columns: Sequence[str]) -> None:
+def _show_places(state: State, title: str, places: Sequence["SourceView"], columns: Sequence[str]) -> None:
     rows = [asdict(one) | {"oldest": _seconds(one.oldest)} for one in places]
     state.show(title, columns, rows)
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from history.message import Message
 from triggers.providers.amqp.codec import Origin, decode, raw_fields
+from triggers.providers.amqp.connection import Connection, ReceiverLink
 from triggers.providers.amqp.driver import driver
-from triggers.providers.amqp.line import Line, ReceiverLink
 from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 
@@ -23,19 +23,21 @@ class Found:
 
 
 #: Declares what a consumer needs.
-Declare = Callable[[Line], Awaitable[Found]]
+Declare = Callable[[Connection], Awaitable[Found]]
 
 #: Writes copies to the dead-letter destination, with a reason.
-Bury = Callable[[Sequence[Received], str], Awaitable[None]]
+DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 class AmqpConsumer:
     """A link whose credit is exactly what was asked for."""
 
-    def __init__(self, line: Callable[[], Awaitable[Line]], declare: Declare, bury: Bury) -> None:
-        self._line = line
+    def __init__(
+        self, connect: Callable[[], Awaitable[Connection]], declare: Declare, dead_letter: DeadLetter
+    ) -> None:
+        self._connect = connect
         self._declare = declare
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._link: ReceiverLink | None = None
         self._origin: Origin | None = None
         self._inbox = Inbox()
@@ -45,10 +47,10 @@ class AmqpConsumer:
     async def open(self, inbox: Inbox) -> None:
         """Attach, after declaring what is needed."""
         self._inbox, self._wanted, self._delayed = inbox, 0, {}
-        line = await self._line()
-        found = await self._declare(line)
-        link = ReceiverLink(line, found.address, partial(_lose, inbox), partial(_push, inbox))
-        await line.link(link)
+        connection = await self._connect()
+        found = await self._declare(connection)
+        link = ReceiverLink(connection, found.address, partial(_lose, inbox), partial(_push, inbox))
+        await connection.link(link)
         self._link, self._origin = link, found.origin
 
     async def want(self, count: int) -> None:
@@ -58,7 +60,7 @@ class AmqpConsumer:
             await self.stop()
         self._wanted = count
         # Reckoned from what was taken by now: what is on its way, or in the inbox, has had its credit. By
-        # the time that the line grants it, some of it may have arrived and been taken.
+        # the time that the connection grants it, some of it may have arrived and been taken.
         link.tell(partial(link.grant, self._inbox.taken + count))
 
     async def stop(self) -> None:
@@ -89,7 +91,7 @@ class AmqpConsumer:
             for token in tokens:
                 self._delayed.pop(token, None)
 
-        link.line.call_later(delay.total_seconds(), later)
+        link.connection.call_later(delay.total_seconds(), later)
 
     def release(self, tokens: Sequence[Token]) -> None:
         """Settle as released, which does not count."""
@@ -101,7 +103,7 @@ class AmqpConsumer:
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Send copies, accepted by the broker."""
-        await self._bury(received, reason)
+        await self._dead_letter(received, reason)
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""
@@ -114,7 +116,7 @@ class AmqpConsumer:
     async def close(self, held: Sequence[Token]) -> None:
         """Settle what is held as failed, and detach: the broker then has back all the rest."""
         link, self._link = self._link, None
-        if link is not None and not link.line.over:
+        if link is not None and not link.connection.over:
             link.tell(partial(_settle, link, [*held, *self._delayed], driver.Delivery.MODIFIED))
             await link.close()
 
@@ -125,7 +127,7 @@ class AmqpConsumer:
 
 
 def _settle(link: ReceiverLink, tokens: Sequence[Token], state: Any) -> None:
-    """Settle on the line's thread."""
+    """Settle on the connection's thread."""
     if link.closed:
         return
     for token in tokens:

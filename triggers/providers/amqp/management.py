@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from typing import Any, cast
 from urllib.parse import quote
 
+from triggers.providers.amqp.connection import AmqpError, Connection, Link
 from triggers.providers.amqp.driver import driver
-from triggers.providers.amqp.line import AmqpError, Line, Link
 from triggers.providers.brokers.waiting import fail, fulfil
 
 _NODE = "/management"
@@ -29,8 +29,8 @@ _CONDITIONS = {
 class Management(Link):
     """A pair of links, one for requests and one for answers."""
 
-    def __init__(self, line: Line) -> None:
-        super().__init__(line, _NODE, lambda _: None)
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, _NODE, lambda _: None)
         self._requests: Any = None
         self._waiting: dict[str, Future[Any]] = {}
         self._queue: list[bytes] = []

@@ -13,8 +13,8 @@ from uuid import uuid4
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.providers.amqp.codec import Origin, encode, encode_unreadable
+from triggers.providers.amqp.connection import Connection, SenderLink
 from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
-from triggers.providers.amqp.line import Line, SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
@@ -73,7 +73,7 @@ class Amqp:
         self._first_count = first_count
         self._wait = wait
         self._lock = threading.Lock()
-        self._line: Line | None = None
+        self._connection: Connection | None = None
         self._management: Management | None = None
         self._senders: dict[str, list[SenderLink]] = {}
 
@@ -101,23 +101,23 @@ class Amqp:
     async def _send(self, destination: str, messages: Sequence[bytes]) -> None:
         if not messages:
             return
-        line = await self._connected()
-        address = _address(destination, line)
-        sender = await self._sender(line, address)
+        connection = await self._connected()
+        address = _address(destination, connection)
+        sender = await self._sender(connection, address)
         for first in range(0, len(messages), CHUNK):
             chunk = messages[first : first + CHUNK]
             await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
         # One that failed is left to the connection: what comes back on it is nobody's any more.
         self._senders.setdefault(address, []).append(sender)
 
-    async def _sender(self, line: Line, address: str) -> SenderLink:
+    async def _sender(self, connection: Connection, address: str) -> SenderLink:
         idle = self._senders.get(address, [])
         while idle:
             sender = idle.pop()
-            if not sender.closed and sender.line is line:
+            if not sender.closed and sender.connection is connection:
                 return sender
-        sender = SenderLink(line, address, lambda _: None)
-        await line.link(sender)
+        sender = SenderLink(connection, address, lambda _: None)
+        await connection.link(sender)
         return sender
 
     async def open_receiver(
@@ -140,15 +140,15 @@ class Amqp:
         return queue, await self._receive(partial(self._declare_temporary, queue), queue)
 
     async def _receive(self, declare: Declare, destination: str) -> PushReceiver:
-        bury = partial(self._bury, dead_letters_of(destination))
-        receiver = PushReceiver(AmqpConsumer(self._connected, declare, bury), self._wait)
+        dead_letter = partial(self._dead_letter, dead_letters_of(destination))
+        receiver = PushReceiver(AmqpConsumer(self._connected, declare, dead_letter), self._wait)
         await receiver.open()
         return receiver
 
-    async def _declare(self, destination: str, subscription: str, line: Line) -> Found:
-        if not line.is_rabbitmq:
+    async def _declare(self, destination: str, subscription: str, connection: Connection) -> Found:
+        if not connection.is_rabbitmq:
             return Found(destination.removeprefix(QUEUE), self._origin(destination, OTHER_AMQP))
-        management = await self._managed(line)
+        management = await self._managed(connection)
         if destination.startswith(QUEUE):
             queue = destination.removeprefix(QUEUE)
             profile = _PROFILES.get(await management.queue_type(queue), OTHER_AMQP)
@@ -159,41 +159,45 @@ class Amqp:
         await management.bind(destination, queue)
         return Found(queue_address(queue), self._origin(destination, AMQP_QUORUM))
 
-    async def _declare_temporary(self, queue: str, line: Line) -> Found:
-        if not line.is_rabbitmq:
+    async def _declare_temporary(self, queue: str, connection: Connection) -> Found:
+        if not connection.is_rabbitmq:
             raise ConfigurationError(
                 "reply_to", "this broker makes no temporary queues here", "use RabbitMQ 4"
             )
-        management = await self._managed(line)
+        management = await self._managed(connection)
         await management.declare_queue(queue, {"x-queue-type": "classic"}, exclusive=True)
         return Found(queue_address(queue), self._origin(queue, AMQP_CLASSIC))
 
     def _origin(self, destination: str, profile: TrustProfile) -> Origin:
         return Origin(destination=destination, profile=profile, first_count=self._first_count)
 
-    async def _bury(self, destination: str, received: Sequence[Received], reason: str) -> None:
+    async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
         """Send copies to a destination that has a queue of its own, so that nobody need have subscribed."""
-        line = await self._connected()
-        if line.is_rabbitmq:
-            await self._declare(destination, "letters", line)
+        connection = await self._connected()
+        if connection.is_rabbitmq:
+            await self._declare(destination, "letters", connection)
         await self._send(destination, [_letter(one, reason) for one in received])
 
-    async def _managed(self, line: Line) -> Management:
-        if self._management is None or self._management.closed or self._management.line is not line:
-            management = Management(line)
-            await line.link(management)
+    async def _managed(self, connection: Connection) -> Management:
+        if (
+            self._management is None
+            or self._management.closed
+            or self._management.connection is not connection
+        ):
+            management = Management(connection)
+            await connection.link(management)
             self._management = management
         return self._management
 
-    async def _connected(self) -> Line:
+    async def _connected(self) -> Connection:
         with self._lock:
-            if self._line is None or self._line.over:
-                self._line = Line(self._url, self._wait)
+            if self._connection is None or self._connection.over:
+                self._connection = Connection(self._url, self._wait)
                 self._senders = {}
-                self._line.start()
-            line = self._line
-        await line.opened()
-        return line
+                self._connection.start()
+            connection = self._connection
+        await connection.opened()
+        return connection
 
     async def ping(self) -> None:
         """Return when the broker answers.
@@ -201,22 +205,22 @@ class Amqp:
         Raises:
             ProviderUnavailableError: it does not.
         """
-        line = await self._connected()
-        if line.is_rabbitmq:
-            management = Management(line)
-            await line.link(management)
+        connection = await self._connected()
+        if connection.is_rabbitmq:
+            management = Management(connection)
+            await connection.link(management)
             await management.close()
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""
-        line, self._line = self._line, None
+        connection, self._connection = self._connection, None
         self._senders, self._management = {}, None
-        if line is not None:
-            await line.close()
+        if connection is not None:
+            await connection.close()
 
 
-def _address(destination: str, line: Line) -> str:
-    if not line.is_rabbitmq:
+def _address(destination: str, connection: Connection) -> str:
+    if not connection.is_rabbitmq:
         return destination.removeprefix(QUEUE)
     if destination.startswith((QUEUE, TEMPORARY)):
         return queue_address(destination.removeprefix(QUEUE))

@@ -11,9 +11,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place, told_of
 from triggers.providers.jms.receiver import JmsReceiver
 from triggers.providers.jms.sender import JmsSender
+from triggers.providers.jms.targets import Target, public_name_of
 from triggers.providers.provider import DestinationGoneError
 
 
@@ -38,11 +38,11 @@ class JmsClient:
             ConfigurationError: the provider refuses it, and will.
         """
         del name  # JMS consumers have none
-        place = Place.parse(destination)
-        left = partial(self._leave, (place.told, subscription))
-        if not place.is_shared:
-            self._enter((place.told, subscription))
-        receiver = JmsReceiver(self._link, place, subscription=subscription, left=left)
+        target = Target.parse(destination)
+        left = partial(self._leave, (target.public_name, subscription))
+        if not target.is_shared:
+            self._enter((target.public_name, subscription))
+        receiver = JmsReceiver(self._link, target, subscription=subscription, left=left)
         try:
             await receiver.open()
         except BaseException:
@@ -67,7 +67,7 @@ class JmsClient:
     async def open_temporary(self, purpose: str) -> tuple[str, JmsReceiver]:
         """Open the one consumer of a temporary queue, which ends with its connection."""
         receiver = TemporaryReceiver(
-            self._link, Place("temporary", purpose, purpose), subscription="temporary", left=lambda: None
+            self._link, Target("temporary", purpose, purpose), subscription="temporary", left=lambda: None
         )
         await receiver.open()
         return receiver.name, receiver
@@ -102,5 +102,5 @@ class TemporaryReceiver(JmsReceiver):
             queue = session.createTemporaryQueue()
             name = str(queue.getQueueName())
         self._link.remember(name, queue)
-        self._place = Place("temporary", name, name)
-        self.name = told_of("temporary", name)
+        self._target = Target("temporary", name, name)
+        self.name = public_name_of("temporary", name)

@@ -10,8 +10,8 @@ from typing import Any
 from history.errors import ConfigurationError
 from triggers.providers.brokers.trust import ACTIVEMQ, OTHER_JMS, TrustProfile, weighed
 from triggers.providers.jms import jvm as jms_jvm
-from triggers.providers.jms.places import Place, told_of
 from triggers.providers.jms.settings import JmsSettings
+from triggers.providers.jms.targets import Target, public_name_of
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -139,15 +139,15 @@ class JmsLink:
         """Open a session that answers by commits, or by acknowledging messages."""
         return connection.createSession(transacted, TRANSACTED if transacted else CLIENT_ACKNOWLEDGE)
 
-    def destination(self, session: Any, place: Place) -> Any:
+    def destination(self, session: Any, target: Target) -> Any:
         """Return the provider's object for a destination."""
-        match place.kind:
+        match target.kind:
             case "topic":
-                return session.createTopic(place.address)
-            case "temporary" if place.name in self._temporary:
-                return self._temporary[place.name]
+                return session.createTopic(target.address)
+            case "temporary" if target.name in self._temporary:
+                return self._temporary[target.name]
             case _:
-                return session.createQueue(place.address)
+                return session.createQueue(target.address)
 
     def name_of(self, destination: Any) -> str | None:
         """Return how we call a destination of the provider's; those that are temporary are remembered."""
@@ -158,8 +158,8 @@ class JmsLink:
                 name = str(getattr(destination, read)())
                 if jms_jvm.is_a(destination, f"{self.api}.Temporary{kind}"):
                     self.remember(name, destination)
-                    return told_of("temporary", name)
-                return told_of("topic" if kind == "Topic" else "queue", name)
+                    return public_name_of("temporary", name)
+                return public_name_of("topic" if kind == "Topic" else "queue", name)
         return str(destination.toString())
 
     def remember(self, name: str, destination: Any) -> None:

@@ -17,7 +17,7 @@ from triggers.providers.brokers.reading import read
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import RAW_BODY, decode, message_id_of, raw, with_reason
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place
+from triggers.providers.jms.targets import Target
 from triggers.providers.jms.window import Held, Window
 from triggers.providers.provider import (
     AT_ONCE,
@@ -49,13 +49,13 @@ class JmsReceiver:
     def __init__(
         self,
         link: JmsLink,
-        place: Place,
+        target: Target,
         *,
         subscription: str,
         left: Callable[[], None],
     ) -> None:
         self._link = link
-        self._place = place
+        self._target = target
         self._subscription = subscription
         self._left = left
         self.limits: Limits = NO_LIMITS
@@ -131,7 +131,7 @@ class JmsReceiver:
         A session that holds a message might be sent others, which would wait behind it. So there is more
         than one session only where each is sent nothing that it has not asked for, and several may ask.
         """
-        return (self._place.is_shared and self._link.pulls) or not (self._held or self._later)
+        return (self._target.is_shared and self._link.pulls) or not (self._held or self._later)
 
     def _received(self, held: Held) -> Received:
         received = read(
@@ -142,7 +142,7 @@ class JmsReceiver:
         )
         if isinstance(received, Unreadable) and RAW_BODY.encode() not in received.fields:
             held.opaque = True
-            moves = f"{received.problem}; it moves to {self._place.dead_letters} as it is"
+            moves = f"{received.problem}; it moves to {self._target.dead_letters} as it is"
             return replace(received, problem=moves)
         return received
 
@@ -204,7 +204,7 @@ class JmsReceiver:
         with_reason(
             held.message, held.message_id, {name: jms_jvm.java_value(text) for name, text in added.items()}
         )
-        held.window.move(held.message, self._place.dead_letters)
+        held.window.move(held.message, self._target.dead_letters)
 
     def _free(self, held: Held) -> None:
         held.answered = True
@@ -246,14 +246,14 @@ class JmsReceiver:
 
     def _durable(self) -> tuple[str | None, str | None]:
         """Return the client id and the name of a durable subscription: both name subscription and topic."""
-        place = self._place
-        if place.kind != "topic" or not place.durable:
+        target = self._target
+        if target.kind != "topic" or not target.durable:
             return None, None
-        own = f"{self._subscription}:{place.name}"
-        return place.client_id or f"{self._link.settings.client_id}:{own}", place.subscriber or own
+        own = f"{self._subscription}:{target.name}"
+        return target.client_id or f"{self._link.settings.client_id}:{own}", target.subscriber or own
 
     def _open_window(self) -> Window:
-        return Window.open(self._link, self._connection, self._place, self._durable()[1])
+        return Window.open(self._link, self._connection, self._target, self._durable()[1])
 
     def _check(self, held: Held | None = None) -> None:
         if self._lost.is_set() or (held is not None and held not in self._held):

@@ -11,7 +11,7 @@ from history.message import Message
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import encode
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place
+from triggers.providers.jms.targets import Target
 
 _log = logging.getLogger(__name__)
 
@@ -31,27 +31,27 @@ class JmsSender:
 
     def send(self, destination: str, messages: Sequence[Message]) -> list[str]:
         """Send in order and return the JMSMessageIDs; see ``Provider.send``."""
-        place, sent = Place.parse(destination), list[str]()
+        target, sent = Target.parse(destination), list[str]()
         _refuse_later(messages)
         with self._sending:
             try:
                 with self._link.asking("sending"):
                     self._connect()
                     for first in range(0, len(messages), MOST_TOGETHER):
-                        sent += self._send_together(place, messages[first : first + MOST_TOGETHER])
+                        sent += self._send_together(target, messages[first : first + MOST_TOGETHER])
             except ConfigurationError as error:
                 self._disconnect()
-                if place.kind == "temporary" and error.setting == "destination":
+                if target.kind == "temporary" and error.setting == "destination":
                     _log.info("%s has ended: nobody waits for what was sent there", destination)
-                    return [message.message_id or f"ID:{place.name}:gone" for message in messages]
+                    return [message.message_id or f"ID:{target.name}:gone" for message in messages]
                 raise
             except BaseException:
                 self._disconnect()
                 raise
         return sent
 
-    def _send_together(self, place: Place, messages: Sequence[Message]) -> list[str]:
-        destination = self._link.destination(self._session, place)
+    def _send_together(self, target: Target, messages: Sequence[Message]) -> list[str]:
+        destination = self._link.destination(self._session, target)
         producer = self._session.createProducer(destination)
         ids: list[str] = []
         for message in messages:

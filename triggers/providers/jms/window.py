@@ -6,7 +6,7 @@ from typing import Any
 
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place
+from triggers.providers.jms.targets import Target
 
 #: That a durable subscriber wants what its own connection sends.
 _OWN_TOO = False
@@ -33,11 +33,11 @@ class Window:
         return self.link.settings.session == "transacted"
 
     @classmethod
-    def open(cls, link: JmsLink, connection: Any, place: Place, subscriber: str | None) -> "Window":
+    def open(cls, link: JmsLink, connection: Any, target: Target, subscriber: str | None) -> "Window":
         """Open a session and its consumer; ``subscriber`` is the name of a durable subscription."""
         session = link.session(connection, transacted=link.settings.session == "transacted")
         try:
-            destination, selector = link.destination(session, place), place.selector or ""
+            destination, selector = link.destination(session, target), target.selector or ""
             if subscriber is not None:
                 consumer = session.createDurableSubscriber(destination, subscriber, selector, _OWN_TOO)
             else:

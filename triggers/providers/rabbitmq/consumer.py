@@ -11,8 +11,8 @@ from history.message import Message
 from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 from triggers.providers.rabbitmq.codec import Origin, decode, raw_fields
+from triggers.providers.rabbitmq.connection import Channel, Connection
 from triggers.providers.rabbitmq.frames import unpacked
-from triggers.providers.rabbitmq.line import Channel, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Pushed:
 Declare = Callable[[Channel], Awaitable[str]]
 
 #: Writes copies to the dead-letter destination, with a reason.
-Bury = Callable[[Sequence[Received], str], Awaitable[None]]
+DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
 
 class RabbitmqConsumer:
@@ -40,16 +40,16 @@ class RabbitmqConsumer:
 
     def __init__(
         self,
-        line: Callable[[], Awaitable[Line]],
+        connect: Callable[[], Awaitable[Connection]],
         declare: Declare,
-        bury: Bury,
+        dead_letter: DeadLetter,
         *,
         origin: Origin,
         name: str,
     ) -> None:
-        self._line = line
+        self._connect = connect
         self._declare = declare
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._origin = origin
         self._name = name
         self._numbers = count(1)
@@ -65,8 +65,8 @@ class RabbitmqConsumer:
         """Open a channel and declare what is needed."""
         self._inbox, self._tag, self._window = inbox, None, 0
         self._counted = set()
-        line = await self._line()
-        channel = await line.channel(partial(_lose, inbox))
+        connection = await self._connect()
+        channel = await connection.channel(partial(_lose, inbox))
         self._queue = await self._declare(channel)
         channel.tell(lambda pika: pika.add_on_cancel_callback(partial(_cancelled, inbox)))
         self._channel = channel
@@ -129,7 +129,7 @@ class RabbitmqConsumer:
             channel.tell(requeue)
         else:  # until then it fills a place of the window
             later = partial(_unless_closed, channel, requeue)
-            channel.line.call_later(delay.total_seconds(), later)
+            channel.connection.call_later(delay.total_seconds(), later)
 
     def release(self, tokens: Sequence[Token]) -> None:
         """Requeue, which counts: AMQP 0-9-1 has no other way."""
@@ -142,7 +142,7 @@ class RabbitmqConsumer:
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Publish copies, confirmed."""
-        await self._bury(received, reason)
+        await self._dead_letter(received, reason)
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a delivery."""

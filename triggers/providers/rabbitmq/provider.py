@@ -18,8 +18,8 @@ from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.brokers.waiting import Wait, wait_in_loop, wait_in_thread
 from triggers.providers.provider import Arrival, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
+from triggers.providers.rabbitmq.connection import Channel, Connection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
-from triggers.providers.rabbitmq.line import Channel, Line
 from triggers.providers.rabbitmq.publisher import Encoded, Publisher
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -67,7 +67,7 @@ class RabbitMQ:
         self._settings = settings
         self._wait = wait
         self._lock = threading.Lock()
-        self._line: Line | None = None
+        self._connection: Connection | None = None
         self._publishers: list[Publisher] = []
 
     @classmethod
@@ -103,13 +103,13 @@ class RabbitMQ:
         self._publishers.append(publisher)
 
     async def _publisher(self) -> Publisher:
-        line = await self._connected()
+        connection = await self._connected()
         while self._publishers:
             publisher = self._publishers.pop()
             if publisher.usable:
                 return publisher
         publisher = Publisher()
-        await publisher.open(line)
+        await publisher.open(connection)
         return publisher
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:
@@ -132,13 +132,13 @@ class RabbitMQ:
         return queue, await self._receive(partial(_declare_temporary, queue), origin, "owner")
 
     async def _receive(self, declare: Any, origin: Origin, name: str) -> PushReceiver:
-        bury = partial(self._bury, dead_letters_of(origin.destination))
-        consumer = RabbitmqConsumer(self._connected, declare, bury, origin=origin, name=name)
+        dead_letter = partial(self._dead_letter, dead_letters_of(origin.destination))
+        consumer = RabbitmqConsumer(self._connected, declare, dead_letter, origin=origin, name=name)
         receiver = PushReceiver(consumer, self._wait)
         await receiver.open()
         return receiver
 
-    async def _bury(self, destination: str, received: Sequence[Received], reason: str) -> None:
+    async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
         """Publish copies to a destination with a queue of its own, so that nobody need have subscribed."""
         channel = await (await self._connected()).channel(lambda _: None)
         await _declare(destination, "letters", channel, quorum=self._settings.queue_type != "classic")
@@ -151,16 +151,16 @@ class RabbitMQ:
                 letters.append(letter_of(one.fields, reason))
         await self._publish(destination, letters)
 
-    async def _connected(self) -> Line:
+    async def _connected(self) -> Connection:
         with self._lock:
-            if self._line is None or self._line.over:
-                if self._line is not None and self._line.process != os.getpid():
+            if self._connection is None or self._connection.over:
+                if self._connection is not None and self._connection.process != os.getpid():
                     self._publishers = []
-                self._line = Line(self._url, self._wait)
-                self._line.start()
-            line = self._line
-        await line.opened()
-        return line
+                self._connection = Connection(self._url, self._wait)
+                self._connection.start()
+            connection = self._connection
+        await connection.opened()
+        return connection
 
     async def ping(self) -> None:
         """Return when the broker answers.
@@ -173,9 +173,9 @@ class RabbitMQ:
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""
-        line, self._line, self._publishers = self._line, None, []
-        if line is not None:
-            await line.close()
+        connection, self._connection, self._publishers = self._connection, None, []
+        if connection is not None:
+            await connection.close()
 
 
 async def _look_for(destination: str, channel: Channel) -> str:
@@ -192,14 +192,14 @@ async def _declare_temporary(queue: str, channel: Channel) -> str:
 async def _declare(destination: str, subscription: str, channel: Channel, *, quorum: bool) -> str:
     """Declare exchange, queue and binding; doing it again is harmless."""
     doing, queue = f"declaring {destination}", queue_of(destination, subscription)
-    arguments = arguments_of(destination, quorum=quorum, version=_major(channel.line))
+    arguments = arguments_of(destination, quorum=quorum, version=_major(channel.connection))
     await channel.ask(doing, "exchange_declare", exchange=destination, exchange_type="fanout", durable=True)
     await channel.ask(doing, "queue_declare", queue=queue, durable=True, arguments=arguments)
     await channel.ask(doing, "queue_bind", queue=queue, exchange=destination)
     return queue
 
 
-def _major(line: Line) -> int:
-    version = line.server.get("version", "0")
+def _major(connection: Connection) -> int:
+    version = connection.server.get("version", "0")
     text = version.decode() if isinstance(version, bytes) else str(version)
     return int(text.partition(".")[0])

@@ -9,8 +9,8 @@ from history.errors import ConfigurationError
 from triggers.providers.brokers.waiting import fulfil
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.rabbitmq.codec import Basic
+from triggers.providers.rabbitmq.connection import Channel, Connection, is_nack
 from triggers.providers.rabbitmq.frames import EncodedProperties, properties_of
-from triggers.providers.rabbitmq.line import Channel, Line, is_nack
 
 #: How many messages are on their way at once, at most.
 CHUNK = 500
@@ -33,11 +33,11 @@ class Publisher:
     @property
     def usable(self) -> bool:
         """Whether the channel is open."""
-        return self._channel is not None and not (self._channel.closed or self._channel.line.over)
+        return self._channel is not None and not (self._channel.closed or self._channel.connection.over)
 
-    async def open(self, line: Line) -> None:
+    async def open(self, connection: Connection) -> None:
         """Open the channel."""
-        channel = await line.channel(lambda _: None)
+        channel = await connection.channel(lambda _: None)
 
         def confirm(future: "Future[Any]") -> None:
             channel.pika.add_on_return_callback(self._on_return)

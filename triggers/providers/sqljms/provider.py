@@ -21,12 +21,12 @@ from history.sql.database.engine import (
 )
 from history.sql.statements.dialects import Dialect, statement
 from history.store.owners import process_token
+from triggers.providers.sqljms.destinations import TEMPORARY, Destination
 from triggers.providers.sqljms.link import SqlLink, as_providers
-from triggers.providers.sqljms.places import TEMPORARY, Destination
 from triggers.providers.sqljms.receiving import clients
-from triggers.providers.sqljms.receiving.line import ConsumerLine
+from triggers.providers.sqljms.receiving.connection import ConsumerConnection
 from triggers.providers.sqljms.receiving.receiver import Name, SqlReceiver
-from triggers.providers.sqljms.sending.letters import Letters, Outbox
+from triggers.providers.sqljms.sending.outbox import Outbox, TransactionOutbox
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
 DEFAULTS = SqlJmsSettings()
@@ -77,7 +77,7 @@ class SqlJms:
         self._engine = engine
         self._settings = settings
         self._link = SqlLink(engine, owned=owned)
-        self._letters = Letters(self._link)
+        self._outbox = Outbox(self._link)
         # One for all consumers: opening again after a lost reply must not meet one's own name as another's.
         self._token = uuid4().hex
         self._open: set[Name] = set()
@@ -110,9 +110,9 @@ class SqlJms:
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages in one transaction, and return their JMSMessageIDs."""
-        return await self._letters.send(destination, messages)
+        return await self._outbox.send(destination, messages)
 
-    def sending(self, connection: AnyConnection | Session | AsyncSession) -> Outbox:
+    def sending(self, connection: AnyConnection | Session | AsyncSession) -> TransactionOutbox:
         """Return what sends in the transaction that a connection, or a session, has open.
 
         In an atomic service, that of its ``Connection`` or ``Session`` parameter.
@@ -130,16 +130,16 @@ class SqlJms:
             raise ConfigurationError(
                 "connection", f"is to {connection.dialect.name}", "give one to the provider's own database"
             )
-        return Outbox(self._letters, connection)
+        return TransactionOutbox(self._outbox, connection)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> SqlReceiver:
         """Open a consumer; the queue, or topic and subscription, are created where they are missing."""
-        place = Destination.parse(destination)
-        if place.is_temporary:
+        target = Destination.parse(destination)
+        if target.is_temporary:
             raise ConfigurationError(
                 "destination", f"{destination!r} is temporary and has its consumer", "use another one"
             )
-        return await self._open_as(Name(place, subscription, name, destination))
+        return await self._open_as(Name(target, subscription, name, destination))
 
     async def open_temporary(self, purpose: str) -> tuple[str, SqlReceiver]:
         """Open the one consumer of a new queue, which ends with it, or when its lease is over."""
@@ -156,10 +156,10 @@ class SqlJms:
                     "give each consumer a name of its own",
                 )
             self._open.add(name)
-        line = ConsumerLine(self._link)
+        connection = ConsumerConnection(self._link)
         receiver = SqlReceiver(
-            line,
-            self._letters,
+            connection,
+            self._outbox,
             self._settings,
             name=name,
             # A forked child has the provider's token, too, but is another consumer.
@@ -170,7 +170,7 @@ class SqlJms:
             await receiver.open()
         except BaseException:
             self._open.discard(name)
-            await line.close()
+            await connection.close()
             raise
         return receiver
 
@@ -181,8 +181,8 @@ class SqlJms:
             ConfigurationError: it has a living consumer.
             ProviderUnavailableError: the server did not answer.
         """
-        place = Destination.parse(destination)
-        end = partial(clients.end_subscription, topic=place.name, name=subscription)
+        target = Destination.parse(destination)
+        end = partial(clients.end_subscription, topic=target.name, name=subscription)
         return await self._link.run("unsubscribing", end, atomic=True)
 
     async def ping(self) -> None:

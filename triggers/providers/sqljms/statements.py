@@ -13,10 +13,10 @@ from dataclasses import asdict
 
 from history.sql.statements.dialects import Dialect, Statement, Words, statement
 from triggers.providers.sqljms.codec import COLUMNS
-from triggers.providers.sqljms.places import WORDS, Kind
+from triggers.providers.sqljms.destinations import WORDS, DestinationKind
 
 #: A statement for each kind of destination.
-ByKind = Mapping[Kind, Statement]
+ByKind = Mapping[DestinationKind, Statement]
 
 #: What else the words of these statements mean.
 _WORDS: Words = {

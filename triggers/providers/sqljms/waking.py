@@ -1,4 +1,4 @@
-"""Waiting for a message: LISTEN on PostgreSQL; on SQLite a bell of this process, and looking now and then."""
+"""Waiting for a message: LISTEN on PostgreSQL; on SQLite a condition of this process, and polling."""
 
 import threading
 from typing import Any
@@ -12,51 +12,51 @@ from history.sql.statements.dialects import statement
 from triggers.providers.brokers.bell import Bell, wait_in_loop, wait_in_thread
 
 #: The first and the longest pause before a consumer of SQLite looks again, in seconds: what other processes
-#: send rings no bell here.
+#: send notifies no condition here.
 FIRST_LOOK, LAST_LOOK = 0.01, 0.1
 
 
-class Bells:
-    """The bells of this process: one for each database, however many providers use it."""
+class Conditions:
+    """The conditions of this process: one for each database, however many providers use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._bells: dict[int, Bell] = {}
+        self._conditions: dict[int, Bell] = {}
 
     def renew(self) -> None:
-        """Begin without bells: in a forked child nobody waits for its parent's."""
+        """Begin without conditions: in a forked child nobody waits for its parent's."""
         self._lock = threading.Lock()
-        self._bells = {}
+        self._conditions = {}
 
     def of(self, identity: int) -> Bell:
-        """Return the bell of a database."""
+        """Return the condition of a database."""
         with self._lock:
-            return self._bells.setdefault(identity, Bell())
+            return self._conditions.setdefault(identity, Bell())
 
-    def ring(self, identity: int) -> None:
+    def notify(self, identity: int) -> None:
         """Wake who waits for something from a database."""
-        bell = self.of(identity)
-        with bell.changed:
-            bell.announce()
+        condition = self.of(identity)
+        with condition.changed:
+            condition.announce()
 
 
 #: Not a registry of anything but who waits: senders and receivers need not know each other.
-BELLS = Bells()
-at_fork(BELLS, Bells.renew)
+CONDITIONS = Conditions()
+at_fork(CONDITIONS, Conditions.renew)
 
 
-class Hearing:
-    """Waits for the bell, a little longer each time that it was in vain."""
+class Listener:
+    """Waits for the condition, a little longer each time that it was in vain."""
 
-    def __init__(self, bell: Bell, *, asyncio: bool) -> None:
-        self._bell = bell
+    def __init__(self, condition: Bell, *, asyncio: bool) -> None:
+        self._condition = condition
         self._wait = wait_in_loop if asyncio else wait_in_thread
         self._pause = FIRST_LOOK
-        self.seen = bell.changes
+        self.seen = condition.changes
 
     def note(self) -> None:
-        """Remember what has been rung for so far: call it before looking for messages."""
-        self.seen = self._bell.changes
+        """Remember what has been notified so far: call it before looking for messages."""
+        self.seen = self._condition.changes
 
     def rest(self) -> None:
         """Look again soon: there was something."""
@@ -64,7 +64,7 @@ class Hearing:
 
     async def wait(self, seconds: float) -> None:
         """Wait, at most so many seconds."""
-        await self._wait(self._bell, self.seen, min(seconds, self._pause))
+        await self._wait(self._condition, self.seen, min(seconds, self._pause))
         self._pause = min(self._pause * 2, LAST_LOOK)
 
 

@@ -11,36 +11,36 @@ from triggers.selectors.parsing.tree import (
     Identifier,
     In,
     IsNull,
-    Kind,
     Like,
     Node,
     Not,
     Or,
     Path,
     Signed,
+    ValueKind,
 )
 from triggers.selectors.parsing.values import FILTER_HEADERS
 
 #: What may be reckoned with and put in order.
-NUMBERS = frozenset({Kind.NUMBER, Kind.ANY})
+NUMBERS = frozenset({ValueKind.NUMBER, ValueKind.ANY})
 
 #: What may be true.
-CONDITIONS = frozenset({Kind.CONDITION, Kind.ANY})
+CONDITIONS = frozenset({ValueKind.CONDITION, ValueKind.ANY})
 
 
-def kind_of(node: Node) -> Kind:
+def kind_of(node: Node) -> ValueKind:
     """Return the kind of an expression; of a property or a place in the body, only a message tells."""
     match node:
         case Constant(bool()) | Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
-            return Kind.CONDITION
+            return ValueKind.CONDITION
         case Constant(str()):
-            return Kind.TEXT
+            return ValueKind.TEXT
         case Constant() | Signed() | Chain():
-            return Kind.NUMBER
+            return ValueKind.NUMBER
         case Identifier(name):
             header = FILTER_HEADERS.get(name)
-            return Kind.ANY if header is None else header[0]
+            return ValueKind.ANY if header is None else header[0]
         case Path():
-            return Kind.ANY
+            return ValueKind.ANY
         case _:
             assert_never(node)

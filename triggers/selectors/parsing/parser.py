@@ -25,13 +25,13 @@ from triggers.selectors.parsing.tree import (
     Identifier,
     In,
     IsNull,
-    Kind,
     Like,
     Node,
     Not,
     Or,
     Path,
     Signed,
+    ValueKind,
 )
 
 #: How deep parentheses, NOT and signs may nest: far from Python's own limit, and from what anybody can read.
@@ -83,7 +83,7 @@ class _Parser:
         tree = self._expression(Power.OR)
         self._check(tree, start, CONDITIONS)
         if self._cursor.token.sort is not Sort.END:
-            complete = kind_of(tree) is Kind.CONDITION
+            complete = kind_of(tree) is ValueKind.CONDITION
             self._cursor.fail("AND, OR or the end" if complete else "a comparison such as = 'EU'")
         return tree
 
@@ -99,17 +99,17 @@ class _Parser:
         self._depth -= 1
         return left
 
-    def _checked(self, floor: Power, wanted: frozenset[Kind]) -> Node:
+    def _checked(self, floor: Power, wanted: frozenset[ValueKind]) -> Node:
         start = self._cursor.token
         node = self._expression(floor)
         self._check(node, start, wanted)
         return node
 
-    def _check(self, node: Node, start: Token, wanted: frozenset[Kind]) -> None:
+    def _check(self, node: Node, start: Token, wanted: frozenset[ValueKind]) -> None:
         kind = kind_of(node)
         if kind not in wanted:
             expected = "a number" if wanted is NUMBERS else "a condition such as JMSPriority > 4"
-            told = {Kind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
+            told = {ValueKind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
             self._cursor.fail(expected, told.get(kind, f"this is {kind.value}"), at=start)
 
     def _power(self) -> Power | None:

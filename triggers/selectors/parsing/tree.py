@@ -15,7 +15,7 @@ ComparisonSign = Literal["=", "<>", "<", "<=", ">", ">="]
 ArithmeticSign = Literal["+", "-", "*", "/"]
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What an expression can be, as far as its text tells."""
 
     CONDITION = "a condition"

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from history.message import UNDEFINED_COUNT, Message
-from triggers.selectors.parsing.tree import Kind
+from triggers.selectors.parsing.tree import ValueKind
 
 #: Reads a header; None is NULL.
 Header = Callable[[Message], object]
@@ -69,28 +69,28 @@ def _delivery_count(message: Message) -> int | None:
 
 
 #: The headers a selector may name, and JMS's own properties that :class:`Message` holds in fields.
-SELECTOR_HEADERS: Mapping[str, tuple[Kind, Header]] = MappingProxyType(
+SELECTOR_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     {
-        "JMSDeliveryMode": (Kind.TEXT, lambda one: "PERSISTENT" if one.persistent else "NON_PERSISTENT"),
-        "JMSPriority": (Kind.NUMBER, lambda one: one.priority),
-        "JMSMessageID": (Kind.TEXT, lambda one: one.message_id),
-        "JMSTimestamp": (Kind.NUMBER, lambda one: _milliseconds(one.timestamp)),
-        "JMSCorrelationID": (Kind.TEXT, lambda one: one.correlation_id),
-        "JMSType": (Kind.TEXT, lambda one: one.type),
-        "JMSXDeliveryCount": (Kind.NUMBER, _delivery_count),
-        "JMSXGroupID": (Kind.TEXT, lambda one: one.group_id),
-        "JMSXGroupSeq": (Kind.NUMBER, lambda one: one.group_sequence),
+        "JMSDeliveryMode": (ValueKind.TEXT, lambda one: "PERSISTENT" if one.persistent else "NON_PERSISTENT"),
+        "JMSPriority": (ValueKind.NUMBER, lambda one: one.priority),
+        "JMSMessageID": (ValueKind.TEXT, lambda one: one.message_id),
+        "JMSTimestamp": (ValueKind.NUMBER, lambda one: _milliseconds(one.timestamp)),
+        "JMSCorrelationID": (ValueKind.TEXT, lambda one: one.correlation_id),
+        "JMSType": (ValueKind.TEXT, lambda one: one.type),
+        "JMSXDeliveryCount": (ValueKind.NUMBER, _delivery_count),
+        "JMSXGroupID": (ValueKind.TEXT, lambda one: one.group_id),
+        "JMSXGroupSeq": (ValueKind.NUMBER, lambda one: one.group_sequence),
     }
 )
 
 #: What a filter may name besides: it is asked here, after receipt, where these are known.
-FILTER_HEADERS: Mapping[str, tuple[Kind, Header]] = MappingProxyType(
+FILTER_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     {
         **SELECTOR_HEADERS,
-        "JMSDestination": (Kind.TEXT, lambda one: one.destination),
-        "JMSReplyTo": (Kind.TEXT, lambda one: one.reply_to),
-        "JMSRedelivered": (Kind.CONDITION, lambda one: one.redelivered),
-        "JMSExpiration": (Kind.NUMBER, lambda one: _milliseconds(one.expiration)),
-        "JMSDeliveryTime": (Kind.NUMBER, lambda one: _milliseconds(one.delivery_time)),
+        "JMSDestination": (ValueKind.TEXT, lambda one: one.destination),
+        "JMSReplyTo": (ValueKind.TEXT, lambda one: one.reply_to),
+        "JMSRedelivered": (ValueKind.CONDITION, lambda one: one.redelivered),
+        "JMSExpiration": (ValueKind.NUMBER, lambda one: _milliseconds(one.expiration)),
+        "JMSDeliveryTime": (ValueKind.NUMBER, lambda one: _milliseconds(one.delivery_time)),
     }
 )

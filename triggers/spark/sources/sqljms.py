@@ -5,7 +5,7 @@ from typing import NoReturn
 from pyspark.sql.types import StructType
 
 from history.errors import ConfigurationError
-from triggers.providers.sqljms.places import Destination
+from triggers.providers.sqljms.destinations import Destination
 from triggers.spark.sources.options import Options
 from triggers.spark.sources.reader import LogSource, Reading
 from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings

@@ -16,8 +16,8 @@ from history.bridge import drive
 from history.errors import DoubtlessError
 from history.sql.database.engine import AnyConnection, Step, open_engine
 from triggers.providers.provider import Arrival, Unreadable
+from triggers.providers.sqljms.destinations import Destination
 from triggers.providers.sqljms.link import SqlLink, as_providers
-from triggers.providers.sqljms.places import Destination
 from triggers.providers.sqljms.receiving import clients, pinning
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow
 from triggers.providers.sqljms.receiving.pinning import Lot, Pins

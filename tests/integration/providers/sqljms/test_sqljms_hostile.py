@@ -22,9 +22,9 @@ from triggers.consumer import Consumer
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.admin.admin import Admin
+from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.limbo.limbo import Again, Entry, Limbo
 from triggers.providers.sqljms.link import SqlLink
-from triggers.providers.sqljms.places import Destination, Kind
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Pins, attach, messages, numbers, pin, take_over
 from triggers.providers.sqljms.receiving.receiver import received_of
@@ -250,7 +250,9 @@ def test_the_source_of_spark_reads_on_past_odd_rows(url: str) -> None:
         await take_over(connection, pins)
         await pin(connection, pins, after=0, until=2**60, limit=1000)
         found = await numbers(connection, pins, after=0, upto=1)
-        return [received_of(row, row.msg_id) for row in await messages(connection, Kind.QUEUE, found)]
+        return [
+            received_of(row, row.msg_id) for row in await messages(connection, DestinationKind.QUEUE, found)
+        ]
 
     async def make(connection: Any) -> None:
         await attach(connection, pins)

@@ -13,8 +13,8 @@ from history.message import Message
 from history.sql.database.engine import open_engine
 from tests.integration.helpers.orders import orders
 from triggers.providers.sqljms.admin.admin import Admin, HeldError
+from triggers.providers.sqljms.destinations import Destination
 from triggers.providers.sqljms.link import SqlLink
-from triggers.providers.sqljms.places import Destination
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Lot, Pins, pin, take_over
 from triggers.spark.sources import SqlJmsSource

@@ -13,10 +13,10 @@ from history.sql import SqlHistory
 from tests.fixtures.sqljms import Database, opened, received, send
 from triggers import trigger
 from triggers.pipeline.protocol import Pipeline
-from triggers.providers.sqljms.places import Kind
+from triggers.providers.sqljms.destinations import DestinationKind
 from triggers.providers.sqljms.properties import PropertyFormatError, PropertyType, Stored
 from triggers.providers.sqljms.receiving import entries
-from triggers.providers.sqljms.receiving.entries import Place
+from triggers.providers.sqljms.receiving.entries import Source
 
 QUEUE = "queue://q"
 
@@ -49,10 +49,10 @@ def test_d1_a_message_is_claimed_by_one_client_and_gone_when_it_is_done(database
 def test_d1_a_claim_has_the_client_and_the_token_that_it_was_given(database: Database) -> None:
     provider = database.provider()
     send(provider, QUEUE, ONE, ONE)
-    place = Place(Kind.QUEUE, database.value("SELECT queue_id FROM dms_queue"))
+    source = Source(DestinationKind.QUEUE, database.value("SELECT queue_id FROM dms_queue"))
 
     with database.engine.begin() as connection:
-        rows = drive(entries.claim(connection, place, client=7, token=42, limit=1))
+        rows = drive(entries.claim(connection, source, client=7, token=42, limit=1))
 
     assert [getattr(row, "delivery_count", None) for row in rows] == [1]
     assert database.rows(ENTRY) == [(1000, 7, 42, 1), (1000, -1, 0, 0)]

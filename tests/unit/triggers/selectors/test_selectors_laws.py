@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from history.message import Message
 from tests.unit.triggers.selectors.conditions import conditions, messages, paths, unhurried
 from triggers.selectors import Filter, Reading, Selector, SelectorError
+from triggers.selectors.normal_form import write
 from triggers.selectors.parsing.parser import parse
 from triggers.selectors.parsing.tree import Node
-from triggers.selectors.writing import write
 
 TRUTHS = {"TRUE": True, "FALSE": False, "unknown": None}
 PAIRS = list(itertools.product(TRUTHS, repeat=2))

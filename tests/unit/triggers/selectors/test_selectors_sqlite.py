@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from history.message import Message
 from triggers.selectors import Reading, Selector
+from triggers.selectors.normal_form import write
 from triggers.selectors.parsing.tree import (
     And,
     Between,
@@ -29,7 +30,6 @@ from triggers.selectors.parsing.tree import (
     Or,
     Signed,
 )
-from triggers.selectors.writing import write
 
 NUMBERS, TEXTS = ["m", "n", "o"], ["s", "t", "u"]
 

@@ -20,8 +20,8 @@ from triggers.providers.sqljms.admin.steps import (
     find,
     messages_of,
     origin_of,
-    place_of,
     resend,
+    source_of,
     take_out,
 )
 from triggers.providers.sqljms.admin.views import (
@@ -29,18 +29,18 @@ from triggers.providers.sqljms.admin.views import (
     EntryView,
     Found,
     MessageView,
-    PlaceView,
+    SourceView,
     TopicView,
     client_view,
     entry_view,
-    place_view,
+    source_view,
     topic_view,
 )
+from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.link import SqlLink, as_providers
-from triggers.providers.sqljms.places import Destination, Kind
 from triggers.providers.sqljms.receiving import clients
-from triggers.providers.sqljms.receiving.entries import Place, listed
-from triggers.providers.sqljms.sending.letters import Letters
+from triggers.providers.sqljms.receiving.entries import Source, listed
+from triggers.providers.sqljms.sending.outbox import Outbox
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
 T = TypeVar("T")
@@ -49,13 +49,13 @@ T = TypeVar("T")
 class Admin:
     """The queues, topics, subscriptions and clients of one database. Blocking; safe between threads.
 
-    A place is ``queue://orders``, or ``topic://orders`` with the name of a subscription; plain ``orders`` is
+    Messages wait in ``queue://orders``, or ``topic://orders`` with the name of a subscription; ``orders`` is
     the queue of this name, or, where there is none, the topic.
     """
 
     def __init__(self, link: SqlLink) -> None:
         self._link = link
-        self._letters = Letters(link)
+        self._outbox = Outbox(link)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -86,10 +86,10 @@ class Admin:
         rows = await self.run("listing clients", partial(fetch, statement=sql.CLIENTS))
         return [client_view(row) for row in rows]
 
-    async def queues(self) -> Sequence[PlaceView]:
+    async def queues(self) -> Sequence[SourceView]:
         """List the queues with their backlog."""
         rows = await self.run("listing queues", partial(fetch, statement=sql.QUEUES))
-        return [place_view(Kind.QUEUE, row) for row in rows]
+        return [source_view(DestinationKind.QUEUE, row) for row in rows]
 
     async def topics(self) -> Sequence[TopicView]:
         """List the topics."""
@@ -97,24 +97,24 @@ class Admin:
             topic_view(row) for row in await self.run("listing topics", partial(fetch, statement=sql.TOPICS))
         ]
 
-    async def subscriptions(self, topic: str | None = None) -> Sequence[PlaceView]:
+    async def subscriptions(self, topic: str | None = None) -> Sequence[SourceView]:
         """List the subscriptions, of one topic or of all, with their backlog."""
         rows = await self.run("listing subscriptions", partial(fetch, statement=sql.SUBSCRIPTIONS))
         name = None if topic is None else Destination.parse(topic).name
-        return [place_view(Kind.TOPIC, row) for row in rows if name in {None, row.name}]
+        return [source_view(DestinationKind.TOPIC, row) for row in rows if name in {None, row.name}]
 
     async def entries(
         self, destination: str, subscription: str | None = None, *, limit: int = 50
     ) -> Sequence[EntryView]:
-        """List what waits at a place, in the order of its delivery.
+        """List what waits at a queue or subscription, in the order of its delivery.
 
         Raises:
-            NotFoundError: there is no such place.
+            NotFoundError: there is no such queue or subscription.
         """
 
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
-            place = await place_of(connection, destination, subscription)
-            return await fetch(connection, sql.ENTRIES[place.kind], place=place.number, limit=limit)
+            where = await source_of(connection, destination, subscription)
+            return await fetch(connection, sql.ENTRIES[where.kind], place=where.number, limit=limit)
 
         return [entry_view(row) for row in await self.run("listing entries", read)]
 
@@ -145,7 +145,7 @@ class Admin:
         keep: bool = False,
         force: bool = False,
     ) -> Sequence[int]:
-        """Send messages of a place, all by default, to another one, and take them out; return their numbers.
+        """Send messages elsewhere, all by default, and take them out; return their numbers.
 
         JMSMessageID, uuid, headers and properties stay; the delivery count starts afresh. To a topic it is
         sent as any message is: to each subscription. ``keep`` leaves them where they are: a copy.
@@ -156,10 +156,10 @@ class Admin:
         """
 
         async def work(connection: AnyConnection) -> Sequence[int]:
-            place = await place_of(connection, source, subscription)
-            chosen = await chosen_of(connection, place, numbers, force=force or keep)
+            where = await source_of(connection, source, subscription)
+            chosen = await chosen_of(connection, where, numbers, force=force or keep)
             address = await address_of(connection, target)
-            return await resend(self._letters, connection, place, chosen, lambda _: address, keep=keep)
+            return await resend(self._outbox, connection, where, chosen, lambda _: address, keep=keep)
 
         return await self._changed("moving messages", work)
 
@@ -183,14 +183,14 @@ class Admin:
         """
 
         async def work(connection: AnyConnection) -> Sequence[int]:
-            place = await place_of(connection, source, subscription)
-            chosen = await chosen_of(connection, place, numbers, force=force)
+            where = await source_of(connection, source, subscription)
+            chosen = await chosen_of(connection, where, numbers, force=force)
             messages = await messages_of(connection, chosen)
             chosen = list(messages)
             origins = {number: target or origin_of(source, one) for number, one in messages.items()}
             known = {told: await address_of(connection, told, there=True) for told in set(origins.values())}
             return await resend(
-                self._letters, connection, place, chosen, lambda one: known[origins[one]], clean=True
+                self._outbox, connection, where, chosen, lambda one: known[origins[one]], clean=True
             )
 
         return await self._changed("requeueing messages", work)
@@ -203,12 +203,12 @@ class Admin:
         subscription: str | None = None,
         force: bool = False,
     ) -> Sequence[int]:
-        """Take messages out of a place, all by default, for good; raises as :meth:`move`."""
+        """Take messages out of a queue or subscription, all by default, for good; raises as :meth:`move`."""
 
         async def work(connection: AnyConnection) -> Sequence[int]:
-            place = await place_of(connection, destination, subscription)
-            chosen = await chosen_of(connection, place, numbers, force=force)
-            await take_out(connection, place, chosen)
+            where = await source_of(connection, destination, subscription)
+            chosen = await chosen_of(connection, where, numbers, force=force)
+            await take_out(connection, where, chosen)
             return chosen
 
         return await self.run("deleting messages", work)
@@ -216,19 +216,19 @@ class Admin:
     async def release_now(
         self, destination: str, numbers: Sequence[int] | None = None, *, subscription: str | None = None
     ) -> Sequence[int]:
-        """Make delayed messages of a place due now; return those that were not yet."""
+        """Make delayed messages of a queue or subscription due now; return those that were not yet."""
 
         async def work(connection: AnyConnection) -> Sequence[int]:
-            place = await place_of(connection, destination, subscription)
-            chosen = await chosen_of(connection, place, numbers, force=True)
+            where = await source_of(connection, destination, subscription)
+            chosen = await chosen_of(connection, where, numbers, force=True)
             ids = listed(connection, chosen)
-            rows = await fetch(connection, sql.DUE_NOW[place.kind], place=place.number, ids=ids)
+            rows = await fetch(connection, sql.DUE_NOW[where.kind], place=where.number, ids=ids)
             return [int(row.msg_id) for row in rows]
 
         return await self._changed("releasing messages", work)
 
     async def reset(self, client: str, *, force: bool = False) -> Sequence[int]:
-        """Give back all that a dead client holds; return the places where something may be received now.
+        """Give back all that a dead client holds; return those where something may be received now.
 
         Raises:
             NotFoundError: there is no such client.
@@ -242,7 +242,7 @@ class Admin:
             if found[0].alive and not force:
                 raise HeldError(f"{client} is alive")
             await execute(connection, sql.PRESUME_DEAD, client=found[0].client_id)
-            return await clients.bury(connection, [(int(found[0].client_id), found[0].place_id)])
+            return await clients.remove_dead(connection, [(int(found[0].client_id), found[0].place_id)])
 
         return await self._changed("resetting a client", work)
 
@@ -278,15 +278,15 @@ class Admin:
 
         async def work(connection: AnyConnection) -> None:
             kind, number = await find(connection, destination)
-            if kind is Kind.QUEUE:
-                place = Place(kind, number)
-                await chosen_of(connection, place, None, force=force)
-                await clients.empty(connection, place)
+            if kind is DestinationKind.QUEUE:
+                where = Source(kind, number)
+                await chosen_of(connection, where, None, force=force)
+                await clients.empty(connection, where)
                 await clients.drop_queue(connection, number)
                 return
             for row in await fetch(connection, sql.SUBSCRIPTIONS):
                 if row.name == Destination.parse(destination).name:
-                    await chosen_of(connection, Place(kind, row.id), None, force=force)
+                    await chosen_of(connection, Source(kind, row.id), None, force=force)
                     await clients.unsubscribe(connection, row.id)
             await execute(connection, sql.DROP_TOPIC, place=number)
 
@@ -296,7 +296,7 @@ class Admin:
         self, doing: str, work: Callable[[AnyConnection], Awaitable[Sequence[int]]]
     ) -> Sequence[int]:
         changed = await self.run(doing, work)
-        self._letters.wake()
+        self._outbox.wake()
         return changed
 
 

@@ -10,15 +10,14 @@ from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
 from history.sql.database.engine import AnyConnection, fetch
 from triggers.providers.provider import Arrival, Unreadable
-from triggers.providers.sqljms import places
 from triggers.providers.sqljms.admin import statements as sql
 from triggers.providers.sqljms.codec import COLUMNS
-from triggers.providers.sqljms.places import Destination, Kind
+from triggers.providers.sqljms.destinations import FIND, Destination, DestinationKind
 from triggers.providers.sqljms.receiving import entries
-from triggers.providers.sqljms.receiving.entries import Place, listed
+from triggers.providers.sqljms.receiving.entries import Source, listed
 from triggers.providers.sqljms.receiving.odd_rows import read_together
 from triggers.providers.sqljms.receiving.receiver import received_of
-from triggers.providers.sqljms.sending.letters import Letters
+from triggers.providers.sqljms.sending.outbox import Outbox
 
 _log = logging.getLogger(__name__)
 
@@ -46,17 +45,17 @@ class NotFoundError(DoubtlessError):
         super().__init__(f"there is no {what} {name!r}")
 
 
-async def find(connection: AnyConnection, text: str) -> tuple[Kind, int]:
+async def find(connection: AnyConnection, text: str) -> tuple[DestinationKind, int]:
     """Return kind and id of a destination; of a plain name, the queue's before the topic's."""
     destination = Destination.parse(text)
-    kinds = [destination.kind] if "://" in text else [Kind.QUEUE, Kind.TOPIC]
+    kinds = [destination.kind] if "://" in text else [DestinationKind.QUEUE, DestinationKind.TOPIC]
     for kind in kinds:
-        for (number,) in await fetch(connection, places.FIND[kind], name=destination.name):
+        for (number,) in await fetch(connection, FIND[kind], name=destination.name):
             return kind, int(number)
     raise NotFoundError(" or ".join(kinds), destination.name)
 
 
-async def place_of(connection: AnyConnection, text: str, subscription: str | None) -> Place:
+async def source_of(connection: AnyConnection, text: str, subscription: str | None) -> Source:
     """Return a queue, or a subscription of a topic; the only one need not be named.
 
     Raises:
@@ -64,19 +63,19 @@ async def place_of(connection: AnyConnection, text: str, subscription: str | Non
         ConfigurationError: there are several.
     """
     kind, number = await find(connection, text)
-    if kind is Kind.QUEUE:
-        return Place(kind, number)
+    if kind is DestinationKind.QUEUE:
+        return Source(kind, number)
     name = Destination.parse(text).name
     rows = await fetch(connection, sql.SUBSCRIPTIONS)
     found = {row.subscription: int(row.id) for row in rows if row.name == name}
     if subscription is None and len(found) == 1:
-        return Place(kind, next(iter(found.values())))
+        return Source(kind, next(iter(found.values())))
     if subscription is None:
         known = ", ".join(sorted(found)) or "none"
         raise ConfigurationError("subscription", f"{name} is a topic with: {known}", "name one of them")
     if subscription not in found:
         raise NotFoundError(f"subscription of {name}", subscription)
-    return Place(kind, found[subscription])
+    return Source(kind, found[subscription])
 
 
 async def address_of(connection: AnyConnection, text: str, *, there: bool = False) -> str:
@@ -86,30 +85,30 @@ async def address_of(connection: AnyConnection, text: str, *, there: bool = Fals
     """
     if "://" in text:
         told = Destination.parse(text)
-        return text if told.kind is Kind.QUEUE else told.name
+        return text if told.kind is DestinationKind.QUEUE else told.name
     try:
         kind, _ = await find(connection, text)
     except NotFoundError:
         if there:
             raise
-        kind = Kind.QUEUE
-    return f"{kind}://{text}" if kind is Kind.QUEUE else text
+        kind = DestinationKind.QUEUE
+    return f"{kind}://{text}" if kind is DestinationKind.QUEUE else text
 
 
 async def chosen_of(
-    connection: AnyConnection, place: Place, numbers: Sequence[int] | None, *, force: bool
+    connection: AnyConnection, source: Source, numbers: Sequence[int] | None, *, force: bool
 ) -> Sequence[int]:
-    """Return the chosen messages of a place, in the order of delivery, and keep them from being claimed.
+    """Return the chosen messages of a source, in the order of delivery, and keep them from being claimed.
 
     Raises:
         NotFoundError: one of them is not there.
         HeldError: a living consumer is handling some of them.
     """
     if numbers is None:
-        rows = await fetch(connection, sql.ALL[place.kind], place=place.number)
+        rows = await fetch(connection, sql.ALL[source.kind], place=source.number)
     else:
         ids = listed(connection, numbers)
-        rows = await fetch(connection, sql.SOME[place.kind], place=place.number, ids=ids)
+        rows = await fetch(connection, sql.SOME[source.kind], place=source.number, ids=ids)
         missing = set(numbers) - {row.msg_id for row in rows}
         if missing:
             raise NotFoundError("message", ", ".join(map(str, sorted(missing))))
@@ -120,16 +119,16 @@ async def chosen_of(
 
 
 async def resend(
-    letters: Letters,
+    outbox: Outbox,
     connection: AnyConnection,
-    place: Place,
+    source: Source,
     chosen: Sequence[int],
     address: Callable[[int], str],
     *,
     keep: bool = False,
     clean: bool = False,
 ) -> Sequence[int]:
-    """Send the chosen messages of a place to where ``address`` says; take them out unless told to keep.
+    """Send the chosen messages of a source to where ``address`` says; take them out unless told to keep.
 
     What is no message stays where it is, and is not among those that are returned.
     """
@@ -137,9 +136,9 @@ async def resend(
     chosen = [number for number in chosen if number in messages]
     for number in chosen:
         message = _cleaned(messages[number]) if clean else messages[number]
-        await letters.send_inside(connection, address(number), [_afresh(message)])
+        await outbox.send_inside(connection, address(number), [_afresh(message)])
     if not keep:
-        await take_out(connection, place, chosen)
+        await take_out(connection, source, chosen)
     return chosen
 
 
@@ -168,10 +167,10 @@ async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[A
     return rows
 
 
-async def take_out(connection: AnyConnection, place: Place, numbers: Sequence[int]) -> None:
-    """Take messages out of a place, and delete those that nobody else is to read."""
+async def take_out(connection: AnyConnection, source: Source, numbers: Sequence[int]) -> None:
+    """Take messages out of a source, and delete those that nobody else is to read."""
     ids = listed(connection, numbers)
-    rows = await fetch(connection, sql.DELETE[place.kind], place=place.number, ids=ids)
+    rows = await fetch(connection, sql.DELETE[source.kind], place=source.number, ids=ids)
     gone = [int(row.msg_id) for row in rows]
     if gone:
         await entries.count_down(connection, gone)
@@ -191,7 +190,7 @@ def _cleaned(message: Message) -> Message:
 
 
 def origin_of(source: str, message: Message) -> str:
-    """Return where a given-up message of a place came from.
+    """Return where a given-up message of a source came from.
 
     Raises:
         NotFoundError: it is not known.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from history.message import Message
 from history.sql.database.engine import AnyRow
 from history.store import instant
-from triggers.providers.sqljms.places import Kind
+from triggers.providers.sqljms.destinations import DestinationKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ClientView:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceView:
+class SourceView:
     """A queue or a subscription: how many messages are there, are being handled, are for later.
 
     ``oldest`` is for how long the first of those that are due has been so; None where none is.
@@ -55,7 +55,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    """A message at a place. ``client`` handles it; ``alive`` says that this client lives."""
+    """A message at a queue or subscription. ``client`` handles it; ``alive`` says that this client lives."""
 
     id: int
     uuid: str
@@ -98,10 +98,10 @@ def client_view(row: AnyRow) -> ClientView:
     return ClientView(row.client_name, row.client_id, bool(row.alive), row.held, until)
 
 
-def place_view(kind: Kind, row: AnyRow) -> PlaceView:
+def source_view(kind: DestinationKind, row: AnyRow) -> SourceView:
     """Return what a row says of a queue or subscription."""
-    topic = kind is Kind.TOPIC
-    return PlaceView(
+    topic = kind is DestinationKind.TOPIC
+    return SourceView(
         kind=kind.value,
         name=row.name,
         subscription=row.subscription if topic else None,

@@ -149,7 +149,7 @@ class Limbo:
             if await fetch(connection, sql.PUT_STATE, **rows.state):
                 chosen.append((entry, rows))
         for statement, some in (
-            (sql.PUT, [rows.message | self._place(entry, now) for entry, rows in chosen]),
+            (sql.PUT, [rows.message | self._due_row(entry, now) for entry, rows in chosen]),
             (sql.PUT_BODY, [rows.body for _, rows in chosen]),
             (sql.PUT_REPLYTO, [row for _, rows in chosen for row in rows.reply_to]),
             (sql.PUT_PROP, [row for _, rows in chosen for row in rows.properties]),
@@ -159,7 +159,7 @@ class Limbo:
             if some:
                 await execute_each(connection, statement, some)
 
-    def _place(self, entry: Entry, now: int) -> dict[str, object]:
+    def _due_row(self, entry: Entry, now: int) -> dict[str, object]:
         wait = timedelta(0) if entry.again is None else entry.again.delay
         return {
             "limbo_id": self._number,

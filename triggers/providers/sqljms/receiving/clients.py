@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from triggers.providers.sqljms.destinations import DestinationKind
 from triggers.providers.sqljms.link import OTHERS, reserve
-from triggers.providers.sqljms.places import Kind
 from triggers.providers.sqljms.receiving import client_statements as sql
-from triggers.providers.sqljms.receiving.entries import Place, count_down, let_others, listed, release_all
+from triggers.providers.sqljms.receiving.entries import Source, count_down, let_others, listed, release_all
 
 #: How long a client is remembered after its last word, in milliseconds: one day.
 AFTERLIFE = 86_400_000
@@ -54,40 +54,40 @@ async def renew(connection: AnyConnection, client: Client, lease: int) -> bool:
     return bool(await fetch(connection, sql.RENEW, **told))
 
 
-async def bury(connection: AnyConnection, clients: Sequence[tuple[int, int | None]]) -> Sequence[int]:
-    """Give back all that clients hold, given with their places; end what ends with them; in a transaction.
+async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, int | None]]) -> Sequence[int]:
+    """Give back all that clients hold, given with their sources; end what ends with them; in a transaction.
 
-    Returns the places where something may be received now.
+    Returns the sources where something may be received now.
     """
     numbers = [number for number, _ in clients]
     ids = listed(connection, numbers)
     await execute(connection, sql.REMOVE_RECEIVERS, clients=ids)
-    places = {place for _, place in clients if place is not None}
-    for number in sorted(places):
-        for kind in Kind:
-            place = Place(kind, number)
-            await release_all(connection, place, numbers)
-            await let_others(connection, place, numbers)
+    sources = {source for _, source in clients if source is not None}
+    for number in sorted(sources):
+        for kind in DestinationKind:
+            source = Source(kind, number)
+            await release_all(connection, source, numbers)
+            await let_others(connection, source, numbers)
         await _detach(connection, number)
     for (queue,) in await fetch(connection, sql.TEMPORARY_QUEUES, clients=ids):
         await drop_queue(connection, int(queue))
-    return sorted(places)
+    return sorted(sources)
 
 
-async def _detach(connection: AnyConnection, place: int) -> None:
+async def _detach(connection: AnyConnection, source: int) -> None:
     """Mark a subscription as inactive where nobody is left, or end it where it is not durable."""
-    found = await fetch(connection, sql.SUBSCRIPTION, place=place)
-    if not found or await fetch(connection, sql.SHARED, place=place):
+    found = await fetch(connection, sql.SUBSCRIPTION, place=source)
+    if not found or await fetch(connection, sql.SHARED, place=source):
         return
     if found[0].durable:
-        await execute(connection, sql.DETACH, place=place)
+        await execute(connection, sql.DETACH, place=source)
     else:
-        await unsubscribe(connection, place)
+        await unsubscribe(connection, source)
 
 
 async def unsubscribe(connection: AnyConnection, subscriber: int) -> None:
     """End a subscription, with all that it has not read; in a transaction."""
-    await empty(connection, Place(Kind.TOPIC, subscriber))
+    await empty(connection, Source(DestinationKind.TOPIC, subscriber))
     await execute(connection, sql.UNSUBSCRIBE, place=subscriber)
 
 
@@ -110,14 +110,14 @@ async def end_subscription(connection: AnyConnection, topic: str, name: str) -> 
 
 async def drop_queue(connection: AnyConnection, queue: int) -> None:
     """Delete a queue with all that is in it; in a transaction."""
-    await empty(connection, Place(Kind.QUEUE, queue))
+    await empty(connection, Source(DestinationKind.QUEUE, queue))
     await execute(connection, sql.DROP_RECEIVERS, place=queue)
     await execute(connection, sql.DROP_QUEUE, place=queue)
 
 
-async def empty(connection: AnyConnection, place: Place) -> Sequence[int]:
-    """Delete all entries of a place, and the messages that nobody else is to read; in a transaction."""
-    rows = await fetch(connection, sql.EMPTY[place.kind], place=place.number)
+async def empty(connection: AnyConnection, source: Source) -> Sequence[int]:
+    """Delete all entries of a source, and the messages that nobody else is to read; in a transaction."""
+    rows = await fetch(connection, sql.EMPTY[source.kind], place=source.number)
     unread = [int(number) for (number,) in rows]
     if unread:
         await count_down(connection, unread)
@@ -138,8 +138,8 @@ async def sweep(connection: AnyConnection) -> int:
     return len(expired)
 
 
-async def reap(connection: AnyConnection) -> Sequence[int]:
-    """Bury the clients whose lease is over; return the places where something may be received now."""
+async def remove_expired(connection: AnyConnection) -> Sequence[int]:
+    """Remove the clients whose lease is over; return the sources where something may be received now."""
     dead = [(int(row.client_id), row.place_id) for row in await fetch(connection, sql.REAP)]
     await execute(connection, sql.FORGET, afterlife=AFTERLIFE)
-    return await bury(connection, dead) if dead else ()
+    return await remove_dead(connection, dead) if dead else ()

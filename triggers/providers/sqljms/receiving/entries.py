@@ -13,15 +13,15 @@ from sqlalchemy.exc import DBAPIError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from history.sql.statements.dialects import Dialect
 from triggers.providers.sqljms import statements as sql
-from triggers.providers.sqljms.places import Kind
+from triggers.providers.sqljms.destinations import DestinationKind
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow, is_of_a_row, read_each
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Source:
     """A queue, or a topic's subscription, by its id."""
 
-    kind: Kind
+    kind: DestinationKind
     number: int
 
 
@@ -30,41 +30,41 @@ def listed(connection: AnyConnection, numbers: Sequence[int]) -> Any:
     return json.dumps(list(numbers)) if connection.dialect.name == Dialect.SQLITE else list(numbers)
 
 
-async def is_anything(connection: AnyConnection, place: Place, client: int) -> bool:
+async def is_anything(connection: AnyConnection, source: Source, client: int) -> bool:
     """Whether a claim may find something; on PostgreSQL the claim itself is as cheap."""
-    return bool(await fetch(connection, sql.LOOK[place.kind], place=place.number, client=client))
+    return bool(await fetch(connection, sql.LOOK[source.kind], place=source.number, client=client))
 
 
 async def claim(
-    connection: AnyConnection, place: Place, *, client: int, token: int, limit: int
+    connection: AnyConnection, source: Source, *, client: int, token: int, limit: int
 ) -> Sequence[EitherRow]:
     """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows."""
-    told = {"place": place.number, "client": client, "token": token}
+    told = {"place": source.number, "client": client, "token": token}
     if connection.dialect.name == Dialect.POSTGRESQL:
-        return await fetch(connection, sql.CLAIM[place.kind], **told, limit=limit)
-    await execute(connection, sql.CLAIM[place.kind], **told, limit=limit)
+        return await fetch(connection, sql.CLAIM[source.kind], **told, limit=limit)
+    await execute(connection, sql.CLAIM[source.kind], **told, limit=limit)
     try:
-        return await fetch(connection, sql.READ[place.kind], **told)
+        return await fetch(connection, sql.READ[source.kind], **told)
     except DBAPIError as error:
         if not is_of_a_row(error):
             raise
 
     async def some(numbers: Sequence[int]) -> Sequence[AnyRow]:
         ids = listed(connection, numbers)
-        return await fetch(connection, sql.READ_SOME[place.kind], **told, ids=ids)
+        return await fetch(connection, sql.READ_SOME[source.kind], **told, ids=ids)
 
-    claimed = await fetch(connection, sql.CLAIMED[place.kind], **told)
+    claimed = await fetch(connection, sql.CLAIMED[source.kind], **told)
     return await read_each(connection, [number for (number,) in claimed], some)
 
 
-async def next_due(connection: AnyConnection, place: Place) -> int | None:
+async def next_due(connection: AnyConnection, source: Source) -> int | None:
     """Return in how many milliseconds the next entry will be due; None where there is none."""
-    ((pause,),) = await fetch(connection, sql.NEXT_DUE[place.kind], place=place.number)
+    ((pause,),) = await fetch(connection, sql.NEXT_DUE[source.kind], place=source.number)
     return None if pause is None else int(pause)
 
 
 async def remove(
-    connection: AnyConnection, place: Place, *, client: int, held: Mapping[int, int]
+    connection: AnyConnection, source: Source, *, client: int, held: Mapping[int, int]
 ) -> Sequence[int]:
     """Take out what is held, by message and token, and what nobody is left to read.
 
@@ -73,7 +73,7 @@ async def remove(
     gone = [
         number
         for (number,) in await fetch(
-            connection, sql.REMOVE[place.kind], **_told(connection, place, client, held)
+            connection, sql.REMOVE[source.kind], **_told(connection, source, client, held)
         )
     ]
     if gone and connection.dialect.name == Dialect.SQLITE:
@@ -92,41 +92,41 @@ async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None
 
 
 async def release(
-    connection: AnyConnection, place: Place, *, client: int, held: Mapping[int, int], delay: int
+    connection: AnyConnection, source: Source, *, client: int, held: Mapping[int, int], delay: int
 ) -> Sequence[int]:
     """Give back what is held, by message and token, for ``delay`` milliseconds later; return what was."""
-    told = _told(connection, place, client, held)
-    rows = await fetch(connection, sql.RELEASE[place.kind], **told, delay=delay)
+    told = _told(connection, source, client, held)
+    rows = await fetch(connection, sql.RELEASE[source.kind], **told, delay=delay)
     return await _marked(connection, rows)
 
 
 async def release_all(
-    connection: AnyConnection, place: Place, clients: Sequence[int], known: Sequence[int] = ()
+    connection: AnyConnection, source: Source, clients: Sequence[int], known: Sequence[int] = ()
 ) -> Sequence[int]:
     """Give back what clients hold, but for the messages that are known; return what was."""
     ids = {"clients": listed(connection, clients), "known": listed(connection, known)}
-    rows = await fetch(connection, sql.RELEASE_ALL[place.kind], place=place.number, **ids)
+    rows = await fetch(connection, sql.RELEASE_ALL[source.kind], place=source.number, **ids)
     return await _marked(connection, rows)
 
 
-async def orphaned(connection: AnyConnection, place: Place) -> Sequence[int]:
+async def orphaned(connection: AnyConnection, source: Source) -> Sequence[int]:
     """Return the clients that hold something and do not live."""
-    rows = await fetch(connection, sql.ORPHANED[place.kind], place=place.number)
+    rows = await fetch(connection, sql.ORPHANED[source.kind], place=source.number)
     return [int(client) for (client,) in rows]
 
 
-async def take_over(connection: AnyConnection, place: Place, client: int) -> None:
+async def take_over(connection: AnyConnection, source: Source, client: int) -> None:
     """Take all that others hold away, in its first order, and let nobody else claim; in a transaction."""
-    told = {"place": place.number, "client": client}
-    await execute(connection, sql.SEIZE[place.kind], **told)
-    await _marked(connection, await fetch(connection, sql.ROB[place.kind], **told))
-    await execute(connection, sql.RECALL[place.kind], place=place.number)
+    told = {"place": source.number, "client": client}
+    await execute(connection, sql.SEIZE[source.kind], **told)
+    await _marked(connection, await fetch(connection, sql.ROB[source.kind], **told))
+    await execute(connection, sql.RECALL[source.kind], place=source.number)
 
 
-async def let_others(connection: AnyConnection, place: Place, clients: Sequence[int]) -> None:
+async def let_others(connection: AnyConnection, source: Source, clients: Sequence[int]) -> None:
     """Let others claim again, if it was one of these clients that let nobody."""
     ids = listed(connection, clients)
-    await execute(connection, sql.UNSEIZE[place.kind], place=place.number, clients=ids)
+    await execute(connection, sql.UNSEIZE[source.kind], place=source.number, clients=ids)
 
 
 async def _marked(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence[int]:
@@ -136,11 +136,11 @@ async def _marked(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence
     return numbers
 
 
-def _told(connection: AnyConnection, place: Place, client: int, held: Mapping[int, int]) -> dict[str, Any]:
+def _told(connection: AnyConnection, source: Source, client: int, held: Mapping[int, int]) -> dict[str, Any]:
     # Tokens are unique to one claim, so two lists are as good as pairs.
     tokens = sorted(set(held.values()))
     return {
-        "place": place.number,
+        "place": source.number,
         "client": client,
         "ids": listed(connection, list(held)),
         "tokens": listed(connection, tokens),

@@ -84,8 +84,8 @@ async def _raw(connection: AnyConnection, number: int) -> dict[bytes, bytes]:
     for row in await fetch(connection, RAW, number=number):
         told = zip(COLUMNS, row, strict=True)
         fields |= {name.encode(): bytes(value) for name, value in told if value is not None}
-    for place, row in enumerate(await fetch(connection, RAW_PROPERTIES, number=number)):
+    for index, row in enumerate(await fetch(connection, RAW_PROPERTIES, number=number)):
         for name, value in zip(("name", "data_type", "value"), row, strict=True):
             if value is not None:
-                fields[b"property-%d-%s" % (place, name.encode())] = bytes(value)
+                fields[b"property-%d-%s" % (index, name.encode())] = bytes(value)
     return fields

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
+from triggers.providers.sqljms.destinations import Destination, DestinationKind, find_or_make, subscribe
 from triggers.providers.sqljms.link import OTHERS, reserve
-from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
 from triggers.providers.sqljms.receiving import client_statements, entries
-from triggers.providers.sqljms.receiving.entries import Place, listed
+from triggers.providers.sqljms.receiving.entries import Source, listed
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow, read_together
 from triggers.providers.sqljms.statements import for_each_kind
 
@@ -132,7 +132,7 @@ class Pins:
         return f"{self.reader} on {self.destination.kind}://{self.destination.name}"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DestinationKind:
         """Whose entries they are."""
         return self.destination.kind
 
@@ -145,7 +145,7 @@ async def attach(connection: AnyConnection, pins: Pins) -> int:
     """
     client = await _client(connection, pins.name)
     number = await find_or_make(connection, pins.destination)
-    if pins.kind is Kind.QUEUE:
+    if pins.kind is DestinationKind.QUEUE:
         return number
     retains = pins.destination.retains
     return await subscribe(
@@ -157,7 +157,7 @@ async def take_over(connection: AnyConnection, pins: Pins) -> None:
     """Begin a line of lots; what the name has pinned before is part of it; in a transaction."""
     number = await attach(connection, pins)
     client = int((await _client(connection, pins.name)).client_id)
-    if pins.kind is Kind.QUEUE:
+    if pins.kind is DestinationKind.QUEUE:
         await execute(connection, client_statements.ADD_RECEIVER, client=client, queue=number)
     told = {"client": client, "incarnation": pins.incarnation, "place": number}
     await execute(connection, client_statements.LIVE, **told, lease=LIFELONG)
@@ -187,8 +187,8 @@ async def pin(
     found = await fetch(connection, client_statements.FIND, name=pins.name)
     if not found or found[0].incarnation != pins.incarnation:
         return None
-    client, place = int(found[0].client_id), Place(pins.kind, int(found[0].place_id))
-    opened = await fetch(connection, OPEN[place.kind], place=place.number)
+    client, source = int(found[0].client_id), Source(pins.kind, int(found[0].place_id))
+    opened = await fetch(connection, OPEN[source.kind], place=source.number)
     if not opened:
         return None
     if opened[0].exclusive_client_id not in (None, client):
@@ -196,8 +196,8 @@ async def pin(
         raise ConfigurationError("destination", problem, "stop it, or read a topic")
     if again and (there := await lots(connection, pins, after=after)):
         return there[0]
-    told = {"place": place.number, "client": client, "lot": after + 1, "until": until, "limit": limit}
-    return Lot(after + 1, len(await fetch(connection, PIN[place.kind], **told)))
+    told = {"place": source.number, "client": client, "lot": after + 1, "until": until, "limit": limit}
+    return Lot(after + 1, len(await fetch(connection, PIN[source.kind], **told)))
 
 
 async def lots(connection: AnyConnection, pins: Pins, *, after: int, upto: int = 2**62) -> Sequence[Lot]:
@@ -212,7 +212,9 @@ async def numbers(connection: AnyConnection, pins: Pins, *, after: int, upto: in
     return [int(number) for (number,) in await fetch(connection, NUMBERS[pins.kind], **told)]
 
 
-async def messages(connection: AnyConnection, kind: Kind, ids: Sequence[int]) -> Sequence[EitherRow]:
+async def messages(
+    connection: AnyConnection, kind: DestinationKind, ids: Sequence[int]
+) -> Sequence[EitherRow]:
     """Return the rows of messages, in the order of ``ids``; without those that are gone."""
 
     async def read(numbers: Sequence[int]) -> Sequence[AnyRow]:
@@ -227,8 +229,8 @@ async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
     found = await fetch(connection, client_statements.FIND, name=pins.name)
     held = await numbers(connection, pins, after=lot - 1, upto=lot)
     if found and held:
-        place, client = Place(pins.kind, int(found[0].place_id)), int(found[0].client_id)
-        await entries.remove(connection, place, client=client, held=dict.fromkeys(held, lot))
+        source, client = Source(pins.kind, int(found[0].place_id)), int(found[0].client_id)
+        await entries.remove(connection, source, client=client, held=dict.fromkeys(held, lot))
 
 
 async def is_anything(connection: AnyConnection, pins: Pins) -> bool:

@@ -1,4 +1,4 @@
-"""One consumer of a queue or of a topic's subscription: claims, answers, and looks after the dead."""
+"""One consumer of a queue or of a topic's subscription: claims, answers, and removes dead consumers."""
 
 import logging
 import secrets
@@ -29,13 +29,13 @@ from triggers.providers.provider import (
     Unreadable,
 )
 from triggers.providers.sqljms.codec import decode, raw_fields
-from triggers.providers.sqljms.places import Destination, Kind, find_or_make, subscribe
+from triggers.providers.sqljms.destinations import Destination, DestinationKind, find_or_make, subscribe
 from triggers.providers.sqljms.receiving import client_statements, clients, entries
 from triggers.providers.sqljms.receiving.clients import Client
-from triggers.providers.sqljms.receiving.entries import Place
-from triggers.providers.sqljms.receiving.line import ConsumerLine
+from triggers.providers.sqljms.receiving.connection import ConsumerConnection
+from triggers.providers.sqljms.receiving.entries import Source
 from triggers.providers.sqljms.receiving.odd_rows import EitherRow, OddRow
-from triggers.providers.sqljms.sending.letters import Letters
+from triggers.providers.sqljms.sending.outbox import Outbox
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
 _log = logging.getLogger(__name__)
@@ -72,22 +72,22 @@ class SqlReceiver:
 
     def __init__(
         self,
-        line: ConsumerLine,
-        letters: Letters,
+        connection: ConsumerConnection,
+        outbox: Outbox,
         settings: SqlJmsSettings,
         *,
         name: Name,
         incarnation: str,
         left: Callable[[], None],
     ) -> None:
-        self._line = line
-        self._letters = letters
+        self._connection = connection
+        self._outbox = outbox
         self._settings = settings
         self._name = name
         self._incarnation = incarnation
         self._left = left
         self._client = Client(0, incarnation)
-        self._place = Place(name.destination.kind, 0)
+        self._source = Source(name.destination.kind, 0)
         self._held: dict[int, int] = {}
         self._lost = self._unknown = self._closed = False
         self._reap_due = self._sweep_due = 0.0
@@ -104,18 +104,18 @@ class SqlReceiver:
         Raises:
             ConfigurationError: a living consumer has the name.
         """
-        await self._line.run("opening a consumer", self._enter, atomic=True)
+        await self._connection.run("opening a consumer", self._enter, atomic=True)
         self._lost = False
-        await self._line.attend(self._place.number)
+        await self._connection.attend(self._source.number)
 
     async def _enter(self, connection: AnyConnection) -> None:
         row = await clients.take_name(connection, self._name.client_name, self._incarnation)
         self._client = Client(int(row.client_id), self._incarnation)
         if row.place_id is not None:
-            await clients.bury(connection, [(self._client.number, row.place_id)])
+            await clients.remove_dead(connection, [(self._client.number, row.place_id)])
         destination, owner = self._name.destination, self._client.number
         number = await find_or_make(connection, destination, owner if destination.is_temporary else 0)
-        if destination.kind is Kind.QUEUE:
+        if destination.kind is DestinationKind.QUEUE:
             await execute(connection, client_statements.ADD_RECEIVER, client=owner, queue=number)
         else:
             number = await subscribe(
@@ -126,7 +126,7 @@ class SqlReceiver:
                 durable=destination.durable,
                 retains=destination.retains,
             )
-        self._place = Place(destination.kind, number)
+        self._source = Source(destination.kind, number)
         told = {"client": owner, "incarnation": self._incarnation, "place": number}
         await execute(connection, client_statements.LIVE, **told, lease=_milliseconds(self._settings.lease))
 
@@ -142,14 +142,14 @@ class SqlReceiver:
                 rest = deadline - time.monotonic()
                 if received or rest <= 0:
                     return received
-                await self._line.wait(min(rest, await self._until_due()))
+                await self._connection.wait(min(rest, await self._until_due()))
         except BaseException:
             # Also a cancelled wait: the server may have handed over what nobody here has seen.
             self._forget()
             raise
 
     async def _look_around(self) -> None:
-        """Come back from being presumed dead; bury others; find what a lost answer has left behind."""
+        """Come back from being presumed dead; remove the dead; find what a lost answer left behind."""
         if self._lost:
             await self.open()
         if self._unknown:
@@ -162,34 +162,40 @@ class SqlReceiver:
         if now >= self._sweep_due:
             self._sweep_due = now + SWEEP_INTERVAL
             expired = partial(fetch, statement=client_statements.EXPIRED)
-            if await self._line.run("looking for what has expired", expired):
-                await self._line.run("sweeping", clients.sweep, atomic=True)
+            if await self._connection.run("looking for what has expired", expired):
+                await self._connection.run("sweeping", clients.sweep, atomic=True)
 
     async def _look_for_dead(self) -> None:
-        # Whoever is late must not be buried for it, least of all by itself.
-        if not await self._line.run("keeping alive", self._renewal):
+        # Whoever is late must not be removed for it, least of all by itself.
+        if not await self._connection.run("keeping alive", self._renewal):
             await self.open()
-        if await self._line.run("looking for the dead", partial(fetch, statement=client_statements.ANY_DEAD)):
-            await self._line.run("burying the dead", clients.reap, atomic=True)
-        orphaned = await self._line.run("looking for orphans", partial(entries.orphaned, place=self._place))
+        if await self._connection.run(
+            "looking for dead consumers", partial(fetch, statement=client_statements.ANY_DEAD)
+        ):
+            await self._connection.run("removing dead consumers", clients.remove_expired, atomic=True)
+        orphaned = await self._connection.run(
+            "looking for orphans", partial(entries.orphaned, source=self._source)
+        )
         if others := [client for client in orphaned if client != self._client.number]:
             await self._release_all(others)
 
     async def _release_all(self, of: Sequence[int], known: Sequence[int] = ()) -> None:
-        free = partial(entries.release_all, place=self._place, clients=of, known=known)
-        await self._line.run("giving back what others hold", free, atomic=True)
+        free = partial(entries.release_all, source=self._source, clients=of, known=known)
+        await self._connection.run("giving back what others hold", free, atomic=True)
 
     async def _claim(self, limit: int) -> list[Received]:
-        place, client = self._place, self._client.number
-        self._line.note()
-        if self._line.dialect is Dialect.SQLITE:
-            look = partial(entries.is_anything, place=place, client=client)
-            if not await self._line.run("looking", look):
+        source, client = self._source, self._client.number
+        self._connection.note()
+        if self._connection.dialect is Dialect.SQLITE:
+            look = partial(entries.is_anything, source=source, client=client)
+            if not await self._connection.run("looking", look):
                 return []
         token = 1 + secrets.randbits(62)
-        take = partial(entries.claim, place=place, client=client, token=token, limit=limit)
-        rows = await self._line.run("receiving", take, atomic=self._line.dialect is Dialect.SQLITE)
-        self._line.rest()
+        take = partial(entries.claim, source=source, client=client, token=token, limit=limit)
+        rows = await self._connection.run(
+            "receiving", take, atomic=self._connection.dialect is Dialect.SQLITE
+        )
+        self._connection.rest()
         self._held.update((row.msg_id, token) for row in rows)
         expired = {row.msg_id: token for row in rows if _has_expired(row)}
         if expired:
@@ -200,7 +206,7 @@ class SqlReceiver:
     async def _until_due(self) -> float:
         """Return how long to wait, in seconds, if nobody wakes us."""
         interval = min(self._settings.poll_interval.total_seconds(), self._reap_due - time.monotonic())
-        pause = await self._line.run("looking ahead", partial(entries.next_due, place=self._place))
+        pause = await self._connection.run("looking ahead", partial(entries.next_due, source=self._source))
         # What is due and was not handed out is being handed to somebody else, or held up.
         return interval if pause is None or pause <= 0 else min(interval, pause / 1000)
 
@@ -212,8 +218,8 @@ class SqlReceiver:
                 await self._remove(held)
 
     async def _remove(self, held: Mapping[int, int]) -> None:
-        gone = partial(entries.remove, place=self._place, client=self._client.number, held=held)
-        await self._line.run("acknowledging", gone, atomic=self._line.dialect is Dialect.SQLITE)
+        gone = partial(entries.remove, source=self._source, client=self._client.number, held=held)
+        await self._connection.run("acknowledging", gone, atomic=self._connection.dialect is Dialect.SQLITE)
         self._drop(held)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
@@ -226,41 +232,43 @@ class SqlReceiver:
     async def _release(self, held: Mapping[int, int], delay: timedelta) -> None:
         give = partial(
             entries.release,
-            place=self._place,
+            source=self._source,
             client=self._client.number,
             held=held,
             delay=_milliseconds(delay),
         )
-        await self._line.run("recovering", give, atomic=True)
+        await self._connection.run("recovering", give, atomic=True)
         self._drop(held)
         if not delay:
-            await self._line.wake_others(self._place.number)
+            await self._connection.wake_others(self._source.number)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to ``DLQ.<name of the destination>``, with the reason, in one transaction."""
         held = self._still_held(received)
         if held:
             with self._answering():
-                await self._bury(held, received, reason)
+                await self._move_to_dead_letters(held, received, reason)
 
-    async def _bury(self, held: Mapping[int, int], received: Sequence[Received], reason: str) -> None:
+    async def _move_to_dead_letters(
+        self, held: Mapping[int, int], received: Sequence[Received], reason: str
+    ) -> None:
         by_id = {_handle(one)[0]: one for one in received}
 
         async def move(connection: AnyConnection) -> None:
-            gone = await entries.remove(connection, self._place, client=self._client.number, held=held)
+            gone = await entries.remove(connection, self._source, client=self._client.number, held=held)
             letters = [_dead(by_id[number], number, reason) for number in sorted(gone)]
             if letters:
-                await self._letters.send_inside(connection, f"DLQ.{self._name.destination.name}", letters)
+                await self._outbox.send_inside(connection, f"DLQ.{self._name.destination.name}", letters)
 
-        await self._line.run("dead-lettering", move, atomic=True)
-        self._letters.wake()
+        await self._connection.run("dead-lettering", move, atomic=True)
+        self._outbox.wake()
         self._drop(held)
 
     async def shares(self, history: HistoryStore) -> bool:
         """Whether a transaction of this history can take entries out: whether it is the same database."""
         known = self._shares.get(id(history))
         if known is None:
-            known = await self._line.is_at_home(history)
+            known = await self._connection.is_at_home(history)
             if known is not None:
                 self._shares[id(history)] = known
         return known or False
@@ -269,7 +277,7 @@ class SqlReceiver:
         """Delete these entries on a connection that has a transaction open; False where some are not ours."""
         held = self._still_held(received)
         try:
-            gone = await entries.remove(transaction, self._place, client=self._client.number, held=held)
+            gone = await entries.remove(transaction, self._source, client=self._client.number, held=held)
         except DBAPIError as error:
             raise unavailable("acknowledging", error) from error
         return len(gone) == len(received)
@@ -280,11 +288,11 @@ class SqlReceiver:
 
     async def take_over_all(self) -> None:
         """Take what all others hold, and what was recovered, and let nobody else receive before the close."""
-        take = partial(entries.take_over, place=self._place, client=self._client.number)
+        take = partial(entries.take_over, source=self._source, client=self._client.number)
         try:
             if self._lost:
                 await self.open()
-            await self._line.run("taking over", take, atomic=True)
+            await self._connection.run("taking over", take, atomic=True)
         except ProviderUnavailableError:
             self._forget()
             raise
@@ -293,7 +301,7 @@ class SqlReceiver:
         """Renew the lease."""
         if self._closed:
             return
-        if not self._lost and not await self._line.run_beside("keeping alive", self._renewal):
+        if not self._lost and not await self._connection.run_beside("keeping alive", self._renewal):
             _log.warning(
                 "%s was silent for longer than its lease: what it held is given to others",
                 self._name.client_name,
@@ -311,14 +319,14 @@ class SqlReceiver:
         self._closed = True
         self._left()
         try:
-            await self._line.run("leaving", self._leave, atomic=True)
+            await self._connection.run("leaving", self._leave, atomic=True)
         finally:
-            await self._line.close()
+            await self._connection.close()
 
     async def _leave(self, connection: AnyConnection) -> None:
         told = {"client": self._client.number, "incarnation": self._incarnation}
         if await fetch(connection, client_statements.LEAVE, **told):
-            await clients.bury(connection, [(self._client.number, self._place.number)])
+            await clients.remove_dead(connection, [(self._client.number, self._source.number)])
 
     @contextmanager
     def _answering(self) -> Generator[None, None, None]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from history.sql.statements.dialects import statement
 from triggers.providers.sqljms.codec import COLUMNS
-from triggers.providers.sqljms.places import WORDS, Kind
+from triggers.providers.sqljms.destinations import WORDS, DestinationKind
 from triggers.providers.sqljms.statements import for_each_kind
 
 _NAMES = ", ".join(COLUMNS)
@@ -48,8 +48,8 @@ _SEND = """
 
 #: Who gets a message.
 _READERS = {
-    Kind.QUEUE: "SELECT queue_id AS id FROM dms_queue WHERE queue_id = :destination",
-    Kind.TOPIC: """SELECT subscriber_id AS id FROM dms_topic_sub
+    DestinationKind.QUEUE: "SELECT queue_id AS id FROM dms_queue WHERE queue_id = :destination",
+    DestinationKind.TOPIC: """SELECT subscriber_id AS id FROM dms_topic_sub
         WHERE topic_id = :destination AND (durable = 1 OR active = 1)""",
 }
 
@@ -72,7 +72,7 @@ SEND = {
             "place": WORDS[kind].place,
         },
     )
-    for kind in Kind
+    for kind in DestinationKind
 }
 
 # SQLite: one row at a time, by one prepared statement.

@@ -37,7 +37,7 @@ class HeaderError(ValueError):
     """This is no header, so its message counts as one that never arrived."""
 
 
-class Kind(Enum):
+class PacketKind(Enum):
     """What a message holds."""
 
     SINGLE = "one or more whole transactions"
@@ -86,13 +86,13 @@ class Header:
         return f"({self.resend_count}-{previous:0{OFFSET_DIGITS}}-{last:0{OFFSET_DIGITS}}-{self.sequence})"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> PacketKind:
         """What the message holds."""
         if self.previous_offset == self.last_offset:
-            return Kind.MIDDLE if self.sequence else Kind.FIRST
-        return Kind.LAST if self.sequence else Kind.SINGLE
+            return PacketKind.MIDDLE if self.sequence else PacketKind.FIRST
+        return PacketKind.LAST if self.sequence else PacketKind.SINGLE
 
     @property
     def is_part(self) -> bool:
         """Whether the message holds a part of a transaction."""
-        return self.kind is not Kind.SINGLE
+        return self.kind is not PacketKind.SINGLE

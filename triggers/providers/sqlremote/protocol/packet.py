@@ -13,7 +13,7 @@ from typing import Final
 
 from history.errors import ConfigurationError
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
-from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, HeaderError, Kind
+from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, HeaderError, PacketKind
 from triggers.providers.sqlremote.protocol.parts import (
     DIGEST_SIZE,
     MangledError,
@@ -160,8 +160,8 @@ def _checked(packet: Packet) -> Packet:
     """
     header, offsets = packet.header, [record.offset for record in packet.records]
     if packet.is_control:
-        fits = header.kind is Kind.FIRST
-    elif header.kind in {Kind.FIRST, Kind.MIDDLE}:
+        fits = header.kind is PacketKind.FIRST
+    elif header.kind in {PacketKind.FIRST, PacketKind.MIDDLE}:
         fits = len(offsets) == 1 and offsets[0] > header.previous_offset
     else:
         ascending = all(one < other for one, other in pairwise(offsets))

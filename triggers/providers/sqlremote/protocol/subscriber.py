@@ -19,7 +19,7 @@ from history.store import watermark
 from history.store.watermark import ORIGIN, Incoming, Offset
 from triggers.providers.sqlremote.protocol import alarms
 from triggers.providers.sqlremote.protocol.chain import roll
-from triggers.providers.sqlremote.protocol.header import Kind
+from triggers.providers.sqlremote.protocol.header import PacketKind
 from triggers.providers.sqlremote.protocol.inbox import (
     Action,
     Answer,
@@ -84,7 +84,7 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
             return _halted(state)
         if verdict in {Verdict.READY, Verdict.OVERLAP}:
             return Turn(state, (_apply(state, held.packet, settings),))
-        if verdict is Verdict.STAGED and header.kind is Kind.LAST:
+        if verdict is Verdict.STAGED and header.kind is PacketKind.LAST:
             run = contiguous(state.cache, header)
             if run is not None:
                 return _assembled(state, [state.cache[one].packet for one in run], now, settings)
@@ -241,9 +241,9 @@ def differs(packet: Packet, columns: Incoming) -> bool:
         return False
     if previous == received:
         return theirs != mine
-    if packet.is_control or packet.header.kind in {Kind.FIRST, Kind.MIDDLE}:
+    if packet.is_control or packet.header.kind in {PacketKind.FIRST, PacketKind.MIDDLE}:
         return False
-    is_cut = packet.header.kind is Kind.LAST
+    is_cut = packet.header.kind is PacketKind.LAST
     seals = [
         (one.offset, one.data[-DIGEST_SIZE:] if is_cut and place == 0 else checksum(one.data))
         for place, one in enumerate(packet.records)

@@ -23,7 +23,7 @@ from collections.abc import Collection, Container, Sequence
 from enum import Enum
 
 from history.store.watermark import Offset
-from triggers.providers.sqlremote.protocol.header import Header, Kind
+from triggers.providers.sqlremote.protocol.header import Header, PacketKind
 from triggers.providers.sqlremote.protocol.packet import Packet
 
 
@@ -58,7 +58,7 @@ def classify(packet: Packet, received: Offset) -> Verdict:
         return Verdict.EARLY
     if header.previous_offset == received:
         return Verdict.STAGED if header.is_part else Verdict.READY
-    if header.kind is Kind.LAST and packet.records[0].offset > received:
+    if header.kind is PacketKind.LAST and packet.records[0].offset > received:
         # No commit lies between the start of a transaction and its end, so this is not what it says.
         return Verdict.GARBLED
     return Verdict.OVERLAP
@@ -66,7 +66,7 @@ def classify(packet: Packet, received: Offset) -> Verdict:
 
 def is_used_up(header: Header, received: Offset) -> bool:
     """Whether all that a message holds was applied: rule 4."""
-    if header.kind in {Kind.FIRST, Kind.MIDDLE}:
+    if header.kind in {PacketKind.FIRST, PacketKind.MIDDLE}:
         return header.previous_offset < received
     return header.last_offset <= received
 

@@ -5,8 +5,8 @@ import pytest
 from history.errors import ConfigurationError
 from triggers.providers.brokers.trust import FirstCount
 from triggers.providers.jms.link import JmsLink
-from triggers.providers.jms.places import Place, told_of
 from triggers.providers.jms.settings import JmsSettings
+from triggers.providers.jms.targets import Target, public_name_of
 
 FACTORY = "factory=org.example.Factory"
 
@@ -86,27 +86,27 @@ def test_one_text_is_no_class_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("destination", "place"),
+    ("destination", "target"),
     [
-        ("orders", Place("queue", "orders", "orders")),
-        ("queue:orders", Place("queue", "orders", "orders")),
-        ("topic:prices", Place("topic", "prices", "prices")),
-        ("temporary:ID:x", Place("temporary", "ID:x", "ID:x")),
+        ("orders", Target("queue", "orders", "orders")),
+        ("queue:orders", Target("queue", "orders", "orders")),
+        ("topic:prices", Target("topic", "prices", "prices")),
+        ("temporary:ID:x", Target("temporary", "ID:x", "ID:x")),
         (
             "orders?selector=a%20%3D%201&consumer.priority=5",
-            Place("queue", "orders", "orders?consumer.priority=5", selector="a = 1"),
+            Target("queue", "orders", "orders?consumer.priority=5", selector="a = 1"),
         ),
         (
             "topic:prices?durable=true&client_id=c&subscriber=s",
-            Place("topic", "prices", "prices", client_id="c", subscriber="s"),
+            Target("topic", "prices", "prices", client_id="c", subscriber="s"),
         ),
-        ("topic:prices?durable=false", Place("topic", "prices", "prices", durable=False)),
-        ("what%3F", Place("queue", "what?", "what?")),
+        ("topic:prices?durable=false", Target("topic", "prices", "prices", durable=False)),
+        ("what%3F", Target("queue", "what?", "what?")),
     ],
     ids=["bare", "queue", "topic", "temporary", "selector", "durable", "not durable", "escaped"],
 )
-def test_a_destination_says_what_it_is(destination: str, place: Place) -> None:
-    assert Place.parse(destination) == place
+def test_a_destination_says_what_it_is(destination: str, target: Target) -> None:
+    assert Target.parse(destination) == target
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,16 @@ def test_a_destination_says_what_it_is(destination: str, place: Place) -> None:
 )
 def test_a_destination_that_cannot_be_is_refused(destination: str) -> None:
     with pytest.raises(ConfigurationError):
-        Place.parse(destination)
+        Target.parse(destination)
 
 
 def test_a_queue_is_told_by_its_bare_name_unless_that_means_something_else() -> None:
-    names = [told_of("queue", "orders"), told_of("topic", "prices"), told_of("queue", "topic:odd")]
-    names.append(told_of("queue", "100% what?"))
+    names = [
+        public_name_of("queue", "orders"),
+        public_name_of("topic", "prices"),
+        public_name_of("queue", "topic:odd"),
+    ]
+    names.append(public_name_of("queue", "100% what?"))
 
     assert names == ["orders", "topic:prices", "queue:topic:odd", "100%25 what%3F"]
-    assert [Place.parse(name).name for name in names] == ["orders", "prices", "topic:odd", "100% what?"]
+    assert [Target.parse(name).name for name in names] == ["orders", "prices", "topic:odd", "100% what?"]

@@ -6,7 +6,7 @@ import pytest
 
 from history.errors import ConfigurationError
 from triggers.providers.opening import open_provider
-from triggers.providers.sqljms.places import Destination, Kind
+from triggers.providers.sqljms.destinations import Destination, DestinationKind
 from triggers.providers.sqljms.settings import SqlJmsSettings
 
 
@@ -40,12 +40,12 @@ def test_a_setting_that_is_no_duration_is_refused(value: str) -> None:
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        ("orders", Destination(Kind.TOPIC, "orders", retains=True)),
-        ("queue://orders", Destination(Kind.QUEUE, "orders")),
-        ("queue://a?b", Destination(Kind.QUEUE, "a?b")),
-        ("topic://orders", Destination(Kind.TOPIC, "orders")),
-        ("topic://orders?durable=no", Destination(Kind.TOPIC, "orders", durable=False)),
-        ("shop://orders", Destination(Kind.TOPIC, "shop://orders", retains=True)),
+        ("orders", Destination(DestinationKind.TOPIC, "orders", retains=True)),
+        ("queue://orders", Destination(DestinationKind.QUEUE, "orders")),
+        ("queue://a?b", Destination(DestinationKind.QUEUE, "a?b")),
+        ("topic://orders", Destination(DestinationKind.TOPIC, "orders")),
+        ("topic://orders?durable=no", Destination(DestinationKind.TOPIC, "orders", durable=False)),
+        ("shop://orders", Destination(DestinationKind.TOPIC, "shop://orders", retains=True)),
     ],
     ids=["plain", "queue", "question mark", "topic", "not durable", "other scheme"],
 )

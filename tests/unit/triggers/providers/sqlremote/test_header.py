@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from history.store.watermark import MAX_OFFSET, Offset
-from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, HeaderError, Kind
+from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, HeaderError, PacketKind
 
 offsets = some.integers(0, MAX_OFFSET).map(Offset)
 counts = some.integers(0, MAX_COUNT)
@@ -48,12 +48,12 @@ def test_seed_the_fields_stand_in_their_order() -> None:
 
 
 KINDS = {
-    "(0-0000923200-0000923357-0)": Kind.SINGLE,
-    "(0-0000923357-0000942712-0)": Kind.SINGLE,
-    "(0-0000942712-0000942712-0)": Kind.FIRST,
-    "(0-0000942712-0000942712-1)": Kind.MIDDLE,
-    "(0-0000942712-0000942712-2)": Kind.MIDDLE,
-    "(0-0000942712-0001119170-3)": Kind.LAST,
+    "(0-0000923200-0000923357-0)": PacketKind.SINGLE,
+    "(0-0000923357-0000942712-0)": PacketKind.SINGLE,
+    "(0-0000942712-0000942712-0)": PacketKind.FIRST,
+    "(0-0000942712-0000942712-1)": PacketKind.MIDDLE,
+    "(0-0000942712-0000942712-2)": PacketKind.MIDDLE,
+    "(0-0000942712-0001119170-3)": PacketKind.LAST,
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from history.errors import ConfigurationError
 from history.store.watermark import MAX_OFFSET, Epoch, Offset
-from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, Kind
+from triggers.providers.sqlremote.protocol.header import MAX_COUNT, Header, PacketKind
 from triggers.providers.sqlremote.protocol.packet import (
     DEFAULT_MESSAGE_SIZE,
     MIN_MESSAGE_SIZE,
@@ -240,7 +240,7 @@ class TestMessages:
         report = Report(EPOCH, MAX_OFFSET, MAX_COUNT, asking=True)
         packet = Packet(header, EPOCH, (Record(MAX_OFFSET, data),), report)
 
-        assert header.kind is Kind.LAST
+        assert header.kind is PacketKind.LAST
         assert len(encode(packet)) <= MIN_MESSAGE_SIZE
 
     def test_a_size_without_room_for_work_is_refused(self) -> None:

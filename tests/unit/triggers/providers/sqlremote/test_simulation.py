@@ -20,7 +20,7 @@ from tests.fixtures.scale import sized
 from tests.unit.triggers.providers.sqlremote.site import Site, pair
 from triggers.providers.sqlremote.carriers.lossy import Fate, LossyCarrier, always_arrives, seeded_fates
 from triggers.providers.sqlremote.protocol import publisher, subscriber, verdicts
-from triggers.providers.sqlremote.protocol.header import Kind
+from triggers.providers.sqlremote.protocol.header import PacketKind
 from triggers.providers.sqlremote.protocol.inbox import Apply, SubscriberSettings
 from triggers.providers.sqlremote.protocol.packet import Packet
 from triggers.providers.sqlremote.protocol.parts import Transaction
@@ -277,7 +277,7 @@ def test_a_link_without_work_is_silent() -> None:
 
 def early_is_ready(packet: Packet, received: Offset) -> Verdict:
     verdict = verdicts.classify(packet, received)
-    whole = packet.header.kind is Kind.SINGLE
+    whole = packet.header.kind is PacketKind.SINGLE
     return Verdict.READY if verdict is Verdict.EARLY and whole else verdict
 
 

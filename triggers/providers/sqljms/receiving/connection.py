@@ -13,23 +13,23 @@ from history.sql.statements.dialects import Dialect
 from history.store import HistoryStore
 from triggers.providers.sqljms.link import SqlLink, hang_up, translated_for_provider
 from triggers.providers.sqljms.tables import identity_of
-from triggers.providers.sqljms.waking import BELLS, NOTIFY, Hearing, listen, wait_for_notice
+from triggers.providers.sqljms.waking import CONDITIONS, NOTIFY, Listener, listen, wait_for_notice
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class ConsumerLine:
+class ConsumerConnection:
     """Steps of one consumer, from one thread (or task) at a time but for :meth:`run_beside`.
 
-    Its own connection keeps prepared statements, and is told when something is sent to its place. SQLite has
+    Its own connection keeps prepared statements, and is told when something is sent to its source. SQLite has
     one connection for all.
     """
 
     link: SqlLink
     channel: str | None = None
     _connection: AnyConnection | None = field(default=None)
-    _hearing: Hearing | None = field(default=None)
+    _listener: Listener | None = field(default=None)
     _process: int = field(default_factory=os.getpid)
 
     @property
@@ -66,13 +66,13 @@ class ConsumerLine:
         """Do one step on another connection, while this one may be waiting; raises as :meth:`run`."""
         return await self.link.run(doing, work)
 
-    async def attend(self, place: int) -> None:
+    async def attend(self, source: int) -> None:
         """Be told from now on of what comes to a queue or subscription."""
         if self.dialect is Dialect.SQLITE:
-            bell = BELLS.of(await self.link.identity())
-            self._hearing = Hearing(bell, asyncio=self.link.is_asyncio)
+            condition = CONDITIONS.of(await self.link.identity())
+            self._listener = Listener(condition, asyncio=self.link.is_asyncio)
             return
-        channel = f"{await self.link.channel()}{place}"
+        channel = f"{await self.link.channel()}{source}"
         if channel != self.channel:
             self.channel = channel
             await self._hang_up()
@@ -80,20 +80,20 @@ class ConsumerLine:
 
     def note(self) -> None:
         """Look for messages after this: what is sent from now on ends a wait."""
-        if self._hearing is not None:
-            self._hearing.note()
+        if self._listener is not None:
+            self._listener.note()
 
     def rest(self) -> None:
         """Note that there was something."""
-        if self._hearing is not None:
-            self._hearing.rest()
+        if self._listener is not None:
+            self._listener.rest()
 
     async def wait(self, seconds: float) -> None:
         """Wait until something is sent, at most so many seconds; raises as :meth:`run`."""
         if seconds <= 0:
             return
-        if self._hearing is not None:
-            await self._hearing.wait(seconds)
+        if self._listener is not None:
+            await self._listener.wait(seconds)
             return
 
         async def wait(connection: AnyConnection) -> None:
@@ -101,12 +101,12 @@ class ConsumerLine:
 
         await self.run("waiting for messages", wait)
 
-    async def wake_others(self, place: int) -> None:
-        """Tell the other consumers of a place that there is something."""
-        if self._hearing is not None:
-            BELLS.ring(await self.link.identity())
+    async def wake_others(self, source: int) -> None:
+        """Tell the other consumers of a source that there is something."""
+        if self._listener is not None:
+            CONDITIONS.notify(await self.link.identity())
         else:
-            channel = f"{await self.link.channel()}{place}"
+            channel = f"{await self.link.channel()}{source}"
 
             async def tell(connection: AnyConnection) -> None:
                 await execute(connection, NOTIFY, channel=channel)

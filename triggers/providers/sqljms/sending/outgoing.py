@@ -13,7 +13,7 @@ from history.message import Message
 from history.sql.database.engine import AnyConnection, execute, execute_each, fetch
 from history.sql.statements.dialects import Dialect
 from triggers.providers.sqljms.codec import COLUMNS, encode
-from triggers.providers.sqljms.places import (
+from triggers.providers.sqljms.destinations import (
     FIND,
     Destination,
     find_or_make,
@@ -33,7 +33,7 @@ PIECE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Outgoing:
     """Messages under their ids, as rows: what can be written twice without harm."""
 
     names: Sequence[str]
@@ -41,15 +41,15 @@ class Letter:
     properties: Sequence[Sequence[Any]]
 
     @classmethod
-    def of(cls, messages: Sequence[Message], first: int, destination: Destination) -> "Letter":
+    def of(cls, messages: Sequence[Message], first: int, destination: Destination) -> "Outgoing":
         """Give messages numbers from ``first`` and encode them.
 
         Raises:
             ConfigurationError: one of them cannot be stored.
         """
-        encoded = [encode(one, first + place, destination.name) for place, one in enumerate(messages)]
+        encoded = [encode(one, first + index, destination.name) for index, one in enumerate(messages)]
         return cls(
-            [one.message_id or f"ID:{first + place}" for place, one in enumerate(messages)],
+            [one.message_id or f"ID:{first + index}" for index, one in enumerate(messages)],
             [row for row, _ in encoded],
             [one for _, some in encoded for one in some],
         )
@@ -64,14 +64,16 @@ class Posting:
     channel: str | None = None
     readers: set[int] = field(default_factory=set[int])
 
-    async def post(self, connection: AnyConnection, letter: Letter, *, in_transaction: bool = True) -> bool:
-        """Write a letter; return whether there is anybody to read it, and so anything was written.
+    async def post(
+        self, connection: AnyConnection, outgoing: Outgoing, *, in_transaction: bool = True
+    ) -> bool:
+        """Write messages; return whether there is anybody to read it, and so anything was written.
 
         Makes the destination and a reader, where there may be one, only inside a transaction.
         """
         for last in (False, True):
             if self.number is not None:
-                readers = await self._write(connection, self.number, letter)
+                readers = await self._write(connection, self.number, outgoing)
                 self.readers.update(readers)
                 if readers:
                     return True
@@ -80,28 +82,28 @@ class Posting:
             self.number = await _prepare(connection, self.destination)
         return False
 
-    async def _write(self, connection: AnyConnection, number: int, letter: Letter) -> Sequence[int]:
+    async def _write(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
         """Write the rows; return for whom."""
         if connection.dialect.name == Dialect.SQLITE:
-            return await self._write_each(connection, number, letter)
-        columns: list[Any] = [list(column) for column in zip(*letter.rows, strict=True)]
-        kept: list[Any] = [list(column) for column in zip(*letter.properties, strict=True)] or [[]] * 4
+            return await self._write_each(connection, number, outgoing)
+        columns: list[Any] = [list(column) for column in zip(*outgoing.rows, strict=True)]
+        kept: list[Any] = [list(column) for column in zip(*outgoing.properties, strict=True)] or [[]] * 4
         told = dict(zip(COLUMNS, columns, strict=True)) | dict(zip(PROPERTY, kept, strict=True))
         beside = {"destination": number, "channel": self.channel}
         return [int(one[0]) for one in await fetch(connection, SEND[self.destination.kind], **told, **beside)]
 
-    async def _write_each(self, connection: AnyConnection, number: int, letter: Letter) -> Sequence[int]:
+    async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
         found = await fetch(connection, READERS[self.destination.kind], destination=number)
         readers = [int(one) for (one,) in found]
         if not readers:
             return readers
         beside = {"readers": len(readers), "destination": number}
-        told = [{**dict(zip(COLUMNS, row, strict=True)), **beside} for row in letter.rows]
+        told = [{**dict(zip(COLUMNS, row, strict=True)), **beside} for row in outgoing.rows]
         await execute_each(connection, ADD_MESSAGES, told)
-        if letter.properties:
-            rows = [dict(zip(PROPERTY, one, strict=True)) for one in letter.properties]
+        if outgoing.properties:
+            rows = [dict(zip(PROPERTY, one, strict=True)) for one in outgoing.properties]
             await execute_each(connection, ADD_PROPERTIES, rows)
-        span = {"first": letter.rows[0][0], "last": letter.rows[-1][0]}
+        span = {"first": outgoing.rows[0][0], "last": outgoing.rows[-1][0]}
         await execute(connection, ADD_ENTRIES[self.destination.kind], **span, readers=json.dumps(readers))
         return readers
 

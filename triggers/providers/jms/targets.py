@@ -6,19 +6,19 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from history.errors import ConfigurationError
 
-Kind = Literal["queue", "topic", "temporary"]
+TargetKind = Literal["queue", "topic", "temporary"]
 
-_KINDS: tuple[Kind, ...] = ("queue", "topic", "temporary")
+_KINDS: tuple[TargetKind, ...] = ("queue", "topic", "temporary")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Target:
     """A destination, and how it is to be received from.
 
     ``address`` is the name that the JMS provider is given: ``name``, and after a ``?`` what is not ours.
     """
 
-    kind: Kind
+    kind: TargetKind
     name: str
     address: str
     selector: str | None = None
@@ -61,9 +61,9 @@ class Place:
         )
 
     @property
-    def told(self) -> str:
+    def public_name(self) -> str:
         """The name as messages and their senders know it."""
-        return told_of(self.kind, self.name)
+        return public_name_of(self.kind, self.name)
 
     @property
     def is_shared(self) -> bool:
@@ -76,13 +76,13 @@ class Place:
         return f"DLQ.{self.name}"
 
 
-def told_of(kind: Kind, name: str) -> str:
+def public_name_of(kind: TargetKind, name: str) -> str:
     """Return how a destination is called outside JMS; a queue by its bare name."""
     escaped = name.replace("%", "%25").replace("?", "%3F")
     return escaped if kind == "queue" and _kind_of(name)[1] == name else f"{kind}:{escaped}"
 
 
-def _kind_of(text: str) -> tuple[Kind, str]:
+def _kind_of(text: str) -> tuple[TargetKind, str]:
     for kind in _KINDS:
         if text.startswith(f"{kind}:"):
             return kind, text.removeprefix(f"{kind}:")

@@ -27,7 +27,7 @@ TEMPORARY = "temporary:"
 NOBODY = ""
 
 
-class Kind(StrEnum):
+class DestinationKind(StrEnum):
     """What a destination is."""
 
     QUEUE = "queue"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 class Destination:
     """A destination, by name."""
 
-    kind: Kind
+    kind: DestinationKind
     name: str
     retains: bool = False
     durable: bool = True
@@ -56,16 +56,16 @@ class Destination:
             ConfigurationError: it has no name, or an option that there is not.
         """
         scheme, found, rest = text.partition("://")
-        if not found or scheme not in {Kind.QUEUE, Kind.TOPIC}:
+        if not found or scheme not in {DestinationKind.QUEUE, DestinationKind.TOPIC}:
             scheme, rest = "", text
-        name, _, option = rest.partition("?durable=") if scheme == Kind.TOPIC else (rest, "", "")
+        name, _, option = rest.partition("?durable=") if scheme == DestinationKind.TOPIC else (rest, "", "")
         if not name or option not in {"", "yes", "no"}:
             raise ConfigurationError(
                 "destination",
                 f"{text!r} names none",
                 "use orders, queue://orders, topic://orders or topic://orders?durable=no",
             )
-        kind = Kind.QUEUE if scheme == Kind.QUEUE else Kind.TOPIC
+        kind = DestinationKind.QUEUE if scheme == DestinationKind.QUEUE else DestinationKind.TOPIC
         return cls(kind, name, retains=not scheme, durable=option != "no")
 
 
@@ -80,23 +80,23 @@ class Words:
 
 #: Where entries of each kind are, and what they belong to.
 WORDS = {
-    Kind.QUEUE: Words("dms_queue_entry", "queue_id", "dms_queue"),
-    Kind.TOPIC: Words("dms_topic_entry", "subscriber_id", "dms_topic_sub"),
+    DestinationKind.QUEUE: Words("dms_queue_entry", "queue_id", "dms_queue"),
+    DestinationKind.TOPIC: Words("dms_topic_entry", "subscriber_id", "dms_topic_sub"),
 }
 
 # The id of a queue or topic.
 FIND = {
-    Kind.QUEUE: statement("SELECT queue_id FROM dms_queue WHERE queue_name = :name"),
-    Kind.TOPIC: statement("SELECT topic_id FROM dms_topic WHERE topic_name = :name"),
+    DestinationKind.QUEUE: statement("SELECT queue_id FROM dms_queue WHERE queue_name = :name"),
+    DestinationKind.TOPIC: statement("SELECT topic_id FROM dms_topic WHERE topic_name = :name"),
 }
 
 # Make a queue or topic, unless somebody else has just done so.
 MAKE = {
-    Kind.QUEUE: statement(
+    DestinationKind.QUEUE: statement(
         "INSERT INTO dms_queue (queue_name, queue_id, temp_id) VALUES (:name, :id, :owner)"
         " ON CONFLICT DO NOTHING"
     ),
-    Kind.TOPIC: statement(
+    DestinationKind.TOPIC: statement(
         "INSERT INTO dms_topic (topic_name, topic_id, temp_id) VALUES (:name, :id, :owner)"
         " ON CONFLICT DO NOTHING"
     ),

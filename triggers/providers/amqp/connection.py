@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from triggers.providers.amqp.driver import driver
-from triggers.providers.brokers.line import BrokerLine, quietly
+from triggers.providers.brokers.connection import BrokerConnection, quietly
 from triggers.providers.brokers.url import BrokerUrl, TlsFiles
 from triggers.providers.brokers.waiting import Wait, fail, fulfil
 from triggers.providers.provider import ProviderUnavailableError
@@ -43,7 +43,7 @@ _NEVER = {
 }
 
 
-class Line(BrokerLine):
+class Connection(BrokerConnection):
     """One connection to a broker of AMQP 1.0."""
 
     what = "the AMQP broker"
@@ -52,7 +52,7 @@ class Line(BrokerLine):
         super().__init__(url, wait)
         self.server: dict[str, Any] = {}
         self.links: set[Link] = set()
-        self.connection: Any = None
+        self.native: Any = None
         self._domain = _ssl_domain(url)
         self._container: Any = None
         self._injector: Any = None
@@ -81,7 +81,7 @@ class Line(BrokerLine):
         def close(future: "Future[Any]") -> None:
             self.forget(future)
             self._closing = future
-            self.connection.close()
+            self.native.close()
 
         if not self.over:
             try:
@@ -94,7 +94,7 @@ class Line(BrokerLine):
         injector = self._injector = driver.reactor.EventInjector()
         self._container = driver.reactor.Container(_Events(self, url.tls, host, port, injector))
         self._container.container_id = f"doubtless-{uuid4().hex[:12]}"
-        self.connection = self._container.connect(
+        self.native = self._container.connect(
             f"{'amqp' if url.tls is None else 'amqps'}://{_bracketed(host)}:{port}",
             user=url.user,
             password=url.password,
@@ -130,10 +130,10 @@ class Line(BrokerLine):
 
 
 class Link:
-    """A link of a line, in a session of its own; its methods are called on the line's thread."""
+    """A link of a connection, in a session of its own; its methods are called on the connection's thread."""
 
-    def __init__(self, line: Line, address: str, lost: Callable[[Exception], None]) -> None:
-        self.line = line
+    def __init__(self, connection: Connection, address: str, lost: Callable[[Exception], None]) -> None:
+        self.connection = connection
         self.address = address
         self.closed = False
         self._lost = lost
@@ -146,8 +146,8 @@ class Link:
     def attach(self, future: "Future[Any]") -> None:
         """Attach it."""
         self._attaching = future
-        self.line.links.add(self)
-        self.session = self.line.connection.session()
+        self.connection.links.add(self)
+        self.session = self.connection.native.session()
         self.session.open()
         self.proton = self.make(self.session, f"doubtless-{uuid4().hex}")
         self.proton.open()
@@ -178,7 +178,7 @@ class Link:
         if self.closed:
             return
         self.closed = True
-        self.line.links.discard(self)
+        self.connection.links.discard(self)
         if self._detaching is not None:
             fulfil(self._detaching, None)
         for future in [*self._asked, *([self._attaching] if self._attaching is not None else [])]:
@@ -193,20 +193,20 @@ class Link:
         """Note news of the credit."""
 
     async def ask(self, doing: str, work: Callable[["Future[Any]"], None]) -> Any:
-        """Have something done on the line's thread whose future fails with the link."""
+        """Have something done on the connection's thread whose future fails with the link."""
 
         def watched(future: "Future[Any]") -> None:
             if self.closed:
-                raise ProviderUnavailableError(self.line.what, doing)
+                raise ProviderUnavailableError(self.connection.what, doing)
             self._asked.add(future)
             future.add_done_callback(self._asked.discard)
             work(future)
 
-        return await self.line.ask(doing, watched)
+        return await self.connection.ask(doing, watched)
 
     def tell(self, work: Callable[[], object]) -> None:
-        """Have something done on the line's thread, unless the link is closed by then."""
-        self.line.tell(lambda: None if self.closed else work())
+        """Have something done on the connection's thread, unless the link is closed by then."""
+        self.connection.tell(lambda: None if self.closed else work())
 
     async def close(self) -> None:
         """Detach, end the session, and wait until the peer has, too."""
@@ -218,8 +218,8 @@ class Link:
             self._detaching = future
             self.proton.close()
 
-        if not self.closed and not self.line.over:
-            await self.line.ask("detaching", close)
+        if not self.closed and not self.connection.over:
+            await self.connection.ask("detaching", close)
 
 
 class ReceiverLink(Link):
@@ -231,12 +231,12 @@ class ReceiverLink(Link):
 
     def __init__(
         self,
-        line: Line,
+        connection: Connection,
         address: str,
         lost: Callable[[Exception], None],
         push: Callable[[Any, bytes], None],
     ) -> None:
-        super().__init__(line, address, lost)
+        super().__init__(connection, address, lost)
         self._push = push
         self._drained: Future[Any] | None = None
         # How many the peer was let send since the link was attached, and how many have come.
@@ -304,8 +304,8 @@ class ReceiverLink(Link):
 class SenderLink(Link):
     """A link that sends; each message is settled by the peer's outcome."""
 
-    def __init__(self, line: Line, address: str, lost: Callable[[Exception], None]) -> None:
-        super().__init__(line, address, lost)
+    def __init__(self, connection: Connection, address: str, lost: Callable[[Exception], None]) -> None:
+        super().__init__(connection, address, lost)
         self._queue: deque[bytes] = deque()
         self._unsettled = 0
         self._refused: Exception | None = None
@@ -375,8 +375,10 @@ class _Timer:
 class _Events:
     """Hands the events of a container to those whom they concern."""
 
-    def __init__(self, line: Line, tls: TlsFiles | None, host: str, port: int, injector: Any) -> None:
-        self._line = line
+    def __init__(
+        self, connection: Connection, tls: TlsFiles | None, host: str, port: int, injector: Any
+    ) -> None:
+        self._connection = connection
         self._tls = tls
         self._host = host
         self._port = port
@@ -390,8 +392,8 @@ class _Events:
 
     def on_connection_remote_open(self, event: Any) -> None:
         told = cast("dict[Any, Any]", event.connection.remote_properties or {})
-        self._line.server = {str(name): value for name, value in told.items()}
-        fulfil(self._line.ready, None)
+        self._connection.server = {str(name): value for name, value in told.items()}
+        fulfil(self._connection.ready, None)
 
     def on_link_remote_open(self, event: Any) -> None:
         self._of(event.link, lambda link: link.opened())
@@ -411,7 +413,7 @@ class _Events:
 
     def on_session_remote_close(self, event: Any) -> None:
         error = _error(event.session.remote_condition)
-        for link in list(self._line.links):
+        for link in list(self._connection.links):
             if link.session == event.session:
                 link.end(error)
         event.session.close()
@@ -419,11 +421,11 @@ class _Events:
     def on_connection_remote_close(self, event: Any) -> None:
         condition = event.connection.remote_condition
         if condition is not None:
-            self._line.note(self._ending(_error(condition)))
+            self._connection.note(self._ending(_error(condition)))
         event.connection.close()
 
     def on_transport_error(self, event: Any) -> None:
-        self._line.note(self._ending(_error(event.transport.condition)))
+        self._connection.note(self._ending(_error(event.transport.condition)))
 
     def on_transport_closed(self, event: Any) -> None:
         # Not by closing the injector: timers that are not due yet would keep it running.
@@ -444,12 +446,12 @@ class _Events:
         if "unauthorized-access" in told:
             remedy = "mend user and password in its URL"
             return ConfigurationError("provider", f"{host} refuses the login", remedy)
-        unavailable = ProviderUnavailableError(self._line.what, f"being connected to {host}")
+        unavailable = ProviderUnavailableError(self._connection.what, f"being connected to {host}")
         unavailable.__cause__ = error
         return unavailable
 
     def _of(self, link: Any, tell: Callable[[Link], None]) -> None:
-        for one in list(self._line.links):
+        for one in list(self._connection.links):
             if one.owns(link):
                 tell(one)
                 return

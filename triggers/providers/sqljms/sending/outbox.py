@@ -9,13 +9,13 @@ from history.message import Message
 from history.sql.database.engine import AnyConnection
 from history.sql.statements.dialects import Dialect
 from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose
+from triggers.providers.sqljms.destinations import Destination
 from triggers.providers.sqljms.link import SqlLink
-from triggers.providers.sqljms.places import Destination
-from triggers.providers.sqljms.sending.sending import Letter, Posting, pieces
-from triggers.providers.sqljms.waking import BELLS
+from triggers.providers.sqljms.sending.outgoing import Outgoing, Posting, pieces
+from triggers.providers.sqljms.waking import CONDITIONS
 
 
-class Letters:
+class Outbox:
     """Sends; safe between threads."""
 
     def __init__(self, link: SqlLink) -> None:
@@ -36,27 +36,27 @@ class Letters:
             names = await self._link.run("sending", send, atomic=True)
             self.wake()
             return names
-        place = Destination.parse(destination)
-        letters = [
-            Letter.of(piece, await self._link.block_ids(len(piece)), place) for piece in pieces(messages)
+        target = Destination.parse(destination)
+        batches = [
+            Outgoing.of(piece, await self._link.block_ids(len(piece)), target) for piece in pieces(messages)
         ]
-        await self._send_letters(place, letters)
-        return [name for letter in letters for name in letter.names]
+        await self._send_all(target, batches)
+        return [name for outgoing in batches for name in outgoing.names]
 
-    async def _send_letters(self, place: Destination, letters: Sequence[Letter]) -> None:
+    async def _send_all(self, target: Destination, batches: Sequence[Outgoing]) -> None:
         """Send in one statement where all is known; else in a transaction that makes what is missing."""
         channel = await self._link.channel()
-        number = self._numbers.get(place)
+        number = self._numbers.get(target)
 
         async def post(connection: AnyConnection, *, known: int | None, in_transaction: bool) -> bool:
-            posting = Posting(place, known, channel)
-            for letter in letters:
-                if not await posting.post(connection, letter, in_transaction=in_transaction):
+            posting = Posting(target, known, channel)
+            for outgoing in batches:
+                if not await posting.post(connection, outgoing, in_transaction=in_transaction):
                     return False
-            self._know(place, posting)
+            self._know(target, posting)
             return True
 
-        if number is not None and len(letters) == 1:
+        if number is not None and len(batches) == 1:
             at_once = partial(post, known=number, in_transaction=False)
             if await self._link.run("sending", at_once):
                 return
@@ -73,37 +73,37 @@ class Letters:
             sqlalchemy.exc.DBAPIError: the database refused; the transaction is its owner's.
         """
         await self._link.prepared(connection)
-        place = Destination.parse(destination)
-        posting = Posting(place, self._numbers.get(place), await self._link.channel())
+        target = Destination.parse(destination)
+        posting = Posting(target, self._numbers.get(target), await self._link.channel())
         names: list[str] = []
         for piece in pieces(messages):
-            letter = Letter.of(piece, await self._link.message_ids(connection, len(piece)), place)
-            await posting.post(connection, letter)
-            names += letter.names
+            outgoing = Outgoing.of(piece, await self._link.message_ids(connection, len(piece)), target)
+            await posting.post(connection, outgoing)
+            names += outgoing.names
         # What was made here may be rolled back: whoever sends next looks again, if it is not there.
-        self._know(place, posting)
+        self._know(target, posting)
         return names
 
-    def _know(self, place: Destination, posting: Posting) -> None:
-        if posting.number is not None and not place.is_temporary:
-            self._numbers[place] = posting.number
+    def _know(self, target: Destination, posting: Posting) -> None:
+        if posting.number is not None and not target.is_temporary:
+            self._numbers[target] = posting.number
 
     def wake(self) -> None:
         """Wake who waits in this process; PostgreSQL wakes by itself."""
         identity = self._link.known_identity
         if self._link.dialect is Dialect.SQLITE and identity is not None:
-            BELLS.ring(identity)
+            CONDITIONS.notify(identity)
 
 
-class Outbox:
+class TransactionOutbox:
     """Sends in the transaction that a connection has open: all is committed with it, or nothing is.
 
     ``send`` and ``send_batch`` are for a blocking connection, ``asend`` and ``asend_batch`` for an asyncio
     one. Errors of the database are SQLAlchemy's own, as of the connection's other statements.
     """
 
-    def __init__(self, letters: Letters, connection: AnyConnection) -> None:
-        self._letters = letters
+    def __init__(self, outbox: Outbox, connection: AnyConnection) -> None:
+        self._outbox = outbox
         self._connection = connection
 
     def send(self, destination: str, body: Body | Message, **options: Unpack[SendOptions]) -> SentMessage:
@@ -133,8 +133,8 @@ class Outbox:
         return await self._send(destination, [compose(destination, body, **options) for body in bodies])
 
     async def _send(self, destination: str, messages: Sequence[Message]) -> Sequence[SentMessage]:
-        names = await self._letters.send_inside(self._connection, destination, messages)
-        self._letters.wake()
+        names = await self._outbox.send_inside(self._connection, destination, messages)
+        self._outbox.wake()
         return [
             SentMessage(message.model_copy(update={"message_id": name}))
             for message, name in zip(messages, names, strict=True)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 from history.errors import ConfigurationError
-from triggers.providers.brokers.line import CONNECT_PATIENCE, BrokerLine, Work, quietly
+from triggers.providers.brokers.connection import CONNECT_PATIENCE, BrokerConnection, Call, quietly
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.brokers.waiting import Wait, fail, fulfil
 from triggers.providers.provider import ProviderUnavailableError
@@ -21,7 +21,7 @@ from triggers.providers.rabbitmq.frames import Services, driver
 _log = logging.getLogger(__name__)
 
 
-class Line(BrokerLine):
+class Connection(BrokerConnection):
     """One connection to RabbitMQ."""
 
     what = "RabbitMQ"
@@ -30,7 +30,7 @@ class Line(BrokerLine):
         super().__init__(url, wait)
         self.server: dict[str, Any] = {}
         self._tls = None if url.tls is None else url.tls.context()
-        self._connection: Any = None
+        self._native: Any = None
         self._loop: Any = None
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:
@@ -40,7 +40,7 @@ class Line(BrokerLine):
     async def channel(self, lost: Callable[[Exception], None]) -> "Channel":
         """Open a channel; ``lost`` is called on the connection's thread when it ends unasked."""
         channel = Channel(self, lost)
-        await self.ask("opening a channel", lambda future: channel.open(self._connection, future))
+        await self.ask("opening a channel", lambda future: channel.open(self._native, future))
         return channel
 
     async def close(self) -> None:
@@ -48,8 +48,8 @@ class Line(BrokerLine):
 
         def close(future: "Future[Any]") -> None:
             self.forget(future)
-            self._connection.add_on_close_callback(partial(_closed, future))
-            self._connection.close()
+            self._native.add_on_close_callback(partial(_closed, future))
+            self._native.close()
 
         if not self.over:
             try:
@@ -63,8 +63,8 @@ class Line(BrokerLine):
     def _serve(self, host: str, port: int) -> None:
         loop = self._loop = driver.adapters.select_connection.IOLoop()
 
-        def opened(connection: Any) -> None:
-            self.server = connection.server_properties or {}
+        def opened(native: Any) -> None:
+            self.server = native.server_properties or {}
             fulfil(self.ready, None)
 
         def failed(_: Any, error: Exception) -> None:
@@ -77,7 +77,7 @@ class Line(BrokerLine):
             loop.stop()
 
         parameters = _parameters(self._url, self._tls, host, port)
-        self._connection = driver.SelectConnection(
+        self._native = driver.SelectConnection(
             parameters, opened, failed, closed, custom_ioloop=Services(loop)
         )
         try:
@@ -98,24 +98,24 @@ class Line(BrokerLine):
 
 
 class Channel:
-    """A channel of a line. Its callbacks come on the line's thread."""
+    """A channel of a connection. Its callbacks come on the connection's thread."""
 
-    def __init__(self, line: Line, lost: Callable[[Exception], None]) -> None:
-        self.line = line
+    def __init__(self, connection: Connection, lost: Callable[[Exception], None]) -> None:
+        self.connection = connection
         self.closed = False
         self._lost = lost
         self._asked: set[Future[Any]] = set()
         self._opening: Future[Any] | None = None
         self.pika: Any = None
 
-    def open(self, connection: Any, future: "Future[Any]") -> None:
-        """Open it, on the line's thread."""
+    def open(self, native: Any, future: "Future[Any]") -> None:
+        """Open it, on the connection's thread."""
 
         def opened(channel: Any) -> None:
             channel.add_on_close_callback(self._closed)
             fulfil(future, channel)
 
-        self.pika = connection.channel(on_open_callback=opened)
+        self.pika = native.channel(on_open_callback=opened)
 
     def _closed(self, _: Any, error: Exception) -> None:
         self.closed = True
@@ -125,26 +125,26 @@ class Channel:
             self._lost(error)
 
     async def ask(self, doing: str, method: str, **words: Any) -> Any:
-        """Call a method of pika's channel and return the broker's answer; raises as :meth:`Line.ask`."""
+        """Call a method of pika's channel and return the broker's answer; raises as Connection.ask."""
 
         def work(future: "Future[Any]") -> None:
             getattr(self.pika, method)(**words, callback=partial(fulfil, future))
 
         return await self.run(doing, work)
 
-    async def run(self, doing: str, work: Work) -> Any:
-        """Do something on the line's thread whose future fails with the channel; raises as above."""
+    async def run(self, doing: str, work: Call) -> Any:
+        """Do something on the connection's thread whose future fails with the channel; raises as above."""
 
         def watched(future: "Future[Any]") -> None:
             self._asked.add(future)
             future.add_done_callback(self._asked.discard)
             work(future)
 
-        return await self.line.ask(doing, watched)
+        return await self.connection.ask(doing, watched)
 
     def tell(self, work: Callable[[Any], object]) -> None:
-        """Call methods of pika's channel that the broker does not answer; raises as :meth:`Line.tell`."""
-        self.line.tell(lambda: None if self.closed else work(self.pika))
+        """Call methods of pika's channel that the broker does not answer; raises as ``Connection.tell``."""
+        self.connection.tell(lambda: None if self.closed else work(self.pika))
 
     async def close(self) -> None:
         """Close it, if it is open."""
@@ -156,8 +156,8 @@ class Channel:
             self.pika.add_on_close_callback(partial(_closed, future))
             self.pika.close()
 
-        if not self.closed and not self.line.over:
-            await self.line.ask("closing a channel", close)
+        if not self.closed and not self.connection.over:
+            await self.connection.ask("closing a channel", close)
 
 
 def _closed(future: "Future[Any]", _closed: Any, _error: Any) -> None:

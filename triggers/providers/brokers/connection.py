@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 CONNECT_PATIENCE, PATIENCE = 10.0, 30.0
 
 #: What is done on the connection's thread; it gives the future its result, now or later.
-Work = Callable[["Future[Any]"], None]
+Call = Callable[["Future[Any]"], None]
 
 
-class BrokerLine:
+class BrokerConnection:
     """One connection, to the first of the hosts that answers, from its beginning to its end.
 
     A driver's subclass says how to connect (:meth:`_serve`), how to reach the thread (:meth:`_call`), and
@@ -66,7 +66,7 @@ class BrokerLine:
         except TimeoutError as error:
             raise ProviderUnavailableError(self.what, f"connecting to {self._url.where}") from error
 
-    async def ask(self, doing: str, work: Work) -> Any:
+    async def ask(self, doing: str, work: Call) -> Any:
         """Have something done on the connection's thread, and wait for its result.
 
         Raises:
@@ -144,7 +144,7 @@ class BrokerLine:
         raise NotImplementedError
 
 
-def _guarded(work: Work, future: "Future[Any]") -> None:
+def _guarded(work: Call, future: "Future[Any]") -> None:
     try:
         work(future)
     except Exception as error:  # noqa: BLE001  (it would end the thread, and whoever waits must hear of it)
