@@ -14,10 +14,10 @@ from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import listening
 from triggers.consumer.supervisor import supervise
 from triggers.patchbay import PatchBay, read_patchbay
-from triggers.patchbay.wiring.checking import limbo_url
+from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.patchbay.wiring.writing import to_toml
-from triggers.patchbay.wiring.xml_reading import from_xml, guess_note
+from triggers.patchbay.wiring.toml_writer import to_toml
+from triggers.patchbay.wiring.xml_reader import from_xml, guess_note
 from triggers.sinks.opening import SINK_URLS
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ def run(
     if processes > 1:
         raise typer.Exit(supervise(processes, name))
     with PatchBay(file, history=_history(history, file), name=name, parent=parent) as bay:
-        with listening(sink or [], next(iter(bay.lane.providers.values()))):
+        with listening(sink or [], next(iter(bay.outputs.providers.values()))):
             state.say(f"running {', '.join(one.name for one in file.components)}; Ctrl-C drains")
             bay.run(signals=True, until_idle=until_idle)
         counts = bay.counts
@@ -96,7 +96,7 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
             }
             for one in file.components
             for port in file.outputs(one)
-            for outlet in bay.lane.outlets(one.name, port)
+            for outlet in bay.outputs.outlets(one.name, port)
         ]
     if state.as_json:
         state.document({"limbo": limbo_url(file) is not None, "wires": rows})

@@ -7,6 +7,6 @@ runs what it wires; a component sends by its :class:`MessageContext`.
 from triggers.patchbay.bay import PatchBay
 from triggers.patchbay.context import MessageContext, current_context
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.patchbay.wiring.reading import read_patchbay
+from triggers.patchbay.wiring.toml_reader import read_patchbay
 
 __all__ = ["MessageContext", "PatchBay", "PatchBayFile", "current_context", "read_patchbay"]

@@ -19,11 +19,11 @@ from triggers.consumer.threads import Consumer
 from triggers.patchbay.components import WantsContext, load_component
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.inputs import AnyTrigger, wire_inputs
-from triggers.patchbay.outputs import Lane
-from triggers.patchbay.releasing import Releaser
+from triggers.patchbay.outputs import Outputs
+from triggers.patchbay.releaser import Releaser
 from triggers.patchbay.sources import Sources
 from triggers.patchbay.wired_provider import WiredProvider
-from triggers.patchbay.wiring.checking import limbo_url
+from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.pipeline.pipeline import Observer
@@ -45,7 +45,7 @@ class PatchBay:
     only sends needs not be run: see :meth:`context`.
 
     Args:
-        file: the wiring; see :func:`~triggers.patchbay.wiring.reading.read_patchbay`.
+        file: the wiring; see :func:`~triggers.patchbay.wiring.toml_reader.read_patchbay`.
         history: for components that name none, instead of the file's.
         providers: providers to use instead of opening the file's URLs, by name; they stay their owner's.
         name: of the consumer, unique among the living.
@@ -80,9 +80,11 @@ class PatchBay:
         self._failure: BaseException | None = None
         self._consumer: Consumer | AsyncConsumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._async_lane: Lane | None = None
+        self._async_outputs: Outputs | None = None
         self.contexts = {
-            one.name: MessageContext(one.name, lane=lambda: self.lane, async_lane=lambda: self.async_lane)
+            one.name: MessageContext(
+                one.name, outputs=lambda: self.outputs, async_outputs=lambda: self.async_outputs
+            )
             for one in file.components
         }
         self.components = {one.name: load_component(one.name, one.component) for one in file.components}
@@ -93,9 +95,9 @@ class PatchBay:
         for key, component in self.components.items():
             if isinstance(component, WantsContext):
                 component.set_message_context(self.contexts[key])
-        self.lane = self._open_lane(providers or {})
+        self.outputs = self._open_outputs(providers or {})
 
-    def _open_lane(self, given: Mapping[str, Provider]) -> Lane:
+    def _open_outputs(self, given: Mapping[str, Provider]) -> Outputs:
         providers: dict[str, Provider] = {}
         for name, entry in self.file.providers.items():
             if name not in given:
@@ -107,24 +109,24 @@ class PatchBay:
 
             name, lease = self.file.patchbay.name or socket.gethostname(), self.file.patchbay.lease
             limbo = Limbo.from_url(url, name=name, lease=lease, clock=self._clock)
-        return Lane(self.file, providers, limbo, blocking=True)
+        return Outputs(self.file, providers, limbo, blocking=True)
 
     @property
-    def async_lane(self) -> Lane:
+    def async_outputs(self) -> Outputs:
         """The same providers and limbo over asyncio drivers, for the running event loop.
 
         Raises:
             ConfigurationError: it runs on another event loop.
         """
         loop = asyncio.get_running_loop()
-        if self._async_lane is None:
-            url, limbo = limbo_url(self.file), self.lane.limbo
+        if self._async_outputs is None:
+            url, limbo = limbo_url(self.file), self.outputs.limbo
             twin = None if url is None or limbo is None else limbo.for_asyncio(url)
-            providers = {name: one.for_asyncio() for name, one in self.lane.providers.items()}
-            self._async_lane, self._loop = Lane(self.file, providers, twin, blocking=False), loop
+            providers = {name: one.for_asyncio() for name, one in self.outputs.providers.items()}
+            self._async_outputs, self._loop = Outputs(self.file, providers, twin, blocking=False), loop
         if self._loop is not loop:
             raise ConfigurationError("asend", "the Patch Bay belongs to another event loop", "use send there")
-        return self._async_lane
+        return self._async_outputs
 
     def context(self, component: str) -> MessageContext:
         """Return what a component sends by, for those who send from elsewhere in its name.
@@ -158,8 +160,8 @@ class PatchBay:
         if self.sources.needs_loop or any(one.is_async for one in self.triggers):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle))
             return
-        provider = self._wired(self.lane, time.sleep)
-        with self._house(provider):
+        provider = self._wired(self.outputs, time.sleep)
+        with self._background(provider):
             if self.inputs:
                 self._consumer = Consumer(self.triggers, provider, **self._consuming())
                 if not self._stop.is_set():
@@ -170,8 +172,8 @@ class PatchBay:
 
     async def arun(self, *, signals: bool = False, until_idle: float | None = None) -> None:
         """Run on the running event loop; as :meth:`run`. The release loop and plain sources have threads."""
-        provider = self._wired(self.async_lane, asyncio.sleep)
-        with self._house(provider):
+        provider = self._wired(self.async_outputs, asyncio.sleep)
+        with self._background(provider):
             starting = asyncio.create_task(self._start_tasks(provider), name="doubtless-sources")
             if self.inputs:
                 self._consumer = AsyncConsumer(self.triggers, provider, **self._consuming())
@@ -211,15 +213,15 @@ class PatchBay:
             "parent": self._parent,
         }
 
-    def _wired(self, lane: Lane, sleep: Callable[[float], Any]) -> WiredProvider:
+    def _wired(self, outputs: Outputs, sleep: Callable[[float], Any]) -> WiredProvider:
         inputs = {one.trigger.name: one for one in self.inputs}
-        provider = WiredProvider(inputs, lane, twin=lambda: provider, sleep=sleep)
+        provider = WiredProvider(inputs, outputs, twin=lambda: provider, sleep=sleep)
         if not inputs:
             provider.ready.set()
         return provider
 
-    def _house(self, provider: WiredProvider) -> "_House":
-        return _House(self, provider, self._history)
+    def _background(self, provider: WiredProvider) -> "_Background":
+        return _Background(self, provider, self._history)
 
     async def _start_tasks(self, provider: WiredProvider) -> None:
         # In a thread: what opens the receivers may be a thread as well as a task.
@@ -250,16 +252,16 @@ class PatchBay:
         return self._stop.is_set()
 
     async def _aclose(self) -> None:
-        lane, self._async_lane = self._async_lane, None
-        if lane is not None:
-            await lane.close()
-            for name, provider in lane.providers.items():
-                if provider is not self.lane.providers[name]:
+        outputs, self._async_outputs = self._async_outputs, None
+        if outputs is not None:
+            await outputs.close()
+            for name, provider in outputs.providers.items():
+                if provider is not self.outputs.providers[name]:
                     await provider.close()
 
     def close(self) -> None:
         """Give back the connections that were opened for this Patch Bay."""
-        drive(self.lane.close())
+        drive(self.outputs.close())
         for provider in self._owned:
             drive(provider.close())
 
@@ -272,7 +274,7 @@ class PatchBay:
         self.close()
 
 
-class _House:
+class _Background:
     """What runs beside the consumer, in threads: the release loop, and the start and end of the sources."""
 
     def __init__(self, bay: PatchBay, provider: WiredProvider, history: str | HistoryStore | None) -> None:
@@ -282,11 +284,11 @@ class _House:
         self._store = open_history(history) if isinstance(history, str) else None
         beside = history if self._store is None else self._store
         lot = ParkingLot(None if beside is None or isinstance(beside, str) else beside.parking)
-        self._releaser = Releaser(lane=bay.lane, lot=lot)
+        self._releaser = Releaser(outputs=bay.outputs, lot=lot)
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> None:
-        if self._bay.lane.limbo is not None:
+        if self._bay.outputs.limbo is not None:
             self._spawn("release", self._releaser.run(over=self._over.is_set, pause=self._pause))
         self._spawn("start", self._start_sources())
 

@@ -91,8 +91,8 @@ def receiving_service(name: str, component: Any) -> Service:
 def bound_to(service: Service, port: str, context: MessageContext) -> Service:
     """Return a service whose parameters ``port`` and ``context`` are filled; the trigger fills the others."""
     signature = inspect.signature(service)
-    told: dict[str, Any] = {"port": port, "context": context}
-    given = {name: told[name] for name in signature.parameters if name in told}
+    known: dict[str, Any] = {"port": port, "context": context}
+    given = {name: known[name] for name in signature.parameters if name in known}
     kept = [one for name, one in signature.parameters.items() if name not in given]
     # What stood behind one that is filled must be called by its name.
     named = [

@@ -11,7 +11,7 @@ from history.bridge import drive, settled
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import instant
-from triggers.patchbay.outputs import Lane
+from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.wiring.model import DEFAULT_PORT
 from triggers.providers.outgoing import Body, SendOptions, compose
 
@@ -34,10 +34,12 @@ class MessageContext:
     start on; :attr:`stopping` then says when it is to end.
     """
 
-    def __init__(self, name: str, *, lane: Callable[[], Lane], async_lane: Callable[[], Lane]) -> None:
+    def __init__(
+        self, name: str, *, outputs: Callable[[], Outputs], async_outputs: Callable[[], Outputs]
+    ) -> None:
         self.name = name
-        self._lane = lane
-        self._async_lane = async_lane
+        self._outputs = outputs
+        self._async_outputs = async_outputs
         self._stop = threading.Event()
 
     @property
@@ -72,7 +74,7 @@ class MessageContext:
             ProviderUnavailableError: it is unknown whether it arrived; send it again under the same uuid.
         """
         message = _composed(port, body, options)
-        drive(self._send(self._lane(), port, message, connection))
+        drive(self._send(self._outputs(), port, message, connection))
         return message.uuid or ""
 
     async def asend(
@@ -85,20 +87,20 @@ class MessageContext:
     ) -> str:
         """Send one message under asyncio; as :meth:`send`."""
         message = _composed(port, body, options)
-        await self._send(self._async_lane(), port, message, connection)
+        await self._send(self._async_outputs(), port, message, connection)
         return message.uuid or ""
 
     async def _send(
-        self, lane: Lane, port: str, message: Message, connection: "AnyConnection | None"
+        self, outputs: Outputs, port: str, message: Message, connection: "AnyConnection | None"
     ) -> None:
         if connection is not None:
-            await lane.prepare()
-            if not await lane.is_here(connection):
+            await outputs.prepare()
+            if not await outputs.is_here(connection):
                 raise ConfigurationError(
                     "connection", "is not to the database of limbo", "leave it out, or set limbo= to it"
                 )
         found = connection if connection is not None else await _running_transaction()
-        await lane.send(self.name, port, [message], found)
+        await outputs.send(self.name, port, [message], found)
 
 
 def current_context() -> MessageContext:
@@ -118,12 +120,12 @@ def current_context() -> MessageContext:
 @contextmanager
 def running(context: MessageContext, arguments: tuple[object, ...]) -> Generator[None]:
     """Say what runs, and with which arguments, for as long as the block takes."""
-    told, given = _CONTEXT.set(context), _ARGUMENTS.set(arguments)
+    outer_context, outer_arguments = _CONTEXT.set(context), _ARGUMENTS.set(arguments)
     try:
         yield
     finally:
-        _CONTEXT.reset(told)
-        _ARGUMENTS.reset(given)
+        _CONTEXT.reset(outer_context)
+        _ARGUMENTS.reset(outer_arguments)
 
 
 async def _running_transaction() -> Any:

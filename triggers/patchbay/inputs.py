@@ -10,9 +10,9 @@ from resolvers.loading import load_attribute
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.patchbay.components import around, as_it_is, as_trigger, bound_to, receiving_service
 from triggers.patchbay.context import MessageContext
-from triggers.patchbay.given_up import InputTerms
+from triggers.patchbay.failures import InputTerms
 from triggers.patchbay.outputs import Outlet, outlet_of
-from triggers.patchbay.wiring.checking import inputs_of
+from triggers.patchbay.wiring.checks import inputs_of
 from triggers.patchbay.wiring.model import InputDestination, InputPort, PatchBayFile, Redelivery, Sink
 from triggers.selectors import Selector
 from triggers.service.options import CONSUMERS_DEFAULT, HistorySource
@@ -45,8 +45,8 @@ def wire_inputs(
         ConfigurationError: a component cannot be what the file wants of it, or two inputs have one name.
     """
     inputs: list[Input] = []
-    for sink, port, place in inputs_of(file):
-        inputs.append(_wire(file, sink, port, place, components[sink.name], contexts[sink.name]))
+    for sink, port, source in inputs_of(file):
+        inputs.append(_wire(file, sink, port, source, components[sink.name], contexts[sink.name]))
     names = [one.trigger.name for one in inputs]
     for name in names:
         if names.count(name) > 1:
@@ -60,42 +60,42 @@ def _wire(
     file: PatchBayFile,
     sink: Sink,
     port: InputPort,
-    place: InputDestination,
+    source: InputDestination,
     component: Any,
     context: MessageContext,
 ) -> Input:
     own = as_trigger(component)
     if own is None:
-        wired = _plain(sink, port, place, component, context)
+        wired = _plain(sink, port, source, component, context)
         transient = wired.settings.transient
     else:
-        _check_own(sink, place, own)
+        _check_own(sink, source, own)
         wired, transient = own, own.settings.transient
-    settings = _settings(wired.settings, sink, port, place, own)
+    settings = _settings(wired.settings, sink, port, source, own)
     wired = wired.adapted(settings, around(context) if own is not None else as_it_is)
     terms = None
-    if place.redelivery is not None:
+    if source.redelivery is not None:
         terms = InputTerms(
             trigger=settings.name,
             component=sink.name,
             port=port.port,
-            destination=place.destination,
-            redelivery=place.redelivery,
+            destination=source.destination,
+            redelivery=source.redelivery,
             transient=transient,
         )
-    subscription = place.durable_subscriber or settings.name
-    return Input(sink.name, port.port, wired, outlet_of(file, place), subscription, terms)
+    subscription = source.durable_subscriber or settings.name
+    return Input(sink.name, port.port, wired, outlet_of(file, source), subscription, terms)
 
 
 def _plain(
-    sink: Sink, port: InputPort, place: InputDestination, component: Any, context: MessageContext
+    sink: Sink, port: InputPort, source: InputDestination, component: Any, context: MessageContext
 ) -> AnyTrigger:
     """Make a trigger of a component that is none: transacted, so that a failure rolls back."""
     service = bound_to(receiving_service(sink.name, component), port.port, context)
     history: HistorySource = CONSUMERS_DEFAULT if sink.history is None else sink.history or None
     decorate = trigger(
-        place.destination,
-        name=_name(sink, port, place),
+        source.destination,
+        name=_name(sink, port, source),
         history=history,
         transacted=True,
         concurrency=sink.concurrency,
@@ -105,17 +105,17 @@ def _plain(
 
 
 def _settings(
-    base: Settings, sink: Sink, port: InputPort, place: InputDestination, own: AnyTrigger | None
+    base: Settings, sink: Sink, port: InputPort, source: InputDestination, own: AnyTrigger | None
 ) -> Settings:
-    settings = replace(base, destination=place.destination)
-    if place.selector is not None:
-        settings = replace(settings, selector=Selector.parse(place.selector))
-    if own is not None and (place.name is not None or _has_more_inputs(sink)):
-        settings = replace(settings, name=_name(sink, port, place))
-    return settings if place.redelivery is None else _redelivering(settings, place.redelivery)
+    settings = replace(base, destination=source.destination)
+    if source.selector is not None:
+        settings = replace(settings, selector=Selector.parse(source.selector))
+    if own is not None and (source.name is not None or _has_more_inputs(sink)):
+        settings = replace(settings, name=_name(sink, port, source))
+    return settings if source.redelivery is None else _redelivering(settings, source.redelivery)
 
 
-def _redelivering(settings: Settings, told: Redelivery) -> Settings:
+def _redelivering(settings: Settings, redelivery: Redelivery) -> Settings:
     """Have every failure rolled back and given back: what becomes of it is the redelivery's to decide.
 
     Also one that is not worth another try, for otherwise the history would remember it as failed, and
@@ -124,17 +124,17 @@ def _redelivering(settings: Settings, told: Redelivery) -> Settings:
     policy = replace(
         settings.policy,
         transacted=True,
-        max_delivery_count=max(settings.policy.max_delivery_count, told.attempts),
+        max_delivery_count=max(settings.policy.max_delivery_count, redelivery.attempts),
     )
     settings = replace(settings, policy=policy, retry=NO_RETRY, transient=(Exception,))
-    if told.on_failure == "block":
+    if redelivery.on_failure == "block":
         # Nothing may overtake.
         settings = replace(settings, concurrency=1, batch=1)
     # What is fetched ahead counts as delivered, and may have no other attempt.
-    return settings if told.on_failure == "delay" else replace(settings, prefetch=1)
+    return settings if redelivery.on_failure == "delay" else replace(settings, prefetch=1)
 
 
-def _check_own(sink: Sink, place: InputDestination, own: AnyTrigger) -> None:
+def _check_own(sink: Sink, source: InputDestination, own: AnyTrigger) -> None:
     """Refuse a trigger whose settings contradict the file's."""
     where, settings = f"component {sink.name}", own.settings
     if len(own.destinations) > 1:
@@ -143,13 +143,13 @@ def _check_own(sink: Sink, place: InputDestination, own: AnyTrigger) -> None:
             "its trigger joins destinations",
             "run it by doubtless run; the file wires one to each input",
         )
-    if place.selector is not None and settings.selector is not None:
+    if source.selector is not None and settings.selector is not None:
         raise ConfigurationError(where, "its trigger has a selector, too", "leave one of them out")
     if sink.history is not None or sink.concurrency != 1 or sink.transient:
         raise ConfigurationError(
             where, "it is a trigger and has settings of its own", "say history, concurrency, transient there"
         )
-    if place.redelivery is None:
+    if source.redelivery is None:
         return
     for setting, wrong in (
         ("retry", bool(settings.retry.max_attempts)),
@@ -162,8 +162,8 @@ def _check_own(sink: Sink, place: InputDestination, own: AnyTrigger) -> None:
             )
 
 
-def _name(sink: Sink, port: InputPort, place: InputDestination) -> str:
-    return place.name or f"{sink.name}.{port.port}.{place.destination}"
+def _name(sink: Sink, port: InputPort, source: InputDestination) -> str:
+    return source.name or f"{sink.name}.{port.port}.{source.destination}"
 
 
 def _has_more_inputs(sink: Sink) -> bool:

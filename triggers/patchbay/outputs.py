@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from history.errors import ConfigurationError
 from history.message import Message
 from history.store import instant
-from triggers.patchbay.wiring.checking import is_sql, provider_name
+from triggers.patchbay.wiring.checks import is_sql, provider_name
 from triggers.patchbay.wiring.model import Destination, PatchBayFile
 from triggers.providers.provider import InDatabase, Provider, capabilities_of
 
@@ -30,15 +30,15 @@ class Outlet(NamedTuple):
     address: str
 
 
-def outlet_of(file: PatchBayFile, place: Destination) -> Outlet:
+def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
     """Return where a destination of the file is; SQL-JMS is told whether it is a queue or a topic."""
-    name = provider_name(file, place)
-    named = f"{place.type}://{place.destination}" if is_sql(file.providers[name].url) else place.destination
+    name = provider_name(file, entry)
+    named = f"{entry.type}://{entry.destination}" if is_sql(file.providers[name].url) else entry.destination
     return Outlet(name, named)
 
 
 @dataclass(slots=True)
-class Lane:
+class Outputs:
     """The providers and the limbo of a Patch Bay; all of them block, or all belong to one event loop.
 
     ``here`` are the providers that live in the limbo's database, by name.
@@ -79,7 +79,7 @@ class Lane:
             if one.name == component:
                 ports = self.file.outputs(one)
                 if port in ports:
-                    return [outlet_of(self.file, place) for place in ports[port].to]
+                    return [outlet_of(self.file, entry) for entry in ports[port].to]
                 known = ", ".join(sorted(ports)) or "none"
                 raise ConfigurationError(
                     f"port {port!r} of {component}", f"is no output port, only: {known}", "add it to the file"
@@ -147,7 +147,7 @@ class Lane:
         for outlet in outlets:
             await self.providers[outlet.provider].send(outlet.address, messages)
 
-    async def release(self, held: Sequence["Waiting"]) -> None:
+    async def release(self, waiting: Sequence["Waiting"]) -> None:
         """Send messages of one port that were held in limbo, and take them out of it.
 
         One transaction where all its destinations are in the limbo's database; elsewhere they are taken out
@@ -158,20 +158,20 @@ class Lane:
             ProviderUnavailableError: it is unknown which of them arrived.
         """
         assert self.limbo is not None  # noqa: S101  (they were in it)
-        outlets = self.outlets(held[0].component, held[0].port)
+        outlets = self.outlets(waiting[0].component, waiting[0].port)
         if all(one.provider in self.here for one in outlets):
-            await self.limbo.run("releasing", partial(self._release_inside, outlets=outlets, held=held))
+            await self.limbo.run("releasing", partial(self._release_inside, outlets=outlets, waiting=waiting))
             return
-        await self._send_each(outlets, [one.message for one in held])
-        await self.limbo.take_out(held)
+        await self._send_each(outlets, [one.message for one in waiting])
+        await self.limbo.take_out(waiting)
 
     async def _release_inside(
-        self, connection: "AnyConnection", outlets: Sequence[Outlet], held: Sequence["Waiting"]
+        self, connection: "AnyConnection", outlets: Sequence[Outlet], waiting: Sequence["Waiting"]
     ) -> None:
         from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
-        gone = set(await take_out_inside(connection, held))
-        await self._send_joined(connection, outlets, [one.message for one in held if one.id in gone])
+        gone = set(await take_out_inside(connection, waiting))
+        await self._send_joined(connection, outlets, [one.message for one in waiting if one.id in gone])
 
     def _later(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return those that limbo keeps until they are due; without one the provider delays them."""
@@ -180,8 +180,8 @@ class Lane:
         dated = [one for one in messages if one.delivery_time is not None]
         if not dated:
             return ()
-        told = self.limbo.clock()
-        now = datetime.now(UTC) if told is None else instant(told)
+        milliseconds = self.limbo.clock()
+        now = datetime.now(UTC) if milliseconds is None else instant(milliseconds)
         return [one for one in dated if one.delivery_time is not None and one.delivery_time > now]
 
     async def close(self) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.patchbay.inputs import Input
-from triggers.patchbay.outputs import Lane
-from triggers.patchbay.redelivering import RedeliveringReceiver
+from triggers.patchbay.outputs import Outputs
+from triggers.patchbay.redelivery import RedeliveringReceiver
 from triggers.providers.provider import Provider, Receiver, capabilities_of
 
 
@@ -20,13 +20,13 @@ class WiredProvider:
     def __init__(
         self,
         inputs: Mapping[str, Input],
-        lane: Lane,
+        outputs: Outputs,
         *,
         twin: Callable[[], "WiredProvider"],
         sleep: Callable[[float], Awaitable[None] | None],
     ) -> None:
         self._inputs = inputs
-        self._lane = lane
+        self._outputs = outputs
         self._twin = twin
         self._sleep = sleep
         self._missing = set(inputs)
@@ -38,16 +38,16 @@ class WiredProvider:
         Raises:
             ConfigurationError: there is none.
         """
-        name = self._lane.file.patchbay.default_provider or next(iter(self._lane.providers), None)
+        name = self._outputs.file.patchbay.default_provider or next(iter(self._outputs.providers), None)
         if name is None:
             raise ConfigurationError("patchbay.default_provider", "there is none", "name one")
-        return await self._lane.providers[name].send(destination, messages)
+        return await self._outputs.providers[name].send(destination, messages)
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:  # noqa: ARG002
         """Open a receiver for the input whose trigger has the name ``subscription``."""
         found = self._inputs[subscription]
-        provider = self._lane.providers[found.outlet.provider]
-        await self._lane.prepare()
+        provider = self._outputs.providers[found.outlet.provider]
+        await self._outputs.prepare()
         inner = await provider.open_receiver(found.outlet.address, subscription=found.subscription, name=name)
         self._missing.discard(subscription)
         if not self._missing:
@@ -55,13 +55,13 @@ class WiredProvider:
         if found.terms is None:
             return inner
         sharing = capabilities_of(inner).sharing_transactions
-        at_home = sharing if found.outlet.provider in self._lane.here else None
+        at_home = sharing if found.outlet.provider in self._outputs.here else None
         return RedeliveringReceiver(
             inner=inner,
             sharing=sharing,
             at_home=at_home,
             terms=found.terms,
-            lane=self._lane,
+            outputs=self._outputs,
             sleep=self._sleep,
         )
 

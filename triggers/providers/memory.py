@@ -67,13 +67,13 @@ class _Broker(Bell):
             heappush(self._later, (message.delivery_time, number, destination, later))
             return name
         name = message.message_id or f"ID:{destination}:{len(log) + 1}"
-        told = {
+        changes = {
             "message_id": name,
             "uuid": message.uuid or name,
             "destination": message.destination or destination,
             "timestamp": message.timestamp or datetime.now(UTC),
         }
-        log.append(message.copied().model_copy(update=told))
+        log.append(message.copied().model_copy(update=changes))
         return name
 
     def deliver_later_ones(self) -> float:
@@ -125,24 +125,24 @@ class MemoryProvider:
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "MemoryReceiver":
         """Open a receiver; the destination and the subscription begin to exist where they do not."""
         with self._broker.changed:
-            place = self._broker.subscription(destination, subscription)
-            if name in place.consumers:
+            joined = self._broker.subscription(destination, subscription)
+            if name in joined.consumers:
                 raise ConfigurationError(
                     "name",
                     f"{name!r} is the name of another consumer of {subscription!r} on {destination!r}",
                     "give each consumer a name of its own",
                 )
-            place.consumers[name] = set()
-        return MemoryReceiver(self._broker, place, self._wait, destination=destination, name=name)
+            joined.consumers[name] = set()
+        return MemoryReceiver(self._broker, joined, self._wait, destination=destination, name=name)
 
     async def open_temporary(self, purpose: str) -> tuple[str, "MemoryReceiver"]:
         """Open the one consumer of a new destination, whose messages are forgotten when it closes."""
         destination = f"temporary:{purpose}:{uuid4().hex}"
         with self._broker.changed:
-            place = self._broker.subscription(destination, "temporary")
+            joined = self._broker.subscription(destination, "temporary")
         left = partial(self._broker.forget, destination)
         receiver = MemoryReceiver(
-            self._broker, place, self._wait, destination=destination, name="owner", left=left
+            self._broker, joined, self._wait, destination=destination, name="owner", left=left
         )
         return destination, receiver
 
@@ -159,7 +159,7 @@ class MemoryReceiver:
     def __init__(
         self,
         broker: _Broker,
-        place: _Subscription,
+        subscription: _Subscription,
         wait: Wait,
         *,
         destination: str,
@@ -167,12 +167,12 @@ class MemoryReceiver:
         left: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker = broker
-        self._place = place
+        self._subscription = subscription
         self._wait = wait
         self._destination = destination
         self._name = name
         self._left = left
-        self._held = place.consumers.setdefault(name, set())
+        self._held = subscription.consumers.setdefault(name, set())
         self._closed = False
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
@@ -181,19 +181,19 @@ class MemoryReceiver:
         while True:
             with self._broker.changed:
                 later = self._broker.deliver_later_ones()
-                silenced = self._place.alone is not None and self._place.alone is not self._held
-                taken, seen = [] if silenced else self._place.take(limit), self._broker.changes
+                silenced = self._subscription.alone is not None and self._subscription.alone is not self._held
+                taken, seen = [] if silenced else self._subscription.take(limit), self._broker.changes
                 self._held.update(taken)
-                due = deadline if silenced else self._place.next_due()
+                due = deadline if silenced else self._subscription.next_due()
                 pause = min(deadline, later, due) - time.monotonic()
             if taken or time.monotonic() >= deadline:
                 return [self._arrival(number) for number in taken]
             await self._wait(self._broker, seen, max(pause, 0))
 
     def _arrival(self, number: int) -> Arrival:
-        count = self._place.counts[number]
-        told = {"delivery_count": count, "redelivered": count > 1}
-        return Arrival(self._place.log[number].model_copy(update=told), number)
+        count = self._subscription.counts[number]
+        changes = {"delivery_count": count, "redelivered": count > 1}
+        return Arrival(self._subscription.log[number].model_copy(update=changes), number)
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Forget these."""
@@ -204,14 +204,14 @@ class MemoryReceiver:
         """Give these back."""
         with self._broker.changed:
             for number in self._answer(received):
-                self._place.give_back(number, delay)
+                self._subscription.give_back(number, delay)
             self._broker.announce()
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to ``DLQ.<destination>``."""
         with self._broker.changed:
             for number in self._answer(received):
-                message = self._place.log[number]
+                message = self._subscription.log[number]
                 properties = {**message.properties, "dead-letter-reason": reason}
                 letter = message.model_copy(update={"properties": properties})
                 self._broker.append(f"DLQ.{self._destination}", letter)
@@ -220,12 +220,12 @@ class MemoryReceiver:
     async def take_over_all(self) -> None:
         """Take what the others hold, and what was recovered, and let nobody else receive before the close."""
         with self._broker.changed:
-            for held in self._place.consumers.values():
-                if held is not self._held:
-                    self._place.due.update(dict.fromkeys(held, 0.0))
-                    held.clear()
-            self._place.due = dict.fromkeys(self._place.due, 0.0)
-            self._place.alone = self._held
+            for others in self._subscription.consumers.values():
+                if others is not self._held:
+                    self._subscription.due.update(dict.fromkeys(others, 0.0))
+                    others.clear()
+            self._subscription.due = dict.fromkeys(self._subscription.due, 0.0)
+            self._subscription.alone = self._held
             self._broker.announce()
 
     async def keep_alive(self) -> None:
@@ -238,16 +238,18 @@ class MemoryReceiver:
                 return  # the name may be somebody else's by now
             self._closed = True
             for number in self._held:
-                self._place.give_back(number, AT_ONCE)
+                self._subscription.give_back(number, AT_ONCE)
             self._held.clear()
-            del self._place.consumers[self._name]
-            self._place.alone = None if self._place.alone is self._held else self._place.alone
+            del self._subscription.consumers[self._name]
+            self._subscription.alone = (
+                None if self._subscription.alone is self._held else self._subscription.alone
+            )
             self._left()
             self._broker.announce()
 
     def _answer(self, received: Sequence[Received]) -> list[int]:
         """Take out of what is held, and return, those of ``received`` that still are."""
         numbers = [cast("int", one.handle) for one in received]
-        held = [number for number in numbers if number in self._held]
-        self._held.difference_update(held)
-        return held
+        own = [number for number in numbers if number in self._held]
+        self._held.difference_update(own)
+        return own

@@ -91,9 +91,9 @@ def compose(destination: str, body: Body | Message, **options: Unpack[SendOption
     # What is sent is what arrives: JMS counts in milliseconds.
     sent = sent.replace(microsecond=sent.microsecond // 1000 * 1000)
     times = _times(sent, given.pop("time_to_live", None), given.pop("delay", None))
-    told: dict[str, Any] = {**fields, **given, **times, "timestamp": sent, "properties": properties}
+    values: dict[str, Any] = {**fields, **given, **times, "timestamp": sent, "properties": properties}
     try:
-        return Message(**told)
+        return Message(**values)
     except ValidationError as error:
         raise _wrong(error) from error
 
@@ -139,8 +139,8 @@ def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | No
 def _wrong(error: ValidationError) -> ConfigurationError:
     # Values stay out of the text: they may be personal.
     found = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(map(str, found["loc"])) or "uuid"
-    return ConfigurationError(place, found["msg"], "mend what is to be sent")
+    field = ".".join(map(str, found["loc"])) or "uuid"
+    return ConfigurationError(field, found["msg"], "mend what is to be sent")
 
 
 def correlation_of(request: Message) -> str:
@@ -164,8 +164,8 @@ def compose_reply(request: Message, body: Body | Message, **options: Unpack[Send
     """
     if not request.reply_to:
         raise ConfigurationError("request", "has no JMSReplyTo: nobody waits for a reply", "do not reply")
-    told: dict[str, Any] = {"correlation_id": correlation_of(request)}
+    reply: dict[str, Any] = {"correlation_id": correlation_of(request)}
     if request.uuid is not None:
-        told["uuid"] = str(uuid5(_REPLIES, request.uuid.encode("utf-8", "surrogatepass").hex()))
-    told |= {name: value for name, value in options.items() if value is not None}
-    return compose(request.reply_to, body, **cast("SendOptions", told))
+        reply["uuid"] = str(uuid5(_REPLIES, request.uuid.encode("utf-8", "surrogatepass").hex()))
+    reply |= {name: value for name, value in options.items() if value is not None}
+    return compose(request.reply_to, body, **cast("SendOptions", reply))

@@ -99,8 +99,8 @@ def _truth(look: Look) -> Test:
 
 def _not(inner: Test) -> Test:
     def test(reading: Reading) -> Truth:
-        told = inner(reading)
-        return None if told is None else not told
+        result = inner(reading)
+        return None if result is None else not result
 
     return test
 
@@ -109,10 +109,10 @@ def _all(tests: Sequence[Test]) -> Test:
     def test(reading: Reading) -> Truth:
         truth: Truth = True
         for one in tests:
-            told = one(reading)
-            if told is False:
+            result = one(reading)
+            if result is False:
                 return False
-            if told is None:
+            if result is None:
                 truth = None
         return truth
 
@@ -123,10 +123,10 @@ def _any(tests: Sequence[Test]) -> Test:
     def test(reading: Reading) -> Truth:
         truth: Truth = False
         for one in tests:
-            told = one(reading)
-            if told:
+            result = one(reading)
+            if result:
                 return True
-            if told is None:
+            if result is None:
                 truth = None
         return truth
 

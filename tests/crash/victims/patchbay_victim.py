@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, event, text
 from history.message import Message
 from triggers import TransientError
 from triggers.consumer import worker
-from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redelivering
+from triggers.patchbay import MessageContext, PatchBay, read_patchbay, redelivery
 
 #: What begins a statement that changes something.
 _WRITES = ("INSERT", "UPDATE", "DELETE", "WITH", "COMMIT")
@@ -80,7 +80,7 @@ def in_child(file: Path, point: int | None, *, idle: float) -> bool:
 
 def main() -> None:
     """Kill once for each file and point, then let it end; print the points that were reached."""
-    worker.RECEIVE_WAIT, redelivering.POLL_INTERVAL = timedelta(seconds=0.05), 0.05
+    worker.RECEIVE_WAIT, redelivery.POLL_INTERVAL = timedelta(seconds=0.05), 0.05
     for told in sys.argv[1:]:
         file, _, point = told.rpartition("=")
         if not in_child(Path(file), int(point), idle=0.6):

@@ -15,7 +15,7 @@ from history.message import Message
 from history.store import instant
 from triggers import FatalError, TransientError, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
-from triggers.patchbay.releasing import Releaser
+from triggers.patchbay.releaser import Releaser
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
@@ -210,7 +210,7 @@ class Patched:
         """Do one pass of the release loop."""
         self.now = now
         with self.bay() as bay:
-            return drive(Releaser(lane=bay.lane, lot=ParkingLot(None)).release_due())
+            return drive(Releaser(outputs=bay.outputs, lot=ParkingLot(None)).release_due())
 
     def rows(self, query: str) -> Sequence[tuple[object, ...]]:
         engine = create_engine(self.database.replace("postgresql:", "postgresql+psycopg:"))

@@ -24,7 +24,7 @@ from tests.integration.patchbay.components import (
     wire,
 )
 from triggers.patchbay import PatchBay, read_patchbay
-from triggers.patchbay.releasing import Releaser
+from triggers.patchbay.releaser import Releaser
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.providers.sqljms.provider import SqlJms
 
@@ -258,7 +258,7 @@ def test_a_port_that_is_gone_parks_its_messages_after_some_attempts(tmp_path: Pa
     history = open_history(database)
 
     with PatchBay(read_patchbay(patched.file), clock=lambda: patched.now) as bay:
-        releaser = Releaser(lane=bay.lane, lot=ParkingLot(history.parking))
+        releaser = Releaser(outputs=bay.outputs, lot=ParkingLot(history.parking))
         for patched.now in (1000, 2000):
             assert drive(releaser.release_due()) == 1
 
@@ -286,7 +286,7 @@ def test_what_kills_its_process_is_given_up_after_so_many_attempts(local: Wire) 
     patched.run_at(0)
     patched.now = 1000
     with patched.bay() as bay:
-        limbo = bay.lane.limbo
+        limbo = bay.outputs.limbo
         assert limbo is not None
         assert len(drive(limbo.take("booking.orders.orders"))) == 1  # and the process dies
 

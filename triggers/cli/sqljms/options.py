@@ -11,7 +11,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.options import named, refuse_absent_file
 from triggers.cli.shared.output import State
-from triggers.patchbay.wiring.checking import is_sql
+from triggers.patchbay.wiring.checks import is_sql
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.admin import Admin

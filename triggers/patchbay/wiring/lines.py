@@ -39,10 +39,10 @@ def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) 
     """Return the path of the table that a header begins; those around it that repeat are the last ones."""
     path: list[Step] = []
     parts = [part.strip().strip("\"'") for part in name.split(".")]
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         path.append(part)
         key = tuple(path)
-        if repeated and place == len(parts) - 1:
+        if repeated and index == len(parts) - 1:
             counts[key] = counts.get(key, -1) + 1
             for other in [one for one in counts if len(one) > len(key) and one[: len(key)] == key]:
                 del counts[other]

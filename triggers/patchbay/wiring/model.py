@@ -29,12 +29,12 @@ def _read_duration(value: Any) -> Any:
         return value
     if not isinstance(value, str):
         return timedelta(seconds=value)
-    told = _DURATION.fullmatch(value.strip())
-    if told is None:
+    found = _DURATION.fullmatch(value.strip())
+    if found is None:
         raise PydanticCustomError(
             "duration", "is no duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
         )
-    return timedelta(seconds=float(told[1]) * _UNITS[told[2]])
+    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
 
 
 Duration = Annotated[timedelta, BeforeValidator(_read_duration), Field(ge=timedelta(0))]
@@ -139,13 +139,13 @@ class Sink(Component):
         _once("redelivery_port", [one.port for one in self.redelivery_port])
         known = {one.port for one in self.redelivery_port}
         for port in self.input:
-            for place in port.sources:
-                told = place.redelivery
-                if told is not None and told.failure_port not in known:
+            for source in port.sources:
+                terms = source.redelivery
+                if terms is not None and terms.failure_port not in known:
                     raise PydanticCustomError(
                         "failure_port",
                         "failure_port {port} is no redelivery_port of {name}; add one of this name",
-                        {"port": told.failure_port, "name": self.name},
+                        {"port": terms.failure_port, "name": self.name},
                     )
         return self
 

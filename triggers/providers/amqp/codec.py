@@ -66,7 +66,7 @@ def encode(message: Message) -> bytes:
         sent.content_type, sent.body = encode_body(message.body)
         sent.inferred = True  # as data, not as a binary value
     sent.annotations = {_MESSAGE_TYPE: driver.byte(5 if isinstance(message.body, str) else 3)}
-    told: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for name, value in message.headers().items():
         if name in _TEXTS:
             setattr(sent, _TEXTS[name], checked(name, value))
@@ -76,8 +76,8 @@ def encode(message: Message) -> bytes:
         elif name == "JMSXGroupSeq" and message.group_id is not None and value in _UINTS:
             sent.group_sequence = value
         elif name not in COUNTED and name not in {"JMSDeliveryMode", "JMSPriority"}:
-            told[name] = checked(name, value)
-    sent.properties = told
+            properties[name] = checked(name, value)
+    sent.properties = properties
     return cast("bytes", sent.encode())
 
 
@@ -173,7 +173,7 @@ def _body(received: Any, limits: Limits, count: int) -> bytes | str | JsonValue:
             return body
         # proton says "None" where there is none.
         kind, encoding = (
-            "" if (told := str(one)) == "None" else told
+            "" if (text := str(one)) == "None" else text
             for one in (received.content_type, received.content_encoding)
         )
         return decode_body(kind, encoding, body)
@@ -205,8 +205,8 @@ def raw_fields(encoded: bytes) -> dict[bytes, bytes]:
     try:
         received: Any = driver.Message()
         received.decode(encoded)
-        told: dict[Any, Any] = received.properties or {}
-        shown: dict[Any, Any] = {"message_id": received.id, **told, "body": received.body}
+        properties: dict[Any, Any] = received.properties or {}
+        shown: dict[Any, Any] = {"message_id": received.id, **properties, "body": received.body}
         for name, value in shown.items():
             fields[str(name).encode("utf-8", "surrogatepass")] = _bytes_of(value)
     except Exception as error:  # noqa: BLE001  (as above)
@@ -228,9 +228,9 @@ def encode_unreadable(fields: Mapping[bytes, bytes], reason: str) -> bytes:
 
 
 def _shown(fields: Mapping[bytes, bytes]) -> str:
-    told = {
+    shown = {
         name[:_MOST_OF_ONE].decode("utf-8", "replace"): value[:_MOST_OF_ONE].decode("utf-8", "replace")
         for name, value in list(fields.items())[:_MOST_FIELDS]
         if name != b"message"
     }
-    return json.dumps(told)
+    return json.dumps(shown)

@@ -391,8 +391,8 @@ class _Events:
         event.subject()
 
     def on_connection_remote_open(self, event: Any) -> None:
-        told = cast("dict[Any, Any]", event.connection.remote_properties or {})
-        self._connection.server = {str(name): value for name, value in told.items()}
+        properties = cast("dict[Any, Any]", event.connection.remote_properties or {})
+        self._connection.server = {str(name): value for name, value in properties.items()}
         fulfil(self._connection.ready, None)
 
     def on_link_remote_open(self, event: Any) -> None:
@@ -433,17 +433,17 @@ class _Events:
 
     def _ending(self, error: AmqpError) -> Exception:
         """Translate what ended a connection."""
-        told, host = str(error).lower(), self._host
-        if "ssl" in told and self._tls is not None:
+        text, host = str(error).lower(), self._host
+        if "ssl" in text and self._tls is not None:
             # proton does not say what is wrong with a certificate.
             problem = self._tls.problem_with(host, self._port) or str(error)
             remedy = "mend the certificate, or name its cafile"
             return ConfigurationError("provider", f"TLS with {host} failed: {problem}", remedy)
-        if "vhost" in told:
+        if "vhost" in text:
             return ConfigurationError(
                 "provider", f"{host} refuses the virtual host", "mend the path of its URL"
             )
-        if "unauthorized-access" in told:
+        if "unauthorized-access" in text:
             remedy = "mend user and password in its URL"
             return ConfigurationError("provider", f"{host} refuses the login", remedy)
         unavailable = ProviderUnavailableError(self._connection.what, f"being connected to {host}")

@@ -113,11 +113,11 @@ class AmqpConsumer:
         """Return a delivery as it came."""
         return raw_fields(cast("bytes", raw))
 
-    async def close(self, held: Sequence[Token]) -> None:
+    async def close(self, tokens: Sequence[Token]) -> None:
         """Settle what is held as failed, and detach: the broker then has back all the rest."""
         link, self._link = self._link, None
         if link is not None and not link.connection.over:
-            link.tell(partial(_settle, link, [*held, *self._delayed], driver.Delivery.MODIFIED))
+            link.tell(partial(_settle, link, [*tokens, *self._delayed], driver.Delivery.MODIFIED))
             await link.close()
 
     def _attached(self) -> ReceiverLink:

@@ -111,8 +111,8 @@ class Management(Link):
 
     async def queue_type(self, name: str) -> str:
         """Return "quorum", "classic" or "stream"."""
-        told = cast("dict[str, Any]", await self.request("GET", queue_address(name), None))
-        return str(told.get("type"))
+        queue = cast("dict[str, Any]", await self.request("GET", queue_address(name), None))
+        return str(queue.get("type"))
 
     async def declare_fanout(self, exchange: str) -> None:
         """Declare a durable fanout exchange."""

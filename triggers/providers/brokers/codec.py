@@ -66,11 +66,9 @@ def make(headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Message:
         return Message.from_headers(headers, body)
     except ValidationError as error:
         last = error.errors(include_url=False, include_context=False)[-1]
-        place = [str(step) for step in last["loc"]] or ["uuid"]
-        shown = "" if place[0] == "body" else f"{reprlib.repr(last['input'])}: "
-        raise UndecodableError(
-            _HEADER_OF.get(place[0]) or " ".join(place[:2]), shown + last["msg"]
-        ) from error
+        path = [str(step) for step in last["loc"]] or ["uuid"]
+        shown = "" if path[0] == "body" else f"{reprlib.repr(last['input'])}: "
+        raise UndecodableError(_HEADER_OF.get(path[0]) or " ".join(path[:2]), shown + last["msg"]) from error
     except (ValueError, OverflowError) as error:
         raise UndecodableError("a JMS header", str(error)) from error
 
@@ -98,8 +96,8 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
 
 
 def _text(body: bytes, options: str) -> str:
-    told = dict(_option(option) for option in options.split(";") if "=" in option)
-    charset = told.get("charset") or "utf-8"
+    parameters = dict(_option(option) for option in options.split(";") if "=" in option)
+    charset = parameters.get("charset") or "utf-8"
     codec = codec_of(charset)
     if codec is None:
         raise UndecodableError("content_type", f"the charset {reprlib.repr(charset)} is not read")

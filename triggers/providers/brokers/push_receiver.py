@@ -163,7 +163,7 @@ class Wire(Protocol):
         """Return an unreadable delivery as it came."""
         ...
 
-    async def close(self, held: Sequence[Token]) -> None:
+    async def close(self, tokens: Sequence[Token]) -> None:
         """End the session; the broker has everything back, as failed what is held."""
         ...
 
@@ -314,6 +314,6 @@ class PushReceiver:
             return
         self._closed = True
         self._left()
-        held = list(self._held)
+        tokens = list(self._held)
         self._forget()
-        await self._wire.close(held)
+        await self._wire.close(tokens)

@@ -55,15 +55,15 @@ class ArrivingContract(ContractTools):
 
     async def test_a_message_without_an_id_gets_one_that_stays(self, provider: Provider) -> None:
         async with self.receiving(provider) as receiver:
-            told = await provider.send(self.destination, [Message(body="a"), Message(body="b")])
+            given = await provider.send(self.destination, [Message(body="a"), Message(body="b")])
             first = await take(receiver, 2)
             await receiver.recover(first)
             second = await take(receiver, 2)
 
-            assert [one.message.message_id for one in first] == list(told)
-            assert len(set(told)) == 2
-            assert {one.message.message_id for one in second} == set(told)
-            assert first[0].message.uuid == told[0]
+            assert [one.message.message_id for one in first] == list(given)
+            assert len(set(given)) == 2
+            assert {one.message.message_id for one in second} == set(given)
+            assert first[0].message.uuid == given[0]
 
     async def test_nothing_sent_is_no_message(self, provider: Provider) -> None:
         async with self.receiving(provider) as receiver:

@@ -70,8 +70,8 @@ class ContractTools:
         self, provider: Provider, destination: str | None = None, *, subscription: str = "s", name: str = "a"
     ) -> AsyncGenerator[Receiver, None]:
         """Open a receiver, by default of the test's destination, and close it at the end."""
-        place = self.destination if destination is None else destination
-        receiver = await provider.open_receiver(place, subscription=subscription, name=name)
+        wanted = self.destination if destination is None else destination
+        receiver = await provider.open_receiver(wanted, subscription=subscription, name=name)
         try:
             yield receiver
         finally:

@@ -41,10 +41,10 @@ class DelayingContract(ContractTools):
             due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1) + self.delay
             # An empty body and an empty property are the easiest to lose on the way.
             sent = [everything(body).model_copy(update={"delivery_time": due}) for body in (b"\x00\xff", "")]
-            told = await provider.send(self.destination, sent)
+            given = await provider.send(self.destination, sent)
             arrived = await take(receiver, 2)
 
-            assert [one.message.message_id for one in arrived] == list(told)
+            assert [one.message.message_id for one in arrived] == list(given)
             assert [kind(one.message.body) for one in arrived] == [kind(one.body) for one in sent]
             assert self.headers(arrived[0].message) == self.headers(sent[0])
             assert self.typed(arrived[0].message.properties) == self.typed(sent[0].properties)
@@ -54,11 +54,11 @@ class DelayingContract(ContractTools):
             return
         async with self.receiving(provider) as receiver:
             due = datetime.now(UTC) + timedelta(seconds=SOON)
-            told = await provider.send(self.destination, [later(due), Message(body="now")])
+            given = await provider.send(self.destination, [later(due), Message(body="now")])
 
             assert bodies(await take(receiver, 1)) == ["now"]
             assert list(await receiver.receive(10, A_WHILE)) == []
-            assert len(set(told)) == 2
+            assert len(set(given)) == 2
 
     async def test_later_messages_arrive_by_time_and_then_in_order(self, provider: Provider) -> None:
         if not await self._delays(provider):

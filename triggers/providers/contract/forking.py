@@ -26,7 +26,7 @@ class ForkingContract(ContractTools):
         places = [self.new_destination() for _ in range(CHILDREN)]
         work = self._send_and_receive if self.survives_forks else self._is_refused
 
-        children = [fork(partial(work, provider, place), blocking=False) for place in places]
+        children = [fork(partial(work, provider, own), blocking=False) for own in places]
         await self._send_and_receive(provider, self.destination)
 
         assert await ended(children) == [DONE] * CHILDREN
@@ -48,16 +48,16 @@ class ForkingContract(ContractTools):
             await provider.send(self.destination, numbered(1))
             assert bodies(await take(receiver, 1)) == ["0"]
 
-    async def _send_and_receive(self, provider: Provider, place: str) -> None:
+    async def _send_and_receive(self, provider: Provider, destination: str) -> None:
         sent = numbered(MESSAGES)
-        async with self.receiving(provider, place) as receiver:
-            await provider.send(place, sent)
+        async with self.receiving(provider, destination) as receiver:
+            await provider.send(destination, sent)
             taken = await take(receiver, MESSAGES)
-            assert sorted(bodies(taken)) == sorted(str(one.body) for one in sent), place
+            assert sorted(bodies(taken)) == sorted(str(one.body) for one in sent), destination
             await receiver.acknowledge(taken)
 
-    async def _is_refused(self, provider: Provider, place: str) -> None:
+    async def _is_refused(self, provider: Provider, destination: str) -> None:
         with pytest.raises(ConfigurationError, match="forked"):
-            await provider.send(place, numbered(1))
+            await provider.send(destination, numbered(1))
         with pytest.raises(ConfigurationError, match="forked"):
-            await provider.open_receiver(place, subscription="s", name="a")
+            await provider.open_receiver(destination, subscription="s", name="a")

@@ -149,20 +149,20 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
 
 def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:
     """Return what can be told of a message that is none of ours: its fields, and its body where it can be."""
-    told: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     with suppress(Exception):  # whatever Java, or what it holds, makes fail: the rest is told
-        told.update(_headers_of(link, received))
+        shown.update(_headers_of(link, received))
     with suppress(Exception):
-        told.update(properties_of(received))
-    told.pop(RAW_BODY, None)
+        shown.update(properties_of(received))
+    shown.pop(RAW_BODY, None)
     with suppress(Exception):
         body = _body_of(link, received, {}, NO_LIMITS, UNDEFINED_COUNT)
-        told[RAW_BODY] = body if isinstance(body, bytes | str) else json.dumps(body)
+        shown[RAW_BODY] = body if isinstance(body, bytes | str) else json.dumps(body)
     return {
         name.encode("utf-8", "surrogatepass"): value
         if isinstance(value, bytes)
         else str(value).encode("utf-8", "surrogatepass")
-        for name, value in told.items()
+        for name, value in shown.items()
         if value is not None
     }
 
@@ -180,7 +180,7 @@ def properties_of(received: Any) -> dict[str, Any]:
 
 def _headers_of(link: JmsLink, received: Any) -> dict[str, Any]:
     redelivered = bool(received.getJMSRedelivered())
-    told = {
+    headers = {
         "JMSMessageID": jms_jvm.python_value(received.getJMSMessageID()),
         "JMSRedelivered": redelivered,
         "JMSXDeliveryCount": link.count_of(_count_of(received), redelivered=redelivered),
@@ -193,8 +193,8 @@ def _headers_of(link: JmsLink, received: Any) -> dict[str, Any]:
         "JMSExpiration": int(received.getJMSExpiration()),
     }
     if sent := int(received.getJMSTimestamp()):
-        told["JMSTimestamp"] = sent
-    return told
+        headers["JMSTimestamp"] = sent
+    return headers
 
 
 def _count_of(received: Any) -> int:

@@ -90,22 +90,24 @@ class JmsLink:
             return self._factory
 
     def _make_factory(self) -> Any:
-        told = self.settings
-        jms_jvm.ensure_started(told.classpath, told.jvm)
-        if told.jndi is not None:
-            with self.asking(f"looking up {told.jndi!r}"):
-                factory = jms_jvm.look_up(told.jndi, dict(told.environment))
+        settings = self.settings
+        jms_jvm.ensure_started(settings.classpath, settings.jvm)
+        if settings.jndi is not None:
+            with self.asking(f"looking up {settings.jndi!r}"):
+                factory = jms_jvm.look_up(settings.jndi, dict(settings.environment))
         else:
-            factory = self._new_factory(told.factory or "")
+            factory = self._new_factory(settings.factory or "")
         for api in ("javax.jms", "jakarta.jms"):
             if jms_jvm.is_a(factory, f"{api}.ConnectionFactory"):
                 self.api = api
                 break
         else:
             raise ConfigurationError(
-                "factory", f"{told.factory or told.jndi} is no JMS ConnectionFactory", "name one that is"
+                "factory",
+                f"{settings.factory or settings.jndi} is no JMS ConnectionFactory",
+                "name one that is",
             )
-        for name, value in {**self._own_properties(factory), **told.properties}.items():
+        for name, value in {**self._own_properties(factory), **settings.properties}.items():
             jms_jvm.set_property(factory, name, value)
         self.pulls = self.profile is ACTIVEMQ and factory.getPrefetchPolicy().getQueuePrefetch() == 0
         return factory
@@ -130,10 +132,10 @@ class JmsLink:
         said = " ".join((self.settings.broker or "", *self.settings.properties))
         return {name: value for name, value in ACTIVEMQ_PROPERTIES.items() if name.split(".")[0] not in said}
 
-    def count_of(self, told: int, *, redelivered: bool) -> int:
+    def count_of(self, count: int, *, redelivered: bool) -> int:
         """Return what a delivery count is worth that the provider told."""
         rule = self.settings.first_count
-        return weighed(told, redelivered=redelivered, profile=self.profile, first_count=rule)
+        return weighed(count, redelivered=redelivered, profile=self.profile, first_count=rule)
 
     def session(self, connection: Any, *, transacted: bool) -> Any:
         """Open a session that answers by commits, or by acknowledging messages."""

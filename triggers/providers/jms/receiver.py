@@ -18,7 +18,7 @@ from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import RAW_BODY, decode, message_id_of, raw, with_reason
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target
-from triggers.providers.jms.window import Held, Window
+from triggers.providers.jms.window import Delivery, Window
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,
@@ -62,8 +62,8 @@ class JmsReceiver:
         self._connection: Any = None
         self._lost: threading.Event = threading.Event()
         self._idle: deque[Window] = deque()
-        self._held: dict[Held, None] = {}
-        self._later: list[Held] = []
+        self._held: dict[Delivery, None] = {}
+        self._later: list[Delivery] = []
         self._giving_back = threading.Lock()
         self._closed = False
 
@@ -90,9 +90,9 @@ class JmsReceiver:
                 until = min(deadline, self._give_back_due())
                 taken = self._take(limit, until)
                 if taken or time.monotonic() >= deadline:
-                    return [self._received(held) for held in taken]
+                    return [self._received(delivery) for delivery in taken]
 
-    def _take(self, limit: int, until: float) -> list[Held]:
+    def _take(self, limit: int, until: float) -> list[Delivery]:
         """Take what there is at once; else wait for one message."""
         if taken := self._take_at_once(limit):
             return taken
@@ -103,27 +103,27 @@ class JmsReceiver:
         if not self._idle and not self._may_open():
             time.sleep(patience)
             return []
-        held = self._ask(self._idle.popleft() if self._idle else self._open_window(), patience)
-        return [] if held is None else [held]
+        delivery = self._ask(self._idle.popleft() if self._idle else self._open_window(), patience)
+        return [] if delivery is None else [delivery]
 
-    def _take_at_once(self, limit: int) -> list[Held]:
+    def _take_at_once(self, limit: int) -> list[Delivery]:
         """Ask each session that holds nothing, then new ones, as long as there is more."""
         idle = [self._idle.popleft() for _ in range(min(limit, len(self._idle)))]
-        taken = [held for held in [self._ask(window, 0.0) for window in idle] if held is not None]
+        taken = [delivery for delivery in [self._ask(window, 0.0) for window in idle] if delivery is not None]
         while taken and len(taken) < limit and not self._idle and self._may_open():
-            if held := self._ask(self._open_window(), 0.0):
-                taken.append(held)
+            if delivery := self._ask(self._open_window(), 0.0):
+                taken.append(delivery)
         return taken
 
-    def _ask(self, window: Window, seconds: float) -> Held | None:
+    def _ask(self, window: Window, seconds: float) -> Delivery | None:
         """Wait for a message; a session without one is idle."""
         message = window.receive(seconds)
         if message is None:
             self._idle.append(window)
             return None
-        held = Held(window, message, message_id_of(message))
-        self._held[held] = None
-        return held
+        delivery = Delivery(window, message, message_id_of(message))
+        self._held[delivery] = None
+        return delivery
 
     def _may_open(self) -> bool:
         """Whether there may be another session, beside those that hold a message.
@@ -133,15 +133,15 @@ class JmsReceiver:
         """
         return (self._target.is_shared and self._link.pulls) or not (self._held or self._later)
 
-    def _received(self, held: Held) -> Received:
+    def _received(self, delivery: Delivery) -> Received:
         received = read(
-            partial(decode, self._link, held.message, self.limits),
-            handle=held,
-            delivery_id=partial(_id_of, held),
-            raw=partial(raw, self._link, held.message),
+            partial(decode, self._link, delivery.message, self.limits),
+            handle=delivery,
+            delivery_id=partial(_id_of, delivery),
+            raw=partial(raw, self._link, delivery.message),
         )
         if isinstance(received, Unreadable) and RAW_BODY.encode() not in received.fields:
-            held.opaque = True
+            delivery.opaque = True
             moves = f"{received.problem}; it moves to {self._target.dead_letters} as it is"
             return replace(received, problem=moves)
         return received
@@ -150,15 +150,15 @@ class JmsReceiver:
         """Acknowledge each by itself; one whose body could not be copied moves to the dead letters."""
         with self._failing_whole("acknowledging"):
             for one in received:
-                held = cast("Held", one.handle)
-                if held.answered:
+                delivery = cast("Delivery", one.handle)
+                if delivery.answered:
                     continue
-                self._check(held)
-                if held.opaque and isinstance(one, Unreadable):
-                    self._move(held, one.problem)
+                self._check(delivery)
+                if delivery.opaque and isinstance(one, Unreadable):
+                    self._move(delivery, one.problem)
                 else:
-                    held.window.acknowledge(held.message)
-                self._free(held)
+                    delivery.window.acknowledge(delivery.message)
+                self._free(delivery)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back, in order, each by closing its session; those for later when their time has come.
@@ -167,16 +167,16 @@ class JmsReceiver:
         """
         due = time.monotonic() + delay.total_seconds()
         for one in received:
-            held = cast("Held", one.handle)
-            if held.answered or held not in self._held:
+            delivery = cast("Delivery", one.handle)
+            if delivery.answered or delivery not in self._held:
                 continue
-            held.answered, held.due = True, due
-            del self._held[held]
+            delivery.answered, delivery.due = True, due
+            del self._held[delivery]
             if delay > AT_ONCE:
                 with self._giving_back:
-                    self._later.append(held)
+                    self._later.append(delivery)
             else:
-                held.window.close()
+                delivery.window.close()
 
     def _give_back_due(self) -> float:
         """Give back what was recovered for now; return when the next is due, monotonic."""
@@ -184,32 +184,34 @@ class JmsReceiver:
             return float("inf")
         now = time.monotonic()
         with self._giving_back:
-            for held in [held for held in self._later if held.due <= now]:
-                held.window.close()
-                self._later.remove(held)
-            return min((held.due for held in self._later), default=float("inf"))
+            for delivery in [delivery for delivery in self._later if delivery.due <= now]:
+                delivery.window.close()
+                self._later.remove(delivery)
+            return min((delivery.due for delivery in self._later), default=float("inf"))
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to the queue ``DLQ.<name>``, as they are but for the reason, and acknowledge them."""
         with self._failing_whole("dead-lettering"):
             for one in received:
-                held = cast("Held", one.handle)
-                if not held.answered:
-                    self._check(held)
-                    self._move(held, reason)
-                    self._free(held)
+                delivery = cast("Delivery", one.handle)
+                if not delivery.answered:
+                    self._check(delivery)
+                    self._move(delivery, reason)
+                    self._free(delivery)
 
-    def _move(self, held: Held, reason: str) -> None:
+    def _move(self, delivery: Delivery, reason: str) -> None:
         added = {REASON: reason, SUBSCRIPTION: self._subscription}
         with_reason(
-            held.message, held.message_id, {name: jms_jvm.java_value(text) for name, text in added.items()}
+            delivery.message,
+            delivery.message_id,
+            {name: jms_jvm.java_value(text) for name, text in added.items()},
         )
-        held.window.move(held.message, self._target.dead_letters)
+        delivery.window.move(delivery.message, self._target.dead_letters)
 
-    def _free(self, held: Held) -> None:
-        held.answered = True
-        del self._held[held]
-        self._idle.append(held.window)
+    def _free(self, delivery: Delivery) -> None:
+        delivery.answered = True
+        del self._held[delivery]
+        self._idle.append(delivery.window)
 
     async def keep_alive(self) -> None:
         """Give back what was recovered for now; else the provider knows by the connection who lives."""
@@ -255,8 +257,8 @@ class JmsReceiver:
     def _open_window(self) -> Window:
         return Window.open(self._link, self._connection, self._target, self._durable()[1])
 
-    def _check(self, held: Held | None = None) -> None:
-        if self._lost.is_set() or (held is not None and held not in self._held):
+    def _check(self, delivery: Delivery | None = None) -> None:
+        if self._lost.is_set() or (delivery is not None and delivery not in self._held):
             raise ProviderUnavailableError("the JMS provider", "it had ended the connection")
 
     @contextmanager
@@ -274,15 +276,15 @@ class JmsReceiver:
         connection, self._connection = self._connection, None
         with self._giving_back:
             later, self._later = self._later, []
-        for held in [*self._held, *later]:
+        for delivery in [*self._held, *later]:
             if not self._lost.is_set():
-                held.window.close()
+                delivery.window.close()
         self._held.clear()
         self._idle.clear()
         if connection is not None:
             jms_jvm.close_quietly(connection)
 
 
-def _id_of(held: Held) -> str:
+def _id_of(delivery: Delivery) -> str:
     """Return the JMSMessageID, which the provider gave; without one, what no other delivery has."""
-    return held.message_id or uuid4().hex
+    return delivery.message_id or uuid4().hex

@@ -80,36 +80,38 @@ class JmsSettings:
             ConfigurationError: something in it cannot be used.
         """
         parts = urlsplit(url)
-        told: dict[str, Any] = {"properties": {}, "environment": {}}
+        settings: dict[str, Any] = {"properties": {}, "environment": {}}
         rest: list[tuple[str, str]] = []
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            if not _read(told, name, value):
+            if not _read(settings, name, value):
                 rest.append((name, value))
         if parts.scheme.startswith(PREFIX):
             account, _, _ = parts.netloc.rpartition("@")
             user, _, password = account.partition(":")
-            told |= {"user": unquote(user) or None, "password": unquote(password) or None} if account else {}
-            told.setdefault("broker", _broker(parts, rest))
+            settings |= (
+                {"user": unquote(user) or None, "password": unquote(password) or None} if account else {}
+            )
+            settings.setdefault("broker", _broker(parts, rest))
         elif rest or parts.netloc or parts.path:
             strange = rest[0][0] if rest else parts.netloc + parts.path
             raise ConfigurationError(
                 "provider", f"{strange!r} means nothing in a jms: URL", f"use {_EXAMPLE}"
             )
-        return cls(**told)
+        return cls(**settings)
 
 
-def _read(told: dict[str, Any], name: str, value: str) -> bool:
+def _read(settings: dict[str, Any], name: str, value: str) -> bool:
     """Take one word of the query, if it is ours."""
     if name in _PLAIN:
-        told[name] = value
+        settings[name] = value
     elif name in {"classpath", "jvm"}:
-        told[name] = (*told.get(name, ()), *(word for word in value.split(",") if word))
+        settings[name] = (*settings.get(name, ()), *(word for word in value.split(",") if word))
     elif name == "first_count":
-        told[name] = FirstCount.read(value)
+        settings[name] = FirstCount.read(value)
     elif name.startswith("factory."):
-        told["properties"][name.removeprefix("factory.")] = value
+        settings["properties"][name.removeprefix("factory.")] = value
     elif name.startswith("jndi."):
-        told["environment"][name.removeprefix("jndi.")] = value
+        settings["environment"][name.removeprefix("jndi.")] = value
     else:
         return False
     return True

@@ -78,7 +78,7 @@ class Window:
 
 
 @dataclass(eq=False, slots=True)
-class Held:
+class Delivery:
     """One delivery: the handle of what a receiver hands over. ``opaque``: we have no copy of its body."""
 
     window: Window

@@ -95,20 +95,20 @@ class Origin:
     quorum: bool | None
     first_count: FirstCount = FirstCount.WEIGHED
 
-    def count(self, told: Any, *, redelivered: bool) -> int:
+    def count(self, earlier: Any, *, redelivered: bool) -> int:
         """Return JMSXDeliveryCount from the header's value: None where there is none.
 
         Raises:
             UndecodableError: it is no count.
         """
-        if told is None:
+        if earlier is None:
             if not self.quorum or redelivered:
                 return UNDEFINED_COUNT
-            told = 0
-        if type(told) is bool or not isinstance(told, int) or told < 0:
-            raise UndecodableError(COUNT_HEADER, f"{reprlib.repr(told)} is no number of deliveries")
+            earlier = 0
+        if type(earlier) is bool or not isinstance(earlier, int) or earlier < 0:
+            raise UndecodableError(COUNT_HEADER, f"{reprlib.repr(earlier)} is no number of deliveries")
         return weighed(
-            int(told) + 1, redelivered=redelivered, profile=self.profile, first_count=self.first_count
+            int(earlier) + 1, redelivered=redelivered, profile=self.profile, first_count=self.first_count
         )
 
     @property
@@ -126,8 +126,8 @@ def decode(
         UndecodableError: it is none.
     """
     properties = read_properties(encoded)
-    told = properties.headers
-    count = origin.count(told.pop(COUNT_HEADER, None), redelivered=redelivered)
+    received = properties.headers
+    count = origin.count(received.pop(COUNT_HEADER, None), redelivered=redelivered)
     headers: dict[str, Any] = {"JMSDestination": origin.destination}
     for header, name in _TEXTS.items():
         if (value := getattr(properties, name)) is not None:
@@ -140,7 +140,7 @@ def decode(
         headers["JMSDeliveryMode"] = properties.delivery_mode
     if properties.expiration is not None:
         headers["JMSExpiration"] = _expiration(properties.expiration, headers.get("JMSTimestamp"))
-    for name, value in told.items():
+    for name, value in received.items():
         if (plain := _property(name, value)) is not _LEFT_OUT:
             headers[name] = plain
     headers |= {"JMSXDeliveryCount": count, "JMSRedelivered": redelivered or count > 1}
@@ -182,8 +182,8 @@ def raw_fields(encoded: bytes, body: bytes) -> dict[bytes, bytes]:
     shown: dict[bytes, bytes] = {}
     with suppress(Exception):  # that they cannot be read may be why anybody asks
         read = read_properties(encoded)
-        told: dict[str, Any] = {name: getattr(read, name) for name in _NAMES} | read.headers
-        shown = {name.encode(): _shown(value) for name, value in told.items() if value is not None}
+        values: dict[str, Any] = {name: getattr(read, name) for name in _NAMES} | read.headers
+        shown = {name.encode(): _shown(value) for name, value in values.items() if value is not None}
     return {**shown, b"properties": encoded, b"body": body}
 
 
@@ -200,9 +200,9 @@ def letter_of(fields: Mapping[bytes, bytes], reason: str) -> tuple[Basic, bytes]
     headers: dict[str, PropertyValue] = {}
     left = _MOST_TOLD
     for name, value in fields.items():
-        told = value[:_MOST_OF_ONE].decode("utf-8", "replace")
-        left -= len(name) + len(told)
+        text = value[:_MOST_OF_ONE].decode("utf-8", "replace")
+        left -= len(name) + len(text)
         if name != b"body" and left > 0:
-            headers[name.decode("utf-8", "replace")[: SHORT // 4]] = told
+            headers[name.decode("utf-8", "replace")[: SHORT // 4]] = text
     headers["dead-letter-reason"] = reason
     return Basic({"delivery_mode": 2}, headers), fields.get(b"body", b"")

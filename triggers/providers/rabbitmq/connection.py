@@ -203,9 +203,9 @@ def connecting(error: BaseException, host: str) -> Exception:
         if isinstance(cause, ssl.SSLError):
             problem = f"TLS with {host} failed: {getattr(cause, 'verify_message', '') or cause.reason}"
             return ConfigurationError("provider", problem, "mend the certificate, or name its cafile")
-    told = " ".join(repr(cause) for cause in causes)
+    text = " ".join(repr(cause) for cause in causes)
     for words, what, remedy in _REFUSALS:
-        if any(word in told for word in words):
+        if any(word in text for word in words):
             return ConfigurationError("provider", f"{host} refuses the {what}", f"mend {remedy} its URL")
     unavailable = ProviderUnavailableError("RabbitMQ", f"connecting to {host}")
     unavailable.__cause__ = causes[-1]

@@ -160,7 +160,7 @@ class RabbitmqConsumer:
         pushed = cast("Pushed", raw)
         return raw_fields(pushed.properties, pushed.body)
 
-    async def close(self, held: Sequence[Token]) -> None:  # noqa: ARG002  (the channel knows)
+    async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (the channel knows)
         """Close the channel: RabbitMQ then requeues what was not answered."""
         channel, self._channel = self._channel, None
         if channel is not None:

@@ -103,30 +103,30 @@ class Packer:
         """Take the next bytes of the connection."""
         if self._begun:
             chunk, self._begun = self._begun + chunk, b""
-        start = place = 0
+        start = offset = 0
         ready: list[bytes] = []
-        while place < len(chunk):
+        while offset < len(chunk):
             if self._passing:
-                passed = min(self._passing, len(chunk) - place)
+                passed = min(self._passing, len(chunk) - offset)
                 self._passing -= passed
-                place += passed
+                offset += passed
                 continue
-            if len(chunk) - place < _FRAME.size:
+            if len(chunk) - offset < _FRAME.size:
                 break
-            kind, _, size = _FRAME.unpack_from(chunk, place)
+            kind, _, size = _FRAME.unpack_from(chunk, offset)
             if kind not in _KINDS:  # such as the broker's word for another version: pika knows
-                self._passing = len(chunk) - place
+                self._passing = len(chunk) - offset
                 continue
             whole = _FRAME.size + size + spec.FRAME_END_SIZE
             if kind != spec.FRAME_HEADER:
                 self._passing = whole
                 continue
-            if len(chunk) - place < whole:
+            if len(chunk) - offset < whole:
                 break
-            ready += (chunk[start:place], packed(chunk[place : place + whole]))
-            start = place = place + whole
-        ready.append(chunk[start:place])
-        self._begun = chunk[place:]
+            ready += (chunk[start:offset], packed(chunk[offset : offset + whole]))
+            start = offset = offset + whole
+        ready.append(chunk[start:offset])
+        self._begun = chunk[offset:]
         if packed_up := b"".join(ready):
             self._hand_on(packed_up)
 

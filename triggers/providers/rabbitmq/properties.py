@@ -149,24 +149,24 @@ def read_properties(encoded: bytes) -> Properties:
         UndecodableError: a text is no UTF-8, or a header of no known kind.
         ValueError, struct.error, IndexError: they are cut off or garbled.
     """
-    read, place = Properties(), 2
+    read, offset = Properties(), 2
     flags = int.from_bytes(encoded[:2])
     more = flags & 1
     while more:  # words of flags that nobody has given a meaning
-        more = encoded[place + 1] & 1
-        place += 2
+        more = encoded[offset + 1] & 1
+        offset += 2
     for name, form in _present(flags):
         if form == "s":
-            value, place = _short(encoded, place, name)
+            value, offset = _short(encoded, offset, name)
             setattr(read, name, value)
         elif form == "F":
-            read.headers, place = _table(encoded, place)
+            read.headers, offset = _table(encoded, offset)
         elif form == "B":
-            setattr(read, name, encoded[place])
-            place += 1
+            setattr(read, name, encoded[offset])
+            offset += 1
         else:
-            read.timestamp = int.from_bytes(_cut(encoded, place, 8))
-            place += 8
+            read.timestamp = int.from_bytes(_cut(encoded, offset, 8))
+            offset += 8
     return read
 
 
@@ -176,52 +176,52 @@ def _present(flags: int) -> tuple[tuple[str, str], ...]:
     return tuple(one for bit, one in enumerate(FIELDS) if flags & 1 << (15 - bit))
 
 
-def _cut(encoded: bytes, place: int, length: int) -> bytes:
-    piece = encoded[place : place + length]
+def _cut(encoded: bytes, offset: int, length: int) -> bytes:
+    piece = encoded[offset : offset + length]
     if len(piece) < length:
         raise UndecodableError("properties", "they are cut off")
     return piece
 
 
-def _short(encoded: bytes, place: int, name: str) -> tuple[str, int]:
-    length = encoded[place]
+def _short(encoded: bytes, offset: int, name: str) -> tuple[str, int]:
+    length = encoded[offset]
     try:
-        return str(_cut(encoded, place + 1, length), "utf-8"), place + 1 + length
+        return str(_cut(encoded, offset + 1, length), "utf-8"), offset + 1 + length
     except UnicodeDecodeError as error:
         raise UndecodableError(name, f"is no UTF-8 ({error})") from error
 
 
-def _table(encoded: bytes, place: int) -> tuple[dict[str, Any], int]:
-    (length,) = _LENGTH.unpack_from(encoded, place)
-    place += _LENGTH.size
-    end = place + length
+def _table(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
+    (length,) = _LENGTH.unpack_from(encoded, offset)
+    offset += _LENGTH.size
+    end = offset + length
     if end > len(encoded):
         raise UndecodableError("headers", "they are cut off")
     headers: dict[str, Any] = {}
-    while place < end:
-        name, place = _short(encoded, place, "the name of a header")
-        headers[name], place = _value(encoded, place, name)
-    if place != end:
+    while offset < end:
+        name, offset = _short(encoded, offset, "the name of a header")
+        headers[name], offset = _value(encoded, offset, name)
+    if offset != end:
         raise UndecodableError("headers", "they are cut off")
-    return headers, place
+    return headers, offset
 
 
-def _value(encoded: bytes, place: int, name: str) -> tuple[Any, int]:
-    kind = encoded[place : place + 1]
-    place += 1
+def _value(encoded: bytes, offset: int, name: str) -> tuple[Any, int]:
+    kind = encoded[offset : offset + 1]
+    offset += 1
     if (number := _NUMBERS.get(kind)) is not None:
-        return number.unpack_from(encoded, place)[0], place + number.size
+        return number.unpack_from(encoded, offset)[0], offset + number.size
     if kind in _COUNTED:
-        (length,) = _LENGTH.unpack_from(encoded, place)
-        place += _LENGTH.size
-        value = _cut(encoded, place, length)
-        return _text(value) if kind == b"S" else Odd(kind.decode(), value), place + length
+        (length,) = _LENGTH.unpack_from(encoded, offset)
+        offset += _LENGTH.size
+        value = _cut(encoded, offset, length)
+        return _text(value) if kind == b"S" else Odd(kind.decode(), value), offset + length
     if kind == b"t":
-        return encoded[place] != 0, place + 1
+        return encoded[offset] != 0, offset + 1
     if kind == b"V":
-        return None, place
+        return None, offset
     if kind in _SIZES:
-        return Odd(kind.decode(), _cut(encoded, place, _SIZES[kind])), place + _SIZES[kind]
+        return Odd(kind.decode(), _cut(encoded, offset, _SIZES[kind])), offset + _SIZES[kind]
     raise UndecodableError(name, f"a value of the unknown kind {kind!r}")
 
 

@@ -39,14 +39,14 @@ class RabbitmqSettings:
             ConfigurationError: it is none, or a setting has no such value.
         """
         read = BrokerUrl.read(url, example=_EXAMPLE, ports=(5672, 5671), known={"queue_type", "first_count"})
-        told: dict[str, Any] = dict(read.options)
-        if told.get("queue_type", "quorum") not in {"quorum", "classic"}:
+        settings: dict[str, Any] = dict(read.options)
+        if settings.get("queue_type", "quorum") not in {"quorum", "classic"}:
             raise ConfigurationError(
-                "queue_type", f"{told['queue_type']!r} is unknown", "give quorum or classic"
+                "queue_type", f"{settings['queue_type']!r} is unknown", "give quorum or classic"
             )
-        if "first_count" in told:
-            told["first_count"] = FirstCount.read(told["first_count"])
-        return cls(**told), read
+        if "first_count" in settings:
+            settings["first_count"] = FirstCount.read(settings["first_count"])
+        return cls(**settings), read
 
 
 def queue_of(destination: str, subscription: str) -> str:

@@ -145,7 +145,7 @@ class _Origin(NamedTuple):
         that a message needs on its way from the server.
         """
         name = message_id(self.stream, self.entry_id)
-        told = {
+        values = {
             "body": body,
             "uuid": properties.get("uuid", name),
             "message_id": name,
@@ -155,7 +155,7 @@ class _Origin(NamedTuple):
             "timestamp": _instant(self.entry_id.partition(b"-")[0]),
             "properties": properties,
         }
-        return _EMPTY.model_copy(update=told)
+        return _EMPTY.model_copy(update=values)
 
     def headers(self, sent: dict[str, str]) -> dict[str, Any]:
         """Return the headers: those of the sender, but the pending list's count."""
@@ -216,12 +216,12 @@ def _decode_properties(value: bytes) -> dict[str, Any]:
 def _invalid(error: ValidationError) -> UndecodableError:
     # Not the first: an empty JMSMessageID is reported as an empty uuid before.
     last = error.errors(include_url=False, include_context=False)[-1]
-    place = [str(step) for step in last["loc"]]
-    if not place:
+    path = [str(step) for step in last["loc"]]
+    if not path:
         return UndecodableError("uuid", last["msg"])
-    if place[0] == "body":  # which is nobody's to read in a log
+    if path[0] == "body":  # which is nobody's to read in a log
         return UndecodableError("body", last["msg"])
-    field = _HEADER_OF.get(place[0]) or " ".join(place[:2])
+    field = _HEADER_OF.get(path[0]) or " ".join(path[:2])
     return UndecodableError(field, f"{reprlib.repr(last['input'])}: {last['msg']}")
 
 

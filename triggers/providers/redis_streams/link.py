@@ -151,8 +151,8 @@ class RedisLink:
     def _translated(self, error: RedisError, doing: str) -> Exception:
         # Errors raised inside a script carry these words further back, depending on the server's age.
         if "WRONGTYPE" in str(error):
-            held = f"its key holds something else than a stream (while {doing})"
-            return ConfigurationError("destination", held, "use another key")
+            problem = f"its key holds something else than a stream (while {doing})"
+            return ConfigurationError("destination", problem, "use another key")
         if "NOGROUP" in str(error):
             return SubscriptionGoneError("the subscription", doing)
         kind = kind_of(error)

@@ -174,15 +174,15 @@ class RedisStreams:
 def _check(client: Client, settings: StreamSettings) -> None:
     """Refuse a client whose settings would lose or repeat things. A Cluster's nodes cannot be asked."""
     pool: Any = getattr(client, "connection_pool", None)
-    told: dict[str, Any] = getattr(pool, "connection_kwargs", {})
-    if told.get("decode_responses"):
+    options: dict[str, Any] = getattr(pool, "connection_kwargs", {})
+    if options.get("decode_responses"):
         raise ConfigurationError("client", "decodes answers, and bodies are bytes", "decode_responses=False")
-    retries = getattr(told.get("retry"), "_retries", 0)  # get_retries() is younger than redis-py 5
+    retries = getattr(options.get("retry"), "_retries", 0)  # get_retries() is younger than redis-py 5
     if retries > 0:
         raise ConfigurationError(
             "client", f"sends again {retries} times", "give it retry=Retry(NoBackoff(), 0)"
         )
-    timeout = told.get("socket_timeout")
+    timeout = options.get("socket_timeout")
     wait = settings.reclaim_interval.total_seconds()
     if timeout is not None and timeout <= wait:
         raise ConfigurationError(

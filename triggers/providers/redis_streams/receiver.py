@@ -265,8 +265,8 @@ class StreamReceiver:
 
     async def _has_rival(self, given_back: set[bytes]) -> bool:
         """Whether more is pending than we know of: one that was silent came back, and read before we did."""
-        told = await self._link.call("taking over", "XPENDING", self._keys.stream, self._keys.group)
-        pending = cast("int", told["pending"])
+        summary = await self._link.call("taking over", "XPENDING", self._keys.stream, self._keys.group)
+        pending = cast("int", summary["pending"])
         return pending > len(self._held.ids) + len(given_back)
 
     async def keep_alive(self) -> None:

@@ -51,9 +51,9 @@ class StreamSettings:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
         names = {field.name for field in fields(cls)}
-        told = {name: _read(name, value) for name, value in query if name in names}
+        settings = {name: _read(name, value) for name, value in query if name in names}
         rest = urlencode([(name, value) for name, value in query if name not in names])
-        return cls(**told), urlunsplit(parts._replace(query=rest))
+        return cls(**settings), urlunsplit(parts._replace(query=rest))
 
 
 def _read(name: str, value: str) -> Any:

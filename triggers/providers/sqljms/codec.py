@@ -107,13 +107,13 @@ def encode(message: Message, number: int, destination: str) -> tuple[Sequence[An
 
 
 def _properties(message: Message, number: int) -> list[Sequence[Any]]:
-    held = dict(message.properties)
+    properties = dict(message.properties)
     if message.group_id is not None:
-        held["JMSXGroupID"] = message.group_id
+        properties["JMSXGroupID"] = message.group_id
     if message.group_sequence is not None:
-        held["JMSXGroupSeq"] = message.group_sequence
+        properties["JMSXGroupSeq"] = message.group_sequence
     rows: list[Sequence[Any]] = []
-    for name, value in held.items():
+    for name, value in properties.items():
         if name in HEADER_FIELDS and not name.startswith("JMSXGroup"):
             continue  # of the row itself
         if not is_storable(name):
@@ -147,7 +147,7 @@ def decode(row: Any) -> Message:
     if type(count) is not int or count == 0 or count < UNDEFINED_COUNT:
         raise UndecodableError("delivery_count", f"{count!r} is none")
     name = row.message_id or f"ID:{row.msg_id}"
-    told: dict[str, Any] = {
+    headers: dict[str, Any] = {
         "body": _decode_body(row),
         "uuid": row.uuid or name,
         "message_id": name,
@@ -157,12 +157,12 @@ def decode(row: Any) -> Message:
         "timestamp": _instant(row.timestamp),
     }
     if row.uuid:
-        told["properties"] = {"uuid": row.uuid}
+        headers["properties"] = {"uuid": row.uuid}
     if row.properties is not None:
-        told |= _decode_properties(row)
-    told |= _decode_headers(row)
+        headers |= _decode_properties(row)
+    headers |= _decode_headers(row)
     # Nothing in it can be invalid, and validating it would take most of the time that a message needs.
-    return _EMPTY.model_copy(update=told)
+    return _EMPTY.model_copy(update=headers)
 
 
 def _decode_headers(row: Any) -> dict[str, Any]:
@@ -199,12 +199,12 @@ def _decode_properties(row: Any) -> dict[str, Any]:
     group, sequence = found.pop("JMSXGroupID", None), found.pop("JMSXGroupSeq", None)
     if row.uuid:
         found["uuid"] = row.uuid
-    told: dict[str, Any] = {"properties": found}
+    fields: dict[str, Any] = {"properties": found}
     if group is not None:
-        told["group_id"] = str(group)
+        fields["group_id"] = str(group)
     if isinstance(sequence, int):
-        told["group_sequence"] = sequence
-    return told
+        fields["group_sequence"] = sequence
+    return fields
 
 
 def _decode_body(row: Any) -> bytes | str | JsonValue:

@@ -149,8 +149,8 @@ async def keep_for_nobody(connection: AnyConnection, topic: int) -> None:
     await fetch(connection, LOCK_TOPIC, topic=topic)
     if not await fetch(connection, ELIGIBLE, topic=topic):
         number = await reserve(connection, OTHERS)
-        told = {"client": 0, "name": NOBODY, "durable": 1, "active": 0}
-        await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, **told)
+        values = {"client": 0, "name": NOBODY, "durable": 1, "active": 0}
+        await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, **values)
 
 
 async def subscribe(
@@ -162,7 +162,7 @@ async def subscribe(
         ConfigurationError: there is one of this name, and it is durable where this is not, or not.
     """
     await fetch(connection, LOCK_TOPIC, topic=topic)
-    told = {"client": client, "name": name, "durable": int(durable)}
+    values = {"client": client, "name": name, "durable": int(durable)}
     for found in await fetch(connection, FIND_SUBSCRIPTION, topic=topic, name=name):
         own = found.subscriber_name == name
         if own and found.durable != int(durable):
@@ -170,10 +170,10 @@ async def subscribe(
                 "destination", f"the subscription {name!r} is {_DURABLE[found.durable]}", "unsubscribe first"
             )
         if own or (retains and durable):
-            await execute(connection, ATTACH, subscriber=found.subscriber_id, **told)
+            await execute(connection, ATTACH, subscriber=found.subscriber_id, **values)
             return int(found.subscriber_id)
     number = await reserve(connection, OTHERS)
-    await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, active=1, **told)
+    await execute(connection, SUBSCRIBE, subscriber=number, topic=topic, active=1, **values)
     return number
 
 

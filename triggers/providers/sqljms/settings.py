@@ -39,14 +39,14 @@ class SqlJmsSettings:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
         names = {field.name for field in fields(cls)}
-        told = {name: _seconds(name, value) for name, value in query if name in names}
-        if not told:
+        settings = {name: _seconds(name, value) for name, value in query if name in names}
+        if not settings:
             return cls(), url
         rest = urlencode([(name, value) for name, value in query if name not in names])
         # Not urlunsplit's own: it drops the empty host of sqlite:///file.db.
         bare = urlunsplit(parts._replace(query=""))
         bare = url.partition("?")[0] if "?" in url else bare
-        return cls(**told), f"{bare}?{rest}" if rest else bare
+        return cls(**settings), f"{bare}?{rest}" if rest else bare
 
 
 def _seconds(name: str, value: str) -> timedelta:

@@ -36,8 +36,8 @@ async def status(links: Links) -> Sequence[dict[str, Any]]:
     for row in await history.watermarks.read_all():
         log = Log(history.watermarks, row.publication, row.link)
         inbox = await _inbox(links, row)
-        told = _told(row)
-        told |= {
+        shown = _row_of(row)
+        shown |= {
             "log_end": end.last,
             "log_deleted_to": end.deleted_to,
             "log_operations": await log.count(),
@@ -45,11 +45,11 @@ async def status(links: Links) -> Sequence[dict[str, Any]]:
             "inbox": inbox.messages,
             "gap": inbox.gap,
         }
-        rows.append(told)
+        rows.append(shown)
     return rows
 
 
-def _told(row: LinkRow) -> dict[str, Any]:
+def _row_of(row: LinkRow) -> dict[str, Any]:
     outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
     lives = row.agent is not None and row.agent_until is not None and row.agent_until > datetime.now(UTC)
     return {

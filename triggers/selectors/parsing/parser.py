@@ -109,8 +109,8 @@ class _Parser:
         kind = kind_of(node)
         if kind not in wanted:
             expected = "a number" if wanted is NUMBERS else "a condition such as JMSPriority > 4"
-            told = {ValueKind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
-            self._cursor.fail(expected, told.get(kind, f"this is {kind.value}"), at=start)
+            problems = {ValueKind.TEXT: "text is compared with = and <> only"} if wanted is NUMBERS else {}
+            self._cursor.fail(expected, problems.get(kind, f"this is {kind.value}"), at=start)
 
     def _power(self) -> Power | None:
         return _POWERS.get(self._cursor.operator)

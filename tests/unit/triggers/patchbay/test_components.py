@@ -10,7 +10,7 @@ from history.message import Message
 from triggers import Retry, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.components import bound_to, load_component
-from triggers.patchbay.outputs import Lane
+from triggers.patchbay.outputs import Outputs
 from triggers.patchbay.wiring.model import PatchBayFile
 
 GOT: list[object] = []
@@ -49,12 +49,12 @@ def tried_again(message: Message) -> None:
 NUMBER = 7
 
 
-def no_lane() -> Lane:
+def no_outputs() -> Outputs:
     raise NotImplementedError
 
 
 def context() -> MessageContext:
-    return MessageContext("booking", lane=no_lane, async_lane=no_lane)
+    return MessageContext("booking", outputs=no_outputs, async_outputs=no_outputs)
 
 
 def here(name: str) -> str:

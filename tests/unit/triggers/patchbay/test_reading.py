@@ -8,7 +8,7 @@ import pytest
 
 from history.errors import ConfigurationError
 from triggers.patchbay import read_patchbay
-from triggers.patchbay.wiring.checking import limbo_url
+from triggers.patchbay.wiring.checks import limbo_url
 
 Write = Callable[..., Path]
 

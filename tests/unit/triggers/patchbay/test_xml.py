@@ -7,8 +7,8 @@ import pytest
 
 from history.errors import ConfigurationError
 from triggers.patchbay import read_patchbay
-from triggers.patchbay.wiring.writing import to_toml
-from triggers.patchbay.wiring.xml_reading import from_xml
+from triggers.patchbay.wiring.toml_writer import to_toml
+from triggers.patchbay.wiring.xml_reader import from_xml
 
 XML = """<?xml version="1.0"?>
 <!DOCTYPE dynamo-message-system PUBLIC "-//Art Technology Group, Inc.//DTD Dynamo Message System//EN"

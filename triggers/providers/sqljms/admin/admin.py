@@ -188,7 +188,10 @@ class Admin:
             messages = await messages_of(connection, chosen)
             chosen = list(messages)
             origins = {number: target or origin_of(source, one) for number, one in messages.items()}
-            known = {told: await address_of(connection, told, there=True) for told in set(origins.values())}
+            known = {
+                address: await address_of(connection, address, there=True)
+                for address in set(origins.values())
+            }
             return await resend(
                 self._outbox, connection, where, chosen, lambda one: known[origins[one]], clean=True
             )

@@ -84,8 +84,8 @@ async def address_of(connection: AnyConnection, text: str, *, there: bool = Fals
     A topic goes by its plain name: as ``topic://`` it would drop what nobody is subscribed to.
     """
     if "://" in text:
-        told = Destination.parse(text)
-        return text if told.kind is DestinationKind.QUEUE else told.name
+        destination = Destination.parse(text)
+        return text if destination.kind is DestinationKind.QUEUE else destination.name
     try:
         kind, _ = await find(connection, text)
     except NotFoundError:
@@ -112,9 +112,9 @@ async def chosen_of(
         missing = set(numbers) - {row.msg_id for row in rows}
         if missing:
             raise NotFoundError("message", ", ".join(map(str, sorted(missing))))
-    held = [row for row in rows if row.alive]
-    if held and not force:
-        raise HeldError(f"{len(held)} messages are being handled by {held[0].client_name}")
+    claimed = [row for row in rows if row.alive]
+    if claimed and not force:
+        raise HeldError(f"{len(claimed)} messages are being handled by {claimed[0].client_name}")
     return [int(row.msg_id) for row in rows]
 
 
@@ -156,13 +156,13 @@ async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict
 
 async def _rows(connection: AnyConnection, numbers: Sequence[int]) -> Sequence[Any]:
     ids = listed(connection, numbers)
-    told: dict[int, list[list[Any]]] = {}
+    properties: dict[int, list[list[Any]]] = {}
     for row in await fetch(connection, sql.PROPERTIES, ids=ids):
-        told.setdefault(row.msg_id, []).append([row.name, row.data_type, row.value])
+        properties.setdefault(row.msg_id, []).append([row.name, row.data_type, row.value])
     rows: list[Any] = []
     for row in await fetch(connection, sql.MESSAGES, ids=ids):
         values = dict(zip(COLUMNS, row, strict=True))
-        beside = {"properties": told.get(row.msg_id, []), "headed": True, "delivery_count": 1}
+        beside = {"properties": properties.get(row.msg_id, []), "headed": True, "delivery_count": 1}
         rows.append(SimpleNamespace(**values, **beside))
     return rows
 
@@ -178,8 +178,8 @@ async def take_out(connection: AnyConnection, source: Source, numbers: Sequence[
 
 def _afresh(message: Message) -> Message:
     """Return a message as it is sent again: under its JMSMessageID, to be delivered now."""
-    told = {"destination": None, "delivery_count": -1, "redelivered": False, "delivery_time": None}
-    return message.model_copy(update=told)
+    fresh = {"destination": None, "delivery_count": -1, "redelivered": False, "delivery_time": None}
+    return message.model_copy(update=fresh)
 
 
 def _cleaned(message: Message) -> Message:
@@ -195,9 +195,9 @@ def origin_of(source: str, message: Message) -> str:
     Raises:
         NotFoundError: it is not known.
     """
-    told = message.properties.get(ORIGIN)
-    if isinstance(told, str) and told:
-        return told
+    origin = message.properties.get(ORIGIN)
+    if isinstance(origin, str) and origin:
+        return origin
     name = Destination.parse(source).name
     if name.startswith(_DEAD_LETTERS):
         return name.removeprefix(_DEAD_LETTERS)

@@ -45,8 +45,8 @@ async def release_from_limbo(limbo: Limbo, numbers: Sequence[int], *, force: boo
 
     async def work(connection: AnyConnection) -> Sequence[int]:
         await _check(connection, limbo, numbers, force=force)
-        told = {"at": limbo.clock(), "force": int(force), "ids": listed(connection, numbers)}
-        return [row.msg_id for row in await fetch(connection, sql.RELEASE_NOW, **told)]
+        values = {"at": limbo.clock(), "force": int(force), "ids": listed(connection, numbers)}
+        return [row.msg_id for row in await fetch(connection, sql.RELEASE_NOW, **values)]
 
     return await limbo.run("releasing from limbo", work)
 
@@ -56,8 +56,8 @@ async def drop_from_limbo(limbo: Limbo, numbers: Sequence[int], *, force: bool =
 
     async def work(connection: AnyConnection) -> Sequence[int]:
         await _check(connection, limbo, numbers, force=force)
-        told = {"at": limbo.clock(), "force": int(force), "ids": listed(connection, numbers)}
-        gone = [row.msg_id for row in await fetch(connection, sql.DROP, **told)]
+        values = {"at": limbo.clock(), "force": int(force), "ids": listed(connection, numbers)}
+        gone = [row.msg_id for row in await fetch(connection, sql.DROP, **values)]
         await clear_inside(connection, gone)
         return gone
 

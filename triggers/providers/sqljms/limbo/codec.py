@@ -76,19 +76,19 @@ def rows_of(number: int, message: Message, again: Again | None) -> Rows:
         ConfigurationError: a header or the name of a property cannot be stored.
     """
     values, properties = encode(message, number, "")
-    told = dict(zip(COLUMNS, values, strict=True))
+    columns = dict(zip(COLUMNS, values, strict=True))
     names = [{"msg_id": number, "name": name} for _, _, name, _ in properties]
     return Rows(
-        state=_state(number, message, again, told),
+        state=_state(number, message, again, columns),
         message={
             "msg_id": number,
-            "class": told["msg_class"],
-            "class_type": CLASS_TYPES[told["msg_class"]],
-            "type": told["type"],
-            "expiration": told["expiration"],
-            "correlation_id": told["correlation_id"],
+            "class": columns["msg_class"],
+            "class_type": CLASS_TYPES[columns["msg_class"]],
+            "type": columns["type"],
+            "expiration": columns["expiration"],
+            "correlation_id": columns["correlation_id"],
         },
-        body={"msg_id": number, "body": told["small_body"] or told["large_body"] or b""},
+        body={"msg_id": number, "body": columns["small_body"] or columns["large_body"] or b""},
         reply_to=[]
         if message.reply_to is None
         else [{"msg_id": number, "reply_to": _utf8(message.reply_to)}],
@@ -99,11 +99,11 @@ def rows_of(number: int, message: Message, again: Again | None) -> Rows:
             name | {"type": _NULL if text is None else kind}
             for name, (_, kind, _, text) in zip(names, properties, strict=True)
         ],
-        delay=[] if again is None else [_delay(number, message, again, told)],
+        delay=[] if again is None else [_delay(number, message, again, columns)],
     )
 
 
-def _state(number: int, message: Message, again: Again | None, told: dict[str, Any]) -> dict[str, Any]:
+def _state(number: int, message: Message, again: Again | None, columns: dict[str, Any]) -> dict[str, Any]:
     """Return the row of ours; what waits for an input waits there under the digest of its uuid."""
     waits = again is not None and message.uuid is not None
     return {
@@ -111,10 +111,10 @@ def _state(number: int, message: Message, again: Again | None, told: dict[str, A
         "input": "" if again is None else again.input,
         "digest": digest(message.uuid or "") if waits else None,
         "error": None if again is None else again.error,
-    } | {name: told[name] for name in ("uuid", "message_id", "timestamp", "delivery_mode", "priority")}
+    } | {name: columns[name] for name in ("uuid", "message_id", "timestamp", "delivery_mode", "priority")}
 
 
-def _delay(number: int, message: Message, again: Again, told: dict[str, Any]) -> dict[str, Any]:
+def _delay(number: int, message: Message, again: Again, columns: dict[str, Any]) -> dict[str, Any]:
     """Return the row of the terms, and of the headers that a plain second send would overwrite."""
     return {
         "msg_id": number,
@@ -123,7 +123,7 @@ def _delay(number: int, message: Message, again: Again, told: dict[str, Any]) ->
         "failure_port": again.failure_port,
         "redelivered": 1,
         "destination": None if message.destination is None else _utf8(message.destination),
-    } | {name: told[name] for name in ("message_id", "timestamp", "delivery_mode", "priority")}
+    } | {name: columns[name] for name in ("message_id", "timestamp", "delivery_mode", "priority")}
 
 
 def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
@@ -142,12 +142,12 @@ def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
             failure_port=row.failure_port,
             error=row.last_error,
         )
-    told = [[one.prop_name, one.prop_type, _text_of(one)] for one in properties]
+    shown = [[one.prop_name, one.prop_type, _text_of(one)] for one in properties]
     return Waiting(
         id=row.msg_id,
         component=row.msg_src_name,
         port=row.port_name,
-        message=_message_of(row, told, again),
+        message=_message_of(row, shown, again),
         due=instant(row.delivery_date),
         failures=0 if row.again else row.delivery_count,
         again=again,

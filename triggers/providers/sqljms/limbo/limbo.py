@@ -202,9 +202,9 @@ class Limbo:
 
         return await self.run("looking for messages", look, atomic=False)
 
-    async def renew(self, held: Sequence[Waiting]) -> None:
+    async def renew(self, taken: Sequence[Waiting]) -> None:
         """Say that somebody is still busy with these."""
-        for token, ids in _by_token(held).items():
+        for token, ids in _by_token(taken).items():
             work = partial(self._renew, token=token, ids=ids)
             await self.run("renewing leases", work)
 
@@ -212,20 +212,20 @@ class Limbo:
         lease, chosen = milliseconds(self.lease), listed(connection, ids)
         await execute(connection, sql.RENEW, at=self.clock(), token=token, ids=chosen, lease=lease)
 
-    async def give_back(self, held: Sequence[Waiting]) -> None:
+    async def give_back(self, taken: Sequence[Waiting]) -> None:
         """Let these go, as if nobody had taken them."""
-        for token, ids in _by_token(held).items():
+        for token, ids in _by_token(taken).items():
             work = partial(self._let_go, token=token, ids=ids, change=-1, pause=None, error=None)
             await self.run("giving messages back", work)
 
-    async def put_off(self, held: Waiting, pause: timedelta, *, error: str, failed: bool = True) -> bool:
+    async def put_off(self, taken: Waiting, pause: timedelta, *, error: str, failed: bool = True) -> bool:
         """Let one wait for so long from now on; False where it is somebody else's by now.
 
         ``failed`` counts a failure to send; attempts of an input were counted when it was taken.
         """
-        change = 1 if failed and held.again is None else 0
+        change = 1 if failed and taken.again is None else 0
         work = partial(
-            self._let_go, token=held.token or "", ids=[held.id], change=change, pause=pause, error=error
+            self._let_go, token=taken.token or "", ids=[taken.id], change=change, pause=pause, error=error
         )
         return bool(await self.run("putting a message off", work))
 
@@ -248,9 +248,9 @@ class Limbo:
             await execute(connection, sql.PUT_OFF, at=self.clock(), pause=millis, ids=chosen)
         return mine
 
-    async def take_out(self, held: Sequence[Waiting]) -> Sequence[int]:
+    async def take_out(self, taken: Sequence[Waiting]) -> Sequence[int]:
         """Forget these; return the ids of those that were still held."""
-        return await self.run("taking messages out", partial(take_out_inside, held=held))
+        return await self.run("taking messages out", partial(take_out_inside, taken=taken))
 
     def for_asyncio(self, url: str) -> "Limbo":
         """Return the limbo at a URL for an event loop, as this one is set."""
@@ -261,10 +261,10 @@ class Limbo:
         await self._line.close()
 
 
-async def take_out_inside(connection: AnyConnection, held: Sequence[Waiting]) -> Sequence[int]:
+async def take_out_inside(connection: AnyConnection, taken: Sequence[Waiting]) -> Sequence[int]:
     """Forget messages as a part of a step; return the ids of those that were still held."""
     gone: list[int] = []
-    for token, ids in _by_token(held).items():
+    for token, ids in _by_token(taken).items():
         chosen = listed(connection, ids)
         gone += [row.msg_id for row in await fetch(connection, sql.TAKE_OUT, token=token, ids=chosen)]
     await clear_inside(connection, gone)
@@ -314,13 +314,13 @@ async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence
 
 async def _read(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
     chosen = listed(connection, ids)
-    told: dict[int, list[AnyRow]] = {}
+    by_id: dict[int, list[AnyRow]] = {}
     for row in await fetch(connection, sql.READ_PROPS, ids=chosen):
-        told.setdefault(row.msg_id, []).append(row)
+        by_id.setdefault(row.msg_id, []).append(row)
     found: list[Waiting] = []
     for row in await fetch(connection, sql.READ, ids=chosen):
         try:
-            found.append(waiting_of(row, told.get(row.msg_id, ())))
+            found.append(waiting_of(row, by_id.get(row.msg_id, ())))
         except Exception as error:  # noqa: BLE001  (whatever stands in a row, the others go on)
             _log.error("message %d in limbo cannot be read: %s", row.msg_id, problem_of(error))
     return found
@@ -330,9 +330,9 @@ async def _nothing(_: AnyConnection) -> None:
     pass
 
 
-def _by_token(held: Sequence[Waiting]) -> dict[str, list[int]]:
+def _by_token(taken: Sequence[Waiting]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for one in held:
+    for one in taken:
         found.setdefault(one.token or "", []).append(one.id)
     return found
 

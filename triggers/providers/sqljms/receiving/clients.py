@@ -50,8 +50,8 @@ async def take_name(connection: AnyConnection, name: str, incarnation: str) -> A
 
 async def renew(connection: AnyConnection, client: Client, lease: int) -> bool:
     """Live on for so many milliseconds; False where the reaper came, or somebody else has the name."""
-    told = {"client": client.number, "incarnation": client.incarnation, "lease": lease}
-    return bool(await fetch(connection, sql.RENEW, **told))
+    values = {"client": client.number, "incarnation": client.incarnation, "lease": lease}
+    return bool(await fetch(connection, sql.RENEW, **values))
 
 
 async def remove_dead(connection: AnyConnection, clients: Sequence[tuple[int, int | None]]) -> Sequence[int]:

@@ -39,21 +39,21 @@ async def claim(
     connection: AnyConnection, source: Source, *, client: int, token: int, limit: int
 ) -> Sequence[EitherRow]:
     """Hand out up to ``limit`` entries that are due, counted as delivered once more; return their rows."""
-    told = {"place": source.number, "client": client, "token": token}
+    values = {"place": source.number, "client": client, "token": token}
     if connection.dialect.name == Dialect.POSTGRESQL:
-        return await fetch(connection, sql.CLAIM[source.kind], **told, limit=limit)
-    await execute(connection, sql.CLAIM[source.kind], **told, limit=limit)
+        return await fetch(connection, sql.CLAIM[source.kind], **values, limit=limit)
+    await execute(connection, sql.CLAIM[source.kind], **values, limit=limit)
     try:
-        return await fetch(connection, sql.READ[source.kind], **told)
+        return await fetch(connection, sql.READ[source.kind], **values)
     except DBAPIError as error:
         if not is_of_a_row(error):
             raise
 
     async def some(numbers: Sequence[int]) -> Sequence[AnyRow]:
         ids = listed(connection, numbers)
-        return await fetch(connection, sql.READ_SOME[source.kind], **told, ids=ids)
+        return await fetch(connection, sql.READ_SOME[source.kind], **values, ids=ids)
 
-    claimed = await fetch(connection, sql.CLAIMED[source.kind], **told)
+    claimed = await fetch(connection, sql.CLAIMED[source.kind], **values)
     return await read_each(connection, [number for (number,) in claimed], some)
 
 
@@ -64,7 +64,7 @@ async def next_due(connection: AnyConnection, source: Source) -> int | None:
 
 
 async def remove(
-    connection: AnyConnection, source: Source, *, client: int, held: Mapping[int, int]
+    connection: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int]
 ) -> Sequence[int]:
     """Take out what is held, by message and token, and what nobody is left to read.
 
@@ -73,7 +73,7 @@ async def remove(
     gone = [
         number
         for (number,) in await fetch(
-            connection, sql.REMOVE[source.kind], **_told(connection, source, client, held)
+            connection, sql.REMOVE[source.kind], **_claims(connection, source, client, claims)
         )
     ]
     if gone and connection.dialect.name == Dialect.SQLITE:
@@ -92,11 +92,11 @@ async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None
 
 
 async def release(
-    connection: AnyConnection, source: Source, *, client: int, held: Mapping[int, int], delay: int
+    connection: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int], delay: int
 ) -> Sequence[int]:
     """Give back what is held, by message and token, for ``delay`` milliseconds later; return what was."""
-    told = _told(connection, source, client, held)
-    rows = await fetch(connection, sql.RELEASE[source.kind], **told, delay=delay)
+    values = _claims(connection, source, client, claims)
+    rows = await fetch(connection, sql.RELEASE[source.kind], **values, delay=delay)
     return await _marked(connection, rows)
 
 
@@ -117,9 +117,9 @@ async def orphaned(connection: AnyConnection, source: Source) -> Sequence[int]:
 
 async def take_over(connection: AnyConnection, source: Source, client: int) -> None:
     """Take all that others hold away, in its first order, and let nobody else claim; in a transaction."""
-    told = {"place": source.number, "client": client}
-    await execute(connection, sql.SEIZE[source.kind], **told)
-    await _marked(connection, await fetch(connection, sql.ROB[source.kind], **told))
+    values = {"place": source.number, "client": client}
+    await execute(connection, sql.SEIZE[source.kind], **values)
+    await _marked(connection, await fetch(connection, sql.ROB[source.kind], **values))
     await execute(connection, sql.RECALL[source.kind], place=source.number)
 
 
@@ -136,12 +136,14 @@ async def _marked(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequence
     return numbers
 
 
-def _told(connection: AnyConnection, source: Source, client: int, held: Mapping[int, int]) -> dict[str, Any]:
+def _claims(
+    connection: AnyConnection, source: Source, client: int, claims: Mapping[int, int]
+) -> dict[str, Any]:
     # Tokens are unique to one claim, so two lists are as good as pairs.
-    tokens = sorted(set(held.values()))
+    tokens = sorted(set(claims.values()))
     return {
         "place": source.number,
         "client": client,
-        "ids": listed(connection, list(held)),
+        "ids": listed(connection, list(claims)),
         "tokens": listed(connection, tokens),
     }

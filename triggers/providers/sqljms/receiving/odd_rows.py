@@ -82,8 +82,8 @@ def is_of_a_row(error: DBAPIError) -> bool:
 async def _raw(connection: AnyConnection, number: int) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     for row in await fetch(connection, RAW, number=number):
-        told = zip(COLUMNS, row, strict=True)
-        fields |= {name.encode(): bytes(value) for name, value in told if value is not None}
+        columns = zip(COLUMNS, row, strict=True)
+        fields |= {name.encode(): bytes(value) for name, value in columns if value is not None}
     for index, row in enumerate(await fetch(connection, RAW_PROPERTIES, number=number)):
         for name, value in zip(("name", "data_type", "value"), row, strict=True):
             if value is not None:

@@ -159,8 +159,8 @@ async def take_over(connection: AnyConnection, pins: Pins) -> None:
     client = int((await _client(connection, pins.name)).client_id)
     if pins.kind is DestinationKind.QUEUE:
         await execute(connection, client_statements.ADD_RECEIVER, client=client, queue=number)
-    told = {"client": client, "incarnation": pins.incarnation, "place": number}
-    await execute(connection, client_statements.LIVE, **told, lease=LIFELONG)
+    values = {"client": client, "incarnation": pins.incarnation, "place": number}
+    await execute(connection, client_statements.LIVE, **values, lease=LIFELONG)
 
 
 async def _client(connection: AnyConnection, name: str) -> AnyRow:
@@ -196,20 +196,20 @@ async def pin(
         raise ConfigurationError("destination", problem, "stop it, or read a topic")
     if again and (there := await lots(connection, pins, after=after)):
         return there[0]
-    told = {"place": source.number, "client": client, "lot": after + 1, "until": until, "limit": limit}
-    return Lot(after + 1, len(await fetch(connection, PIN[source.kind], **told)))
+    values = {"place": source.number, "client": client, "lot": after + 1, "until": until, "limit": limit}
+    return Lot(after + 1, len(await fetch(connection, PIN[source.kind], **values)))
 
 
 async def lots(connection: AnyConnection, pins: Pins, *, after: int, upto: int = 2**62) -> Sequence[Lot]:
     """Return the lots after one, up to another; none where the line is not the reader's any more."""
-    told = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
-    return [Lot(*row) for row in await fetch(connection, LOTS[pins.kind], **told)]
+    values = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
+    return [Lot(*row) for row in await fetch(connection, LOTS[pins.kind], **values)]
 
 
 async def numbers(connection: AnyConnection, pins: Pins, *, after: int, upto: int) -> Sequence[int]:
     """Return the messages of the lots after one, up to another, in the order of delivery."""
-    told = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
-    return [int(number) for (number,) in await fetch(connection, NUMBERS[pins.kind], **told)]
+    values = {"name": pins.name, "incarnation": pins.incarnation, "after": after, "upto": upto}
+    return [int(number) for (number,) in await fetch(connection, NUMBERS[pins.kind], **values)]
 
 
 async def messages(
@@ -227,16 +227,16 @@ async def messages(
 async def take_out(connection: AnyConnection, pins: Pins, lot: int) -> None:
     """Take the entries of a lot out, and what nobody is left to read; in a transaction."""
     found = await fetch(connection, client_statements.FIND, name=pins.name)
-    held = await numbers(connection, pins, after=lot - 1, upto=lot)
-    if found and held:
+    pinned = await numbers(connection, pins, after=lot - 1, upto=lot)
+    if found and pinned:
         source, client = Source(pins.kind, int(found[0].place_id)), int(found[0].client_id)
-        await entries.remove(connection, source, client=client, held=dict.fromkeys(held, lot))
+        await entries.remove(connection, source, client=client, claims=dict.fromkeys(pinned, lot))
 
 
 async def is_anything(connection: AnyConnection, pins: Pins) -> bool:
     """Whether :func:`pin` may find something to pin: for who asks often, and locks nothing."""
-    told = {"name": pins.name, "incarnation": pins.incarnation}
-    ((there,),) = await fetch(connection, LOOK[pins.kind], **told)
+    values = {"name": pins.name, "incarnation": pins.incarnation}
+    ((there,),) = await fetch(connection, LOOK[pins.kind], **values)
     return bool(there)
 
 

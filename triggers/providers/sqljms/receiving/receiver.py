@@ -54,12 +54,12 @@ class Name:
     destination: Destination
     subscription: str
     name: str
-    told: str
+    address: str
 
     @property
     def client_name(self) -> str:
         """The name in ``dms_client``."""
-        return f"{self.name} ({self.subscription} on {self.told})"
+        return f"{self.name} ({self.subscription} on {self.address})"
 
 
 class SqlReceiver:
@@ -127,8 +127,8 @@ class SqlReceiver:
                 retains=destination.retains,
             )
         self._source = Source(destination.kind, number)
-        told = {"client": owner, "incarnation": self._incarnation, "place": number}
-        await execute(connection, client_statements.LIVE, **told, lease=_milliseconds(self._settings.lease))
+        values = {"client": owner, "incarnation": self._incarnation, "place": number}
+        await execute(connection, client_statements.LIVE, **values, lease=_milliseconds(self._settings.lease))
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries, the most urgent and then the oldest first."""
@@ -212,57 +212,57 @@ class SqlReceiver:
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Delete these entries, and the messages that nobody else is to read."""
-        held = self._still_held(received)
-        if held:
+        claims = self._still_claimed(received)
+        if claims:
             with self._answering():
-                await self._remove(held)
+                await self._remove(claims)
 
-    async def _remove(self, held: Mapping[int, int]) -> None:
-        gone = partial(entries.remove, source=self._source, client=self._client.number, held=held)
+    async def _remove(self, claims: Mapping[int, int]) -> None:
+        gone = partial(entries.remove, source=self._source, client=self._client.number, claims=claims)
         await self._connection.run("acknowledging", gone, atomic=self._connection.dialect is Dialect.SQLITE)
-        self._drop(held)
+        self._drop(claims)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back; their delivery counts stay."""
-        held = self._still_held(received)
-        if held:
+        claims = self._still_claimed(received)
+        if claims:
             with self._answering():
-                await self._release(held, delay)
+                await self._release(claims, delay)
 
-    async def _release(self, held: Mapping[int, int], delay: timedelta) -> None:
+    async def _release(self, claims: Mapping[int, int], delay: timedelta) -> None:
         give = partial(
             entries.release,
             source=self._source,
             client=self._client.number,
-            held=held,
+            claims=claims,
             delay=_milliseconds(delay),
         )
         await self._connection.run("recovering", give, atomic=True)
-        self._drop(held)
+        self._drop(claims)
         if not delay:
             await self._connection.wake_others(self._source.number)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to ``DLQ.<name of the destination>``, with the reason, in one transaction."""
-        held = self._still_held(received)
-        if held:
+        claims = self._still_claimed(received)
+        if claims:
             with self._answering():
-                await self._move_to_dead_letters(held, received, reason)
+                await self._move_to_dead_letters(claims, received, reason)
 
     async def _move_to_dead_letters(
-        self, held: Mapping[int, int], received: Sequence[Received], reason: str
+        self, claims: Mapping[int, int], received: Sequence[Received], reason: str
     ) -> None:
         by_id = {_handle(one)[0]: one for one in received}
 
         async def move(connection: AnyConnection) -> None:
-            gone = await entries.remove(connection, self._source, client=self._client.number, held=held)
+            gone = await entries.remove(connection, self._source, client=self._client.number, claims=claims)
             letters = [_dead(by_id[number], number, reason) for number in sorted(gone)]
             if letters:
                 await self._outbox.send_inside(connection, f"DLQ.{self._name.destination.name}", letters)
 
         await self._connection.run("dead-lettering", move, atomic=True)
         self._outbox.wake()
-        self._drop(held)
+        self._drop(claims)
 
     async def shares(self, history: HistoryStore) -> bool:
         """Whether a transaction of this history can take entries out: whether it is the same database."""
@@ -275,9 +275,9 @@ class SqlReceiver:
 
     async def acknowledge_inside(self, transaction: AnyConnection, received: Sequence[Received]) -> bool:
         """Delete these entries on a connection that has a transaction open; False where some are not ours."""
-        held = self._still_held(received)
+        claims = self._still_claimed(received)
         try:
-            gone = await entries.remove(transaction, self._source, client=self._client.number, held=held)
+            gone = await entries.remove(transaction, self._source, client=self._client.number, claims=claims)
         except DBAPIError as error:
             raise unavailable("acknowledging", error) from error
         return len(gone) == len(received)
@@ -324,8 +324,8 @@ class SqlReceiver:
             await self._connection.close()
 
     async def _leave(self, connection: AnyConnection) -> None:
-        told = {"client": self._client.number, "incarnation": self._incarnation}
-        if await fetch(connection, client_statements.LEAVE, **told):
+        values = {"client": self._client.number, "incarnation": self._incarnation}
+        if await fetch(connection, client_statements.LEAVE, **values):
             await clients.remove_dead(connection, [(self._client.number, self._source.number)])
 
     @contextmanager
@@ -340,7 +340,7 @@ class SqlReceiver:
         self._held.clear()
         self._unknown = True
 
-    def _still_held(self, received: Sequence[Received]) -> dict[int, int]:
+    def _still_claimed(self, received: Sequence[Received]) -> dict[int, int]:
         """Return message and token of those whose handle is the last that there was."""
         handles = [_handle(one) for one in received]
         return {number: token for number, token in handles if self._held.get(number) == token}
@@ -373,12 +373,14 @@ def _handle(received: Received) -> tuple[int, int]:
 
 def _dead(received: Received, number: int, reason: str) -> Message:
     """Return a copy for the dead-letter destination, under the identity that it was given."""
-    told = {"dead-letter-reason": reason}
+    properties = {"dead-letter-reason": reason}
     if isinstance(received, Unreadable):
         fields = raw_shown(received.fields)
-        return Message(body=dict(fields), message_id=f"ID:{number}", properties=told)
+        return Message(body=dict(fields), message_id=f"ID:{number}", properties=properties)
     message = received.message
-    return message.model_copy(update={"properties": {**message.properties, **told}, "delivery_time": None})
+    return message.model_copy(
+        update={"properties": {**message.properties, **properties}, "delivery_time": None}
+    )
 
 
 def _milliseconds(duration: timedelta) -> int:

@@ -88,9 +88,11 @@ class Posting:
             return await self._write_each(connection, number, outgoing)
         columns: list[Any] = [list(column) for column in zip(*outgoing.rows, strict=True)]
         kept: list[Any] = [list(column) for column in zip(*outgoing.properties, strict=True)] or [[]] * 4
-        told = dict(zip(COLUMNS, columns, strict=True)) | dict(zip(PROPERTY, kept, strict=True))
+        values = dict(zip(COLUMNS, columns, strict=True)) | dict(zip(PROPERTY, kept, strict=True))
         beside = {"destination": number, "channel": self.channel}
-        return [int(one[0]) for one in await fetch(connection, SEND[self.destination.kind], **told, **beside)]
+        return [
+            int(one[0]) for one in await fetch(connection, SEND[self.destination.kind], **values, **beside)
+        ]
 
     async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
         found = await fetch(connection, READERS[self.destination.kind], destination=number)
@@ -98,8 +100,8 @@ class Posting:
         if not readers:
             return readers
         beside = {"readers": len(readers), "destination": number}
-        told = [{**dict(zip(COLUMNS, row, strict=True)), **beside} for row in outgoing.rows]
-        await execute_each(connection, ADD_MESSAGES, told)
+        messages = [{**dict(zip(COLUMNS, row, strict=True)), **beside} for row in outgoing.rows]
+        await execute_each(connection, ADD_MESSAGES, messages)
         if outgoing.properties:
             rows = [dict(zip(PROPERTY, one, strict=True)) for one in outgoing.properties]
             await execute_each(connection, ADD_PROPERTIES, rows)

@@ -19,7 +19,7 @@ from triggers.providers.sqlremote.agent.hooks import Hooks
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
-from triggers.providers.sqlremote.protocol.chain import told_of
+from triggers.providers.sqlremote.protocol.chain import trailer_of
 from triggers.providers.sqlremote.protocol.inbox import Subscriber, SubscriberSettings
 from triggers.providers.sqlremote.protocol.packet import Packet, Report, encode
 from triggers.providers.sqlremote.protocol.publisher import Publisher
@@ -121,8 +121,8 @@ class End:
         outgoing, incoming = self.publisher.columns, self.subscriber.columns
         changed = [
             half
-            for half, held in ((outgoing, row.watermark.outgoing), (incoming, row.watermark.incoming))
-            if half != held
+            for half, stored in ((outgoing, row.watermark.outgoing), (incoming, row.watermark.incoming))
+            if half != stored
         ]
         if changed:
             await self.history.watermarks.save(self.link, self.token, changed=changed)
@@ -137,8 +137,8 @@ class End:
     async def put(self, packet: Packet) -> None:
         """Hand a message to the carrier."""
         there = self.settings.outbox
-        told = told_of(packet)
-        sealed = self.seal.close(encode(packet), sender=self.settings.inbox, receiver=there, told=told)
+        trailer = trailer_of(packet)
+        sealed = self.seal.close(encode(packet), sender=self.settings.inbox, receiver=there, trailer=trailer)
         await settled(self.carrier.put(there, sealed))
         self.hooks.message_sent(self.link, str(packet.header))
 

@@ -23,14 +23,14 @@ class Quarantine:
         """Keep a message, and tell of it; when this returns it may be deleted from the carrier."""
         await self._keep({b"message": data, b"name": os.fsencode(name)}, problem)
 
-    async def keep_name(self, name: str, place: str, problem: str) -> None:
+    async def keep_name(self, name: str, kept: str, problem: str) -> None:
         """Note one that cannot be read, by its name and where it is kept, and tell of it."""
-        told = {b"name": os.fsencode(name), b"kept": os.fsencode(place)}
-        await self._keep(told, problem)
+        fields = {b"name": os.fsencode(name), b"kept": os.fsencode(kept)}
+        await self._keep(fields, problem)
 
-    async def _keep(self, told: dict[bytes, bytes], problem: str) -> None:
+    async def _keep(self, raw: dict[bytes, bytes], problem: str) -> None:
         name = f"link:{self.link}"
-        fields = raw_fields(told)
+        fields = raw_fields(raw)
         stand_in, problem = Message(body=dict(fields)), encodable(problem)
         parked = Parked(
             id=parked_id(name, stand_in),

@@ -42,7 +42,7 @@ class Reading:
         end = self.end
         end.hooks.receive_begin(end.link)
         names = await settled(end.carrier.list(end.settings.inbox))
-        waiting = {held.handle for held in end.subscriber.cache.values()}
+        waiting = {cached.handle for cached in end.subscriber.cache.values()}
         self._heard &= set(names)
         self._unread = deque(name for name in names if name not in waiting)
 
@@ -101,8 +101,8 @@ class Reading:
             await self._set_aside(name, str(error))
             return
         try:
-            opened, told = end.seal.unwrap(data, sender=settings.outbox, receiver=settings.inbox)
-            packet = with_chains(decode(opened, settings.message_size), told)
+            opened, trailer = end.seal.unwrap(data, sender=settings.outbox, receiver=settings.inbox)
+            packet = with_chains(decode(opened, settings.message_size), trailer)
         except UntrustedError as error:
             await Quarantine(end.history, end.link).keep(name, data, str(error))
             await self._take(sub.garbled(end.subscriber, name))
@@ -113,10 +113,10 @@ class Reading:
 
     async def _set_aside(self, name: str, problem: str) -> None:
         """Keep a message that cannot be read where nobody reads it again; it counts as never arrived."""
-        end, place = self.end, name
+        end, kept = self.end, name
         if isinstance(end.carrier, SettingAside):
-            place = await settled(end.carrier.set_aside(end.settings.inbox, name))
-        await Quarantine(end.history, end.link).keep_name(name, place, problem)
+            kept = await settled(end.carrier.set_aside(end.settings.inbox, name))
+        await Quarantine(end.history, end.link).keep_name(name, kept, problem)
         await self._take(sub.garbled(end.subscriber, name))
 
     async def _judge(self, packet: Packet, name: str) -> None:

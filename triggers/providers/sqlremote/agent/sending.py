@@ -57,14 +57,14 @@ class Sending:
 
     def _keep_tails(self, columns: Outgoing) -> None:
         """Keep what may be asked for soon, and where to go on; the rest is read again."""
-        held, confirmed = self._tails, columns.confirm_sent
-        if held.get(confirmed) != columns.chain or self._epoch != columns.epoch:
-            held, self._epoch = {confirmed: columns.chain or b""}, columns.epoch
-        if next(iter(held)) != confirmed or len(held) > MOST_TAILS:
-            kept = islice(((one, tail) for one, tail in held.items() if one >= confirmed), MOST_TAILS // 2)
-            last = {columns.log_sent: held[columns.log_sent]} if columns.log_sent in held else {}
-            held = {**dict(kept), **last}
-        self._tails = held
+        tails, confirmed = self._tails, columns.confirm_sent
+        if tails.get(confirmed) != columns.chain or self._epoch != columns.epoch:
+            tails, self._epoch = {confirmed: columns.chain or b""}, columns.epoch
+        if next(iter(tails)) != confirmed or len(tails) > MOST_TAILS:
+            kept = islice(((one, tail) for one, tail in tails.items() if one >= confirmed), MOST_TAILS // 2)
+            last = {columns.log_sent: tails[columns.log_sent]} if columns.log_sent in tails else {}
+            tails = {**dict(kept), **last}
+        self._tails = tails
 
     async def _follow(self, after: Offset, upto: Offset) -> None:
         tail = self._tails[after]

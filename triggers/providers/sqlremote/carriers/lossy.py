@@ -72,8 +72,8 @@ class LossyCarrier:
                 self._add(inbox, data)
                 inbox.update(others)
             case Fate.IS_GARBLED:
-                place = len(data) // 2
-                self._add(inbox, data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+                middle = len(data) // 2
+                self._add(inbox, data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
             case Fate.IS_CUT_OFF:
                 self._add(inbox, data[: len(data) * 2 // 3])
 

@@ -40,12 +40,12 @@ class ProviderCarrier:
             receiver = self._receivers[address] = await self._provider.open_receiver(
                 address, subscription="doubtless-link", name=self._name
             )
-        held = self._held.setdefault(address, {})
+        unanswered = self._held.setdefault(address, {})
         await receiver.keep_alive()
         for one in await receiver.receive(READ_AT_ONCE, NO_WAIT):
             self._count += 1
-            held[f"{self._count:012}"] = one
-        return list(held)
+            unanswered[f"{self._count:012}"] = one
+        return list(unanswered)
 
     async def get(self, address: str, name: str) -> bytes:
         """Return a message; of one that the provider could not read, its fields."""
@@ -58,12 +58,12 @@ class ProviderCarrier:
 
     async def delete(self, address: str, names: Iterable[str]) -> None:
         """Acknowledge messages."""
-        held = self._held.get(address, {})
-        known = [name for name in names if name in held]
+        unanswered = self._held.get(address, {})
+        known = [name for name in names if name in unanswered]
         if known:
-            await self._receivers[address].acknowledge([held[name] for name in known])
+            await self._receivers[address].acknowledge([unanswered[name] for name in known])
         for name in known:
-            held.pop(name, None)
+            unanswered.pop(name, None)
 
     async def close(self) -> None:
         """Give back what is not deleted, and leave the provider."""

@@ -30,22 +30,22 @@ def roll(chain: bytes, seal: bytes) -> bytes:
     return checksum(chain + seal)
 
 
-def told_of(packet: Packet) -> bytes:
+def trailer_of(packet: Packet) -> bytes:
     """Write what a message says of chains."""
     sent = packet.chain or NO_CHAIN
     received = NO_CHAIN if packet.report is None else packet.report.chain or NO_CHAIN
     return bytes([bool(sent) * _SENT | bool(received) * _RECEIVED]) + sent + received
 
 
-def with_chains(packet: Packet, told: bytes) -> Packet:
+def with_chains(packet: Packet, trailer: bytes) -> Packet:
     """Return a message with what was told beside it; as it is, if nothing was.
 
     Raises:
-        MangledError: it is not what :func:`told_of` wrote.
+        MangledError: it is not what :func:`trailer_of` wrote.
     """
-    if not told:
+    if not trailer:
         return packet
-    which, rest = told[0], told[1:]
+    which, rest = trailer[0], trailer[1:]
     if which > _SENT | _RECEIVED or len(rest) != DIGEST_SIZE * which.bit_count():
         raise MangledError("what it says of its history cannot be read")
     sent = rest[:DIGEST_SIZE] if which & _SENT else None

@@ -112,15 +112,15 @@ def unpack(body: bytes) -> tuple[Record, ...]:
         MangledError: it does not end with a record, or an offset is too great.
     """
     records: list[Record] = []
-    place = 0
-    while place < len(body):
-        if place + _PREFIX.size > len(body):
+    start = 0
+    while start < len(body):
+        if start + _PREFIX.size > len(body):
             raise MangledError("a record is cut off")
-        offset, length = _PREFIX.unpack_from(body, place)
-        place += _PREFIX.size + length
-        if place > len(body) or offset > MAX_OFFSET:
+        offset, length = _PREFIX.unpack_from(body, start)
+        start += _PREFIX.size + length
+        if start > len(body) or offset > MAX_OFFSET:
             raise MangledError("a record is cut off, or its offset is too great")
-        records.append(Record(Offset(offset), body[place - length : place]))
+        records.append(Record(Offset(offset), body[start - length : start]))
     return tuple(records)
 
 

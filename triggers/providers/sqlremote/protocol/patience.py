@@ -65,6 +65,6 @@ def dropped(state: Subscriber, headers: Iterable[Header]) -> tuple[Subscriber, t
     gone = set(headers)
     if not gone:
         return state, ()
-    handles = tuple(held.handle for header, held in state.cache.items() if header in gone)
-    cache = {header: held for header, held in state.cache.items() if header not in gone}
+    handles = tuple(cached.handle for header, cached in state.cache.items() if header in gone)
+    cache = {header: cached for header, cached in state.cache.items() if header not in gone}
     return replace(state, cache=cache), (Delete(handles),)

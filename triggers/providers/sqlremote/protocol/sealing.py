@@ -1,9 +1,9 @@
 """The envelope of a message on a carrier: compressed where that helps, signed where there is a key.
 
-    mark (4 bytes)  flags (1)  body  [told  length of told (1)  checksum (16)]  [signature (32)]
+    mark (4 bytes)  flags (1)  body  [trailer  length of it (1)  checksum (16)]  [signature (32)]
 
-``told`` is what both ends may know beside the message. It stands behind a compressed body, where those who do
-not know of it never look, and it is left out of a message that has no room for it.
+The trailer is what both ends may know beside the message. It stands behind a compressed body, where those who
+do not know of it never look, and it is left out of a message that has no room for it.
 
 The signature is an HMAC-SHA256 over sender, receiver and everything before it, so that a message cannot be
 turned round or put into another link's inbox. Whoever only writes to a shared folder cannot inject work.
@@ -63,13 +63,13 @@ class Seal:
         """The size in bytes of the longest message that may arrive."""
         return self.message_size + OVERHEAD
 
-    def close(self, data: bytes, *, sender: str, receiver: str, told: bytes = b"") -> bytes:
+    def close(self, data: bytes, *, sender: str, receiver: str, trailer: bytes = b"") -> bytes:
         """Wrap a message, and with it at most 255 bytes of what may be told beside it, if there is room."""
         flags = _SIGNED if self.keys else 0
-        smaller = zlib.compress(data, self.compression) if self.compression or told else data
-        aside = told + bytes([len(told)]) if told else b""
+        smaller = zlib.compress(data, self.compression) if self.compression or trailer else data
+        aside = trailer + bytes([len(trailer)]) if trailer else b""
         aside = aside and aside + checksum(smaller + aside)
-        if told and _HEAD + len(smaller) + len(aside) + _SIGNATURE <= self.largest:
+        if trailer and _HEAD + len(smaller) + len(aside) + _SIGNATURE <= self.largest:
             flags, data = flags | _COMPRESSED | _TELLS, smaller + aside
         elif len(smaller) < len(data):
             flags, data = flags | _COMPRESSED, smaller
@@ -96,14 +96,14 @@ class Seal:
         flags, body = data[_HEAD - 1], data[_HEAD:]
         if flags & _SIGNED and not self.keys:
             body = body[:-_SIGNATURE]  # nobody here can check it, and nobody asked for that
-        told = b""
+        trailer = b""
         if flags & _TELLS:
-            body, told = _taken_off(body)
-        return self._inflated(body) if flags & _COMPRESSED else body, told
+            body, trailer = _taken_off(body)
+        return self._inflated(body) if flags & _COMPRESSED else body, trailer
 
     def _checked(self, data: bytes, sender: str, receiver: str) -> bytes:
-        sealed, told = data[:-_SIGNATURE], data[-_SIGNATURE:]
-        if not any(hmac.compare_digest(_sign(key, sealed, sender, receiver), told) for key in self.keys):
+        sealed, signature = data[:-_SIGNATURE], data[-_SIGNATURE:]
+        if not any(hmac.compare_digest(_sign(key, sealed, sender, receiver), signature) for key in self.keys):
             raise UntrustedError("it is not signed with a key of this link")
         return sealed
 
@@ -128,6 +128,6 @@ def _taken_off(body: bytes) -> tuple[bytes, bytes]:
 
 
 def _sign(key: bytes, sealed: bytes, sender: str, receiver: str) -> bytes:
-    told = hmac.new(key, f"{sender}\0{receiver}\0".encode(), "sha256")
-    told.update(sealed)
-    return told.digest()
+    signature = hmac.new(key, f"{sender}\0{receiver}\0".encode(), "sha256")
+    signature.update(sealed)
+    return signature.digest()

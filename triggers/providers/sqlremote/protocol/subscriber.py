@@ -68,7 +68,7 @@ def receive(
     if differs(packet, state.columns):
         return _halted(state)
     state, purged = _adopted(state, packet.header.resend_count)
-    take = _told if packet.is_control else _judged
+    take = _controlled if packet.is_control else _judged
     turn = take(state, packet, handle, now=now, settings=settings)
     return turn._replace(actions=(*purged, *turn.actions))
 
@@ -78,12 +78,12 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
     if state.alarm is not None:
         return Turn(state)
     received = state.columns.log_received
-    for header, held in state.cache.items():
-        verdict = classify(held.packet, received)
-        if verdict.keeps and differs(held.packet, state.columns):
+    for header, cached in state.cache.items():
+        verdict = classify(cached.packet, received)
+        if verdict.keeps and differs(cached.packet, state.columns):
             return _halted(state)
         if verdict in {Verdict.READY, Verdict.OVERLAP}:
-            return Turn(state, (_apply(state, held.packet, settings),))
+            return Turn(state, (_apply(state, cached.packet, settings),))
         if verdict is Verdict.STAGED and header.kind is PacketKind.LAST:
             run = contiguous(state.cache, header)
             if run is not None:
@@ -94,7 +94,7 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
 def applied(state: Subscriber, done: Apply, *, now: datetime, settings: SubscriberSettings) -> Turn:
     """Note that the database committed an :class:`Apply`; what is used up may be deleted."""
     state = replace(state, columns=done.columns)
-    used = [header for header, held in state.cache.items() if not classify(held.packet, done.after).keeps]
+    used = [header for header, cached in state.cache.items() if not classify(cached.packet, done.after).keeps]
     state, actions = dropped(state, used)
     return Turn(watched(state, now, settings, new=False), actions)
 
@@ -165,7 +165,7 @@ def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Ac
     return dropped(state, [one for one in state.cache if one.resend_count < resend_count])
 
 
-def _told(
+def _controlled(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> Turn:
     """Take a control message: what the publisher has sent shows whether the end of it is missing."""
@@ -178,10 +178,10 @@ def _judged(
     state: Subscriber, packet: Packet, handle: str, *, now: datetime, settings: SubscriberSettings
 ) -> Turn:
     """Take a message with work that is neither stale nor of another epoch."""
-    held = state.cache.get(packet.header)
-    if held is not None and held.handle == handle:
+    cached = state.cache.get(packet.header)
+    if cached is not None and cached.handle == handle:
         return Turn(state, (), Verdict.HELD)
-    verdict = Verdict.DUPLICATE if held is not None else classify(packet, state.columns.log_received)
+    verdict = Verdict.DUPLICATE if cached is not None else classify(packet, state.columns.log_received)
     if verdict is Verdict.EARLY and len(state.cache) >= settings.max_gap_messages:
         verdict = Verdict.OVERFLOW
     if not verdict.keeps:
@@ -245,8 +245,8 @@ def differs(packet: Packet, columns: Incoming) -> bool:
         return False
     is_cut = packet.header.kind is PacketKind.LAST
     seals = [
-        (one.offset, one.data[-DIGEST_SIZE:] if is_cut and place == 0 else checksum(one.data))
-        for place, one in enumerate(packet.records)
+        (one.offset, one.data[-DIGEST_SIZE:] if is_cut and index == 0 else checksum(one.data))
+        for index, one in enumerate(packet.records)
         if one.offset <= received
     ]
     if any(len(seal) < DIGEST_SIZE for _, seal in seals):

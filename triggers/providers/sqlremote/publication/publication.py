@@ -74,11 +74,11 @@ class Publication:
             {
                 "offset": offset,
                 "publication": self.name,
-                "position": count - len(texts) + place,
+                "position": count - len(texts) + index,
                 "origin": _origin(sync),
                 "operation": text,
             }
-            for place, text in enumerate(texts)
+            for index, text in enumerate(texts)
         ]
         if rows:
             await execute_each(connection, APPEND, rows)
@@ -115,10 +115,10 @@ async def _connection(transaction: Transaction) -> AnyConnection:
 
 
 def _sync(connection: AnyConnection) -> Connection:
-    held = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
-    if held is None:
+    blocking = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+    if blocking is None:
         raise ConfigurationError("connection", "it is not connected", "await its start")
-    return held
+    return blocking
 
 
 def _refuse_autocommit(connection: Connection) -> None:

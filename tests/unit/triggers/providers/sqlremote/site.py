@@ -13,7 +13,7 @@ from triggers.providers.sqlremote.carriers.lossy import LossyCarrier
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.alarms import Alarm
-from triggers.providers.sqlremote.protocol.chain import roll, told_of, with_chains
+from triggers.providers.sqlremote.protocol.chain import roll, trailer_of, with_chains
 from triggers.providers.sqlremote.protocol.inbox import (
     Action,
     Answer,
@@ -113,8 +113,8 @@ class Site:
     def _put(self, packet: Packet) -> None:
         self.burn()
         self.messages += 1
-        told = told_of(packet) if self.chains else b""
-        self.carrier.put(self.peer, SEAL.close(encode(packet), sender="", receiver="", told=told))
+        told = trailer_of(packet) if self.chains else b""
+        self.carrier.put(self.peer, SEAL.close(encode(packet), sender="", receiver="", trailer=told))
         self.burn()
 
     def _send(self) -> None:

@@ -97,7 +97,7 @@ def test_what_is_told_beside_a_message_arrives_with_it_and_is_no_business_of_old
 ) -> None:
     seal = Seal(keys=[NEW] if signed else [], compression=compression, message_size=2000)
 
-    sealed = seal.close(b"work" * 100, told=b"beside", **WAY)
+    sealed = seal.close(b"work" * 100, trailer=b"beside", **WAY)
 
     assert seal.unwrap(sealed, **WAY) == (b"work" * 100, b"beside")
     # As they read it: the envelope, less the signature, and the compressed body to its end.
@@ -109,14 +109,14 @@ def test_what_is_told_is_left_out_where_there_is_no_room() -> None:
     data = random.Random(1).randbytes(2000)  # noqa: S311  (to be repeated)
     seal = Seal(message_size=2000)
 
-    sealed = seal.close(data, told=b"beside", **WAY)
+    sealed = seal.close(data, trailer=b"beside", **WAY)
 
     assert len(sealed) <= seal.largest
     assert seal.unwrap(sealed, **WAY) == (data, b"")
 
 
 def test_what_is_told_is_not_believed_when_it_is_mangled() -> None:
-    sealed = bytearray(Seal().close(b"work" * 100, told=b"beside", **WAY))
+    sealed = bytearray(Seal().close(b"work" * 100, trailer=b"beside", **WAY))
 
     for place in range(len(sealed) - 30, len(sealed)):
         mangled = bytes(sealed[:place]) + bytes([sealed[place] ^ 1]) + bytes(sealed[place + 1 :])

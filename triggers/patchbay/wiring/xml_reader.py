@@ -116,8 +116,8 @@ class _Reading:
             raw["filter"] = [self._filter(one) for one in bay.all("message-filter")]
         for registry in root.all("message-registry"):
             raw["message"] = list(_registry(registry))
-        told = {} if self._default is None else {"default_provider": self._default}
-        head: dict[str, Any] = {"patchbay": told} | {"providers": self._providers}
+        settings = {} if self._default is None else {"default_provider": self._default}
+        head: dict[str, Any] = {"patchbay": settings} | {"providers": self._providers}
         return Converted({key: value for key, value in (head | raw).items() if value}, self._notes)
 
     def _provider(self, element: Element) -> None:
@@ -146,28 +146,28 @@ class _Reading:
         ports = [
             {
                 "port": one.get("port-name") or DEFAULT_PORT,
-                "from": [self._input(place) for place in one.all("input-destination")],
+                "from": [self._input(inner) for inner in one.all("input-destination")],
             }
             for one in element.all("input-port")
         ]
-        told = self._component(element) | {"input": ports}
+        sink = self._component(element) | {"input": ports}
         failures = list(self._outputs(element, "redelivery-port"))
-        return told | ({"redelivery_port": failures} if failures else {})
+        return sink | ({"redelivery_port": failures} if failures else {})
 
     def _filter(self, element: Element) -> dict[str, Any]:
         return self._sink(element) | {"output": list(self._outputs(element, "output-port"))}
 
     def _outputs(self, element: Element, kind: str) -> Iterator[dict[str, Any]]:
         for one in element.all(kind):
-            places = [self._destination(place) for place in one.all("output-destination")]
-            yield {"port": one.get("port-name") or DEFAULT_PORT, "to": places}
+            found = [self._destination(inner) for inner in one.all("output-destination")]
+            yield {"port": one.get("port-name") or DEFAULT_PORT, "to": found}
 
     def _destination(self, element: Element) -> dict[str, Any]:
         """Return a destination; ``sqldms:/x`` names its provider, ``patchbay:/x`` means the default one."""
-        told = element.get("destination-name")
-        if told is None:
+        text = element.get("destination-name")
+        if text is None:
             raise ConfigurationError(self._name, f"a <{element.name}> has no <destination-name>", "add it")
-        prefix, colon, rest = told.partition(":")
+        prefix, colon, rest = text.partition(":")
         provider = element.get("provider-name")
         if colon and prefix != _DEFAULT_PREFIX:
             provider = provider or prefix
@@ -175,20 +175,20 @@ class _Reading:
             provider = self._default = self._default or next(iter(self._providers), SQL_PROVIDER)
         self._know(provider)
         kind = (element.get("destination-type") or "Queue").lower()
-        place = (rest if colon else told).strip("/")
-        return {"destination": place, "provider": provider, "type": kind}
+        name = (rest if colon else text).strip("/")
+        return {"destination": name, "provider": provider, "type": kind}
 
     def _input(self, element: Element) -> dict[str, Any]:
-        place = self._destination(element)
+        found = self._destination(element)
         if (selector := element.get("message-selector")) is not None:
-            place["selector"] = selector
+            found["selector"] = selector
         if (subscriber := element.get("durable-subscriber-name")) is not None:
-            place["durable_subscriber"] = subscriber
+            found["durable_subscriber"] = subscriber
         if (element.get("no-local") or "false").lower() == "true":
-            self._notes.append(f"{place['destination']}: no-local left out; there is no such thing here")
-        for told in element.all("redelivery"):
-            place["redelivery"] = self._redelivery(told)
-        return place
+            self._notes.append(f"{found['destination']}: no-local left out; there is no such thing here")
+        for redelivery in element.all("redelivery"):
+            found["redelivery"] = self._redelivery(redelivery)
+        return found
 
     def _redelivery(self, element: Element) -> dict[str, Any]:
         port = element.get("failure-output-port")
@@ -196,12 +196,12 @@ class _Reading:
             raise ConfigurationError(
                 self._name, "a <redelivery> has no <failure-output-port>", "add it, and a <redelivery-port>"
             )
-        told: dict[str, Any] = {"failure_port": port}
+        terms: dict[str, Any] = {"failure_port": port}
         if (attempts := element.get("max-attempts")) is not None:
-            told["max_attempts"] = self._number(attempts, "max-attempts")
+            terms["max_attempts"] = self._number(attempts, "max-attempts")
         if (delay := element.get("delay")) is not None:
-            told["delay"] = f"{self._number(delay, 'delay')}ms"
-        return told
+            terms["delay"] = f"{self._number(delay, 'delay')}ms"
+        return terms
 
     def _number(self, text: str, what: str) -> int:
         if not text.isdecimal():
@@ -212,13 +212,13 @@ class _Reading:
 def _registry(element: Element) -> Iterator[dict[str, Any]]:
     for family in element.all("message-family"):
         for one in family.all("message-type"):
-            told = {
+            entry = {
                 "type": one.get("jms-type"),
                 "family": family.get("message-family-name"),
                 "body": one.get("message-class"),
                 "description": one.get("description"),
             }
-            yield {key: value for key, value in told.items() if value is not None}
+            yield {key: value for key, value in entry.items() if value is not None}
         yield from _registry(family)
 
 

@@ -16,25 +16,25 @@ def is_sql(url: str | None) -> bool:
     return url is not None and urlsplit(url).scheme.partition("+")[0] in SQL_SCHEMES
 
 
-def provider_name(file: PatchBayFile, place: Destination) -> str:
+def provider_name(file: PatchBayFile, entry: Destination) -> str:
     """Return the name of the provider of a destination; the default one's where it names none.
 
     Raises:
         ConfigurationError: nobody says which one that is.
     """
-    name = place.provider or file.patchbay.default_provider
+    name = entry.provider or file.patchbay.default_provider
     if name is None and len(file.providers) == 1:
         name = next(iter(file.providers))
     if name is None:
         raise ConfigurationError(
-            f"destination {place.destination}",
+            f"destination {entry.destination}",
             f"names no provider, and there are {len(file.providers)}",
             "name one, or set default_provider in [patchbay]",
         )
     if name not in file.providers:
         known = ", ".join(sorted(file.providers)) or "none"
         raise ConfigurationError(
-            f"destination {place.destination}",
+            f"destination {entry.destination}",
             f"there is no provider {name!r}, only: {known}",
             f"add [providers.{name}]",
         )
@@ -43,19 +43,19 @@ def provider_name(file: PatchBayFile, place: Destination) -> str:
 
 def limbo_url(file: PatchBayFile) -> str | None:
     """Return the database in which messages wait; None where there is none."""
-    told = file.patchbay
-    if told.limbo is not None:
-        return told.limbo
+    settings = file.patchbay
+    if settings.limbo is not None:
+        return settings.limbo
     urls = [one.url for one in file.providers.values()]
-    return next((url for url in [*urls, told.history] if is_sql(url)), None)
+    return next((url for url in [*urls, settings.history] if is_sql(url)), None)
 
 
 def inputs_of(file: PatchBayFile) -> Iterator[tuple[Sink, InputPort, InputDestination]]:
     """Return every input: the component, its port, and where the messages come from."""
     for sink in file.receiving:
         for port in sink.input:
-            for place in port.sources:
-                yield sink, port, place
+            for source in port.sources:
+                yield sink, port, source
 
 
 def check(file: PatchBayFile) -> None:
@@ -70,24 +70,24 @@ def check(file: PatchBayFile) -> None:
                 provider_name(file, leads_to)
     _check_limbo(file)
     readers: dict[tuple[str, str], str] = {}
-    for sink, port, place in inputs_of(file):
-        _check_input(file, sink, port, place, readers)
+    for sink, port, source in inputs_of(file):
+        _check_input(file, sink, port, source, readers)
 
 
 def _check_input(
     file: PatchBayFile,
     sink: Sink,
     port: InputPort,
-    place: InputDestination,
+    source: InputDestination,
     readers: dict[tuple[str, str], str],
 ) -> None:
-    where = f"{sink.name}, port {port.port}, from {place.destination}"
-    key = (provider_name(file, place), place.destination)
-    if place.selector is not None:
-        Selector.parse(place.selector)
-    if place.type == "topic":
+    where = f"{sink.name}, port {port.port}, from {source.destination}"
+    key = (provider_name(file, source), source.destination)
+    if source.selector is not None:
+        Selector.parse(source.selector)
+    if source.type == "topic":
         return
-    if place.durable_subscriber is not None:
+    if source.durable_subscriber is not None:
         raise ConfigurationError(where, "a queue has no subscribers", "say type = 'topic', or leave it out")
     if key in readers:
         # Each has a history of its own: a message that one has run could be run again by the other.
@@ -103,7 +103,7 @@ def _check_limbo(file: PatchBayFile) -> None:
         raise ConfigurationError(
             "patchbay.limbo", "is no SQL database", "use sqlite:///file.db or postgresql://..."
         )
-    waiting = [sink.name for sink, _, place in inputs_of(file) if _waits(place)]
+    waiting = [sink.name for sink, _, source in inputs_of(file) if _waits(source)]
     if url is None and waiting:
         raise ConfigurationError(
             "patchbay.limbo",
@@ -112,5 +112,5 @@ def _check_limbo(file: PatchBayFile) -> None:
         )
 
 
-def _waits(place: InputDestination) -> bool:
-    return place.redelivery is not None and place.redelivery.on_failure == "delay"
+def _waits(source: InputDestination) -> bool:
+    return source.redelivery is not None and source.redelivery.on_failure == "delay"

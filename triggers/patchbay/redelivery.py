@@ -28,7 +28,7 @@ from history.message import Message
 from history.rendering import text_of
 from history.store import HistoryStore, instant
 from triggers.events import Cause, publish
-from triggers.patchbay.given_up import (
+from triggers.patchbay.failures import (
     DiedError,
     InputTerms,
     failure_copy,
@@ -36,7 +36,7 @@ from triggers.patchbay.given_up import (
     failure_of,
     short_text,
 )
-from triggers.patchbay.outputs import Lane
+from triggers.patchbay.outputs import Outputs
 from triggers.providers.provider import (
     AT_ONCE,
     RECEIVE_WAIT,
@@ -76,7 +76,7 @@ class RedeliveringReceiver:
     sharing: SharingTransactions | None
     at_home: SharingTransactions | None
     terms: InputTerms
-    lane: Lane
+    outputs: Outputs
     sleep: Callable[[float], Awaitable[None] | None]
     _poll_due: float = 0.0
     _held: dict[int, "Waiting"] = field(default_factory=dict[int, "Waiting"])
@@ -92,7 +92,7 @@ class RedeliveringReceiver:
     @property
     def limbo(self) -> "Limbo | None":
         """Where messages wait for their next attempt; None where none of this input's do."""
-        return self.lane.limbo if self.terms.redelivery.on_failure == "delay" else None
+        return self.outputs.limbo if self.terms.redelivery.on_failure == "delay" else None
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return what is due again, else what the provider has; what died too often is given up first."""
@@ -171,10 +171,10 @@ class RedeliveringReceiver:
         self._blocked_due = time.monotonic() + self.terms.redelivery.delay.total_seconds()
 
     async def _put_off(self, limbo: "Limbo", arrival: Arrival, error: BaseException, attempts: int) -> None:
-        held = self._waiting(arrival)
-        if held is not None:
-            self._held.pop(held.id, None)
-            await limbo.put_off(held, self.terms.redelivery.delay, error=short_text(error))
+        waiting = self._waiting(arrival)
+        if waiting is not None:
+            self._held.pop(waiting.id, None)
+            await limbo.put_off(waiting, self.terms.redelivery.delay, error=short_text(error))
             return
         entry = self._entry(arrival, attempts, error)
         await self._change(limbo, arrival, partial(limbo.put_inside, entries=[entry]), "putting a message in")
@@ -217,11 +217,11 @@ class RedeliveringReceiver:
 
     async def acknowledge_inside(self, transaction: Any, received: Sequence[Received]) -> bool:
         """Take these out, of limbo or of the provider's queue, as a part of a transaction."""
-        held, others = self._sorted(received)
-        if held:
+        waiting, others = self._sorted(received)
+        if waiting:
             from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
-            if len(await take_out_inside(transaction, held)) < len(held):
+            if len(await take_out_inside(transaction, waiting)) < len(waiting):
                 return False
         if not others:
             return True
@@ -229,8 +229,8 @@ class RedeliveringReceiver:
 
     def note_acknowledged(self, received: Sequence[Received]) -> None:
         """Hold these no more."""
-        held, others = self._sorted(received)
-        self._forget(held)
+        waiting, others = self._sorted(received)
+        self._forget(waiting)
         if others and self.sharing is not None:
             self.sharing.note_acknowledged(others)
 
@@ -238,15 +238,15 @@ class RedeliveringReceiver:
         """Return how a message waits for its next attempt."""
         from triggers.providers.sqljms.limbo.limbo import Again, Entry  # noqa: PLC0415  (loads a driver)
 
-        message, told = arrival.message, self.terms.redelivery
+        message, terms = arrival.message, self.terms.redelivery
         if message.destination is None:
             message = message.model_copy(update={"destination": self.terms.destination})
         again = Again(
             input=self.terms.trigger,
             attempts=attempts,
-            delay=told.delay,
-            max_attempts=told.attempts,
-            failure_port=told.failure_port,
+            delay=terms.delay,
+            max_attempts=terms.attempts,
+            failure_port=terms.failure_port,
             error=short_text(error),
         )
         return Entry(component=self.terms.component, port=self.terms.port, message=message, again=again)
@@ -254,51 +254,55 @@ class RedeliveringReceiver:
     async def _give_up(self, arrival: Arrival, error: BaseException, attempts: int, cause: Cause) -> None:
         """Tell of it, send the copies, take the message off; after a death in between, do it all again."""
         event = failure_event(self.terms, arrival.message, error, attempts=attempts, cause=cause)
-        await publish(event, blocking=self.lane.blocking)
+        await publish(event, blocking=self.outputs.blocking)
         copy = failure_copy(event, arrival.message)
-        held, limbo = self._waiting(arrival), self.lane.limbo
-        hand_on = partial(self._hand_on, held=held, copy=copy)
+        waiting, limbo = self._waiting(arrival), self.outputs.limbo
+        hand_on = partial(self._hand_on, waiting=waiting, copy=copy)
         if limbo is None:
-            await self.lane.send(self.terms.component, self.terms.redelivery.failure_port, [copy])
+            await self.outputs.send(self.terms.component, self.terms.redelivery.failure_port, [copy])
             await self.inner.acknowledge([arrival])
-        elif held is None:
+        elif waiting is None:
             await self._change(limbo, arrival, hand_on, "giving a message up")
         else:
             await limbo.run("giving a message up", hand_on)
-            self._held.pop(held.id, None)
-        told = {"trigger": self.terms.trigger, "uuid": arrival.message.uuid}
-        _log.warning("given up after %d attempts (%s): %s", attempts, cause.value, text_of(error), extra=told)
+            self._held.pop(waiting.id, None)
+        extra = {"trigger": self.terms.trigger, "uuid": arrival.message.uuid}
+        _log.warning(
+            "given up after %d attempts (%s): %s", attempts, cause.value, text_of(error), extra=extra
+        )
 
-    async def _hand_on(self, connection: "AnyConnection", *, held: "Waiting | None", copy: Message) -> None:
+    async def _hand_on(
+        self, connection: "AnyConnection", *, waiting: "Waiting | None", copy: Message
+    ) -> None:
         """Take a message out of limbo and send its copies, unless somebody else has it by now."""
         from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
-        if held is None or await take_out_inside(connection, [held]):
+        if waiting is None or await take_out_inside(connection, [waiting]):
             port = self.terms.redelivery.failure_port
-            await self.lane.send_inside(connection, self.terms.component, port, [copy])
+            await self.outputs.send_inside(connection, self.terms.component, port, [copy])
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Take these out of limbo, or tell the provider that they are done."""
-        held, others = self._sorted(received)
-        if held and self.limbo is not None:
-            await self.limbo.take_out(held)
-            self._forget(held)
+        waiting, others = self._sorted(received)
+        if waiting and self.limbo is not None:
+            await self.limbo.take_out(waiting)
+            self._forget(waiting)
         if others:
             await self.inner.acknowledge(others)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back; it was no attempt."""
-        held, others = self._sorted(received)
-        if held and self.limbo is not None:
-            await self.limbo.give_back(held)
-            self._forget(held)
+        waiting, others = self._sorted(received)
+        if waiting and self.limbo is not None:
+            await self.limbo.give_back(waiting)
+            self._forget(waiting)
         if others:
             await self.inner.recover(others, delay)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to the provider's dead-letter destination; of limbo, to the failure port."""
-        held, others = self._sorted(received)
-        for one in held:
+        waiting, others = self._sorted(received)
+        for one in waiting:
             attempts = max(one.message.delivery_count, 1)
             await self._give_up(Arrival(one.message, one), FatalError(reason), attempts, Cause.SERVICE_FAILED)
         if others:
@@ -314,9 +318,9 @@ class RedeliveringReceiver:
         """Give back what is not answered yet and leave."""
         try:
             if self._held and self.limbo is not None:
-                held = list(self._held.values())
+                waiting = list(self._held.values())
                 self._held.clear()
-                await self.limbo.give_back(held)
+                await self.limbo.give_back(waiting)
         finally:
             await self.inner.close()
 
@@ -326,16 +330,16 @@ class RedeliveringReceiver:
         return found if found is arrival.handle else None
 
     def _sorted(self, received: Sequence[Received]) -> tuple[list["Waiting"], list[Received]]:
-        held: list[Waiting] = []
+        waiting: list[Waiting] = []
         others: list[Received] = []
-        for one in received:
-            waiting = self._waiting(one)
-            if waiting is None:
-                others.append(one)
+        for delivery in received:
+            entry = self._waiting(delivery)
+            if entry is None:
+                others.append(delivery)
             else:
-                held.append(waiting)
-        return held, others
+                waiting.append(entry)
+        return waiting, others
 
-    def _forget(self, held: Sequence["Waiting"]) -> None:
-        for one in held:
+    def _forget(self, waiting: Sequence["Waiting"]) -> None:
+        for one in waiting:
             self._held.pop(one.id, None)

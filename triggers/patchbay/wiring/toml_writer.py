@@ -60,8 +60,8 @@ def _value(value: Any) -> str:
         case str():
             return _text(value)
         case Mapping():
-            told = cast("Mapping[str, Any]", value)
-            return "{ " + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in told.items()) + " }"
+            table = cast("Mapping[str, Any]", value)
+            return "{ " + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in table.items()) + " }"
         case list():
             return "[" + ", ".join(map(_value, _listed(value))) + "]"
         case _:

@@ -69,11 +69,11 @@ def failure_copy(event: RetrievalFailureEvent, message: Message) -> Message:
     properties = {**copy.properties}
     if message.message_id is not None:
         properties[ORIGINAL_ID] = message.message_id
-    told = {"message_id": None, "destination": None, "timestamp": None, "delivery_time": None}
-    return copy.model_copy(update={**told, "properties": properties})
+    changes = {"message_id": None, "destination": None, "timestamp": None, "delivery_time": None}
+    return copy.model_copy(update={**changes, "properties": properties})
 
 
 def short_text(error: BaseException) -> str:
     """Return what an error says, in a length and with characters that a database can hold."""
-    told = text_of(error) or name_of(error)
-    return told.replace("\0", "")[:_LONGEST_ERROR]
+    text = text_of(error) or name_of(error)
+    return text.replace("\0", "")[:_LONGEST_ERROR]

@@ -9,10 +9,10 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from history.errors import ConfigurationError
-from triggers.patchbay.wiring.checking import check
+from triggers.patchbay.wiring.checks import check
 from triggers.patchbay.wiring.lines import Step, line_of
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.patchbay.wiring.xml_reading import from_xml
+from triggers.patchbay.wiring.xml_reader import from_xml
 
 #: The parts of a file that are lists, and add up when files are merged.
 _LISTS = ("source", "sink", "filter", "message")
@@ -26,7 +26,7 @@ class _Page:
     text: str
     raw: Mapping[str, Any]
 
-    def place(self, path: Sequence[Step]) -> str:
+    def where(self, path: Sequence[Step]) -> str:
         """Return where something stands, for an error: file, line and key."""
         line = line_of(self.text, path) if self.file.suffix == ".toml" else None
         key = ".".join(map(str, path))
@@ -70,11 +70,11 @@ def _validated(page: _Page) -> PatchBayFile:
         return PatchBayFile.model_validate(page.raw)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        problem, remedy = _told(found["type"], found["msg"])
-        raise ConfigurationError(page.place(found["loc"]), problem, remedy) from error
+        problem, remedy = _explained(found["type"], found["msg"])
+        raise ConfigurationError(page.where(found["loc"]), problem, remedy) from error
 
 
-def _told(kind: str, text: str) -> tuple[str, str]:
+def _explained(kind: str, text: str) -> tuple[str, str]:
     """Return problem and remedy; our own texts bring theirs."""
     problem, _, remedy = text.partition("; ")
     if remedy:
@@ -104,9 +104,9 @@ def _refuse_twins(pages: Sequence[_Page]) -> None:
     for page in pages:
         for key in _LISTS[:3]:
             for number, one in enumerate(page.raw.get(key, [])):
-                name, place = one["name"], page.place([key, number, "name"])
+                name, where = one["name"], page.where([key, number, "name"])
                 if name in seen:
                     raise ConfigurationError(
-                        place, f"{name!r} is the name of another one, in {seen[name]}", "give it its own"
+                        where, f"{name!r} is the name of another one, in {seen[name]}", "give it its own"
                     )
-                seen[name] = place
+                seen[name] = where

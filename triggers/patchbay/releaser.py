@@ -11,8 +11,8 @@ from history.bridge import settled
 from history.errors import ConfigurationError
 from history.rendering import class_of, exception_info, text_of
 from history.store.parking import Parked, ParkedKind, parked_id
-from triggers.patchbay.given_up import short_text
-from triggers.patchbay.outputs import Lane
+from triggers.patchbay.failures import short_text
+from triggers.patchbay.outputs import Outputs
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -36,14 +36,14 @@ class Releaser:
     ``release_attempts`` of them. While a provider is away its messages wait, and it is not counted.
     """
 
-    lane: Lane
+    outputs: Outputs
     lot: ParkingLot
 
     async def run(
         self, *, over: Callable[[], bool], pause: Callable[[float], Awaitable[None] | None]
     ) -> None:
         """Release, then wait for ``release_interval``; an unavailable database is tried again."""
-        interval = max(self.lane.file.patchbay.release_interval.total_seconds(), 0.01)
+        interval = max(self.outputs.file.patchbay.release_interval.total_seconds(), 0.01)
         while not over():
             released = 0
             try:
@@ -59,21 +59,21 @@ class Releaser:
         Raises:
             ProviderUnavailableError: the limbo's database did not answer.
         """
-        if self.lane.limbo is None:
+        if self.outputs.limbo is None:
             return 0
-        await self.lane.prepare()
-        held = await self.lane.limbo.take(limit=BATCH)
-        alive = [one for one in held if not _has_expired(one)]
-        if len(alive) < len(held):
-            await self._drop([one for one in held if _has_expired(one)])
+        await self.outputs.prepare()
+        due = await self.outputs.limbo.take(limit=BATCH)
+        alive = [one for one in due if not _has_expired(one)]
+        if len(alive) < len(due):
+            await self._drop([one for one in due if _has_expired(one)])
         for _, group in groupby(alive, key=lambda one: (one.component, one.port)):
             await self._release(list(group))
-        return len(held)
+        return len(due)
 
     async def _release(self, group: Sequence["Waiting"]) -> None:
         """Release messages of one port together; where that fails, one by one, so that one spoils none."""
         try:
-            await self.lane.release(group)
+            await self.outputs.release(group)
         except ProviderUnavailableError as error:
             for one in group:
                 await self._put_off(one, error, counted=False)
@@ -85,7 +85,7 @@ class Releaser:
                 await self._release([one])
 
     async def _refused(self, one: "Waiting", error: Exception) -> None:
-        if one.failures + 1 < self.lane.file.patchbay.release_attempts:
+        if one.failures + 1 < self.outputs.file.patchbay.release_attempts:
             await self._put_off(one, error, counted=True)
             return
         name = f"{one.component}.{one.port}"
@@ -100,12 +100,12 @@ class Releaser:
             error_class=class_of(error),
             error_message=text_of(error),
         )
-        if await self.lot.park([parked]) and self.lane.limbo is not None:
-            await self.lane.limbo.take_out([one])
+        if await self.lot.park([parked]) and self.outputs.limbo is not None:
+            await self.outputs.limbo.take_out([one])
             _log.error("parked: %s: %s", parked.reason, text_of(error), extra=_extra(one))
 
     async def _put_off(self, one: "Waiting", error: Exception, *, counted: bool) -> None:
-        limbo = self.lane.limbo
+        limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (it was in it)
         pause = min(FIRST_PAUSE * 2 ** min(one.failures, 30), LONGEST_PAUSE)
         known = isinstance(error, ConfigurationError | ProviderUnavailableError)
@@ -114,7 +114,7 @@ class Releaser:
         await limbo.put_off(one, pause, error=short_text(error), failed=counted)
 
     async def _drop(self, expired: Sequence["Waiting"]) -> None:
-        limbo = self.lane.limbo
+        limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (they were in it)
         for one in expired:
             _log.warning("not sent: it expired while it waited", extra=_extra(one))
