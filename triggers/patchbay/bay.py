@@ -82,15 +82,20 @@ class PatchBay:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._async_outputs: Outputs | None = None
         self.contexts = {
-            one.name: MessageContext(
-                one.name, outputs=lambda: self.outputs, async_outputs=lambda: self.async_outputs
+            component.name: MessageContext(
+                component.name, outputs=lambda: self.outputs, async_outputs=lambda: self.async_outputs
             )
-            for one in file.components
+            for component in file.components
         }
-        self.components = {one.name: load_component(one.name, one.component) for one in file.components}
+        self.components = {
+            component.name: load_component(component.name, component.component)
+            for component in file.components
+        }
         self.inputs = wire_inputs(file, self.components, self.contexts)
         self.sources = Sources(
-            {one.name: self.components[one.name] for one in file.source}, self.contexts, self._fail
+            {component.name: self.components[component.name] for component in file.source},
+            self.contexts,
+            self._fail,
         )
         for key, component in self.components.items():
             if isinstance(component, WantsContext):
@@ -122,7 +127,7 @@ class PatchBay:
         if self._async_outputs is None:
             url, limbo = limbo_url(self.file), self.outputs.limbo
             twin = None if url is None or limbo is None else limbo.for_asyncio(url)
-            providers = {name: one.for_asyncio() for name, one in self.outputs.providers.items()}
+            providers = {name: provider.for_asyncio() for name, provider in self.outputs.providers.items()}
             self._async_outputs, self._loop = Outputs(self.file, providers, twin, blocking=False), loop
         if self._loop is not loop:
             raise ConfigurationError("asend", "the Patch Bay belongs to another event loop", "use send there")
@@ -143,7 +148,7 @@ class PatchBay:
     @property
     def triggers(self) -> Sequence[AnyTrigger]:
         """The trigger of each input."""
-        return [one.trigger for one in self.inputs]
+        return [wired.trigger for wired in self.inputs]
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
@@ -157,7 +162,7 @@ class PatchBay:
             ConfigurationError: a history or a consumer's name cannot be used.
             BaseException: what a source raised, or a service to end the process.
         """
-        if self.sources.needs_loop or any(one.is_async for one in self.triggers):
+        if self.sources.needs_loop or any(trigger.is_async for trigger in self.triggers):
             asyncio.run(self.arun(signals=signals, until_idle=until_idle))
             return
         provider = self._wired(self.outputs, time.sleep)
@@ -214,7 +219,7 @@ class PatchBay:
         }
 
     def _wired(self, outputs: Outputs, sleep: Callable[[float], Any]) -> WiredProvider:
-        inputs = {one.trigger.name: one for one in self.inputs}
+        inputs = {wired.trigger.name: wired for wired in self.inputs}
         provider = WiredProvider(inputs, outputs, twin=lambda: provider, sleep=sleep)
         if not inputs:
             provider.ready.set()

@@ -93,13 +93,13 @@ def bound_to(service: Service, port: str, context: MessageContext) -> Service:
     signature = inspect.signature(service)
     known: dict[str, Any] = {"port": port, "context": context}
     given = {name: known[name] for name in signature.parameters if name in known}
-    kept = [one for name, one in signature.parameters.items() if name not in given]
+    kept = [parameter for name, parameter in signature.parameters.items() if name not in given]
     # What stood behind one that is filled must be called by its name.
     named = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        if one.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
-        else one
-        for one in kept
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        if parameter.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+        else parameter
+        for parameter in kept
     ]
     run: Service = _filled(around(context)(service), given)
     run.__name__ = getattr(service, "__name__", "service")

@@ -130,15 +130,15 @@ def running(context: MessageContext, arguments: tuple[object, ...]) -> Generator
 
 async def _running_transaction() -> Any:
     """Return the connection of the atomic service that is running; None where none is."""
-    for one in _ARGUMENTS.get():
-        kind = type(one)
+    for argument in _ARGUMENTS.get():
+        kind = type(argument)
         # By name: who has no SQL need not load SQLAlchemy.
         if not kind.__module__.startswith("sqlalchemy."):
             continue
         if kind.__name__ in {"Connection", "AsyncConnection"}:
-            return one
+            return argument
         if kind.__name__ in {"Session", "AsyncSession"}:
-            session: Any = one
+            session: Any = argument
             return await settled(session.connection())
     return None
 

@@ -47,7 +47,7 @@ def wire_inputs(
     inputs: list[Input] = []
     for sink, port, source in inputs_of(file):
         inputs.append(_wire(file, sink, port, source, components[sink.name], contexts[sink.name]))
-    names = [one.trigger.name for one in inputs]
+    names = [wired.trigger.name for wired in inputs]
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(
@@ -99,7 +99,7 @@ def _plain(
         history=history,
         transacted=True,
         concurrency=sink.concurrency,
-        transient=(*_TRANSIENT, *(_exception(sink, one) for one in sink.transient)),
+        transient=(*_TRANSIENT, *(_exception(sink, spec) for spec in sink.transient)),
     )
     return decorate(service)
 

@@ -75,9 +75,9 @@ class Outputs:
         Raises:
             ConfigurationError: the file knows no such component, or no such port of it.
         """
-        for one in self.file.components:
-            if one.name == component:
-                ports = self.file.outputs(one)
+        for candidate in self.file.components:
+            if candidate.name == component:
+                ports = self.file.outputs(candidate)
                 if port in ports:
                     return [outlet_of(self.file, entry) for entry in ports[port].to]
                 known = ", ".join(sorted(ports)) or "none"
@@ -129,13 +129,18 @@ class Outputs:
 
         assert self.limbo is not None  # noqa: S101  (it is its database)
         outlets = self.outlets(component, port)
-        together = all(one.provider in self.here for one in outlets)
+        together = all(outlet.provider in self.here for outlet in outlets)
         later = self._later(messages) if together else messages
-        entries = [Entry(component=component, port=port, message=one, due=one.delivery_time) for one in later]
+        entries = [
+            Entry(component=component, port=port, message=message, due=message.delivery_time)
+            for message in later
+        ]
         await self.limbo.joined(connection).put(entries)
         if together:
-            waiting = {id(one) for one in later}
-            await self._send_joined(connection, outlets, [one for one in messages if id(one) not in waiting])
+            waiting = {id(message) for message in later}
+            await self._send_joined(
+                connection, outlets, [message for message in messages if id(message) not in waiting]
+            )
 
     async def _send_joined(
         self, connection: "AnyConnection", outlets: Sequence[Outlet], messages: Sequence[Message]
@@ -159,10 +164,10 @@ class Outputs:
         """
         assert self.limbo is not None  # noqa: S101  (they were in it)
         outlets = self.outlets(waiting[0].component, waiting[0].port)
-        if all(one.provider in self.here for one in outlets):
+        if all(outlet.provider in self.here for outlet in outlets):
             await self.limbo.run("releasing", partial(self._release_inside, outlets=outlets, waiting=waiting))
             return
-        await self._send_each(outlets, [one.message for one in waiting])
+        await self._send_each(outlets, [entry.message for entry in waiting])
         await self.limbo.take_out(waiting)
 
     async def _release_inside(
@@ -171,18 +176,20 @@ class Outputs:
         from triggers.providers.sqljms.limbo.limbo import take_out_inside  # noqa: PLC0415  (loads a driver)
 
         gone = set(await take_out_inside(connection, waiting))
-        await self._send_joined(connection, outlets, [one.message for one in waiting if one.id in gone])
+        await self._send_joined(connection, outlets, [entry.message for entry in waiting if entry.id in gone])
 
     def _later(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return those that limbo keeps until they are due; without one the provider delays them."""
         if self.limbo is None or not self.file.patchbay.delays:
             return ()
-        dated = [one for one in messages if one.delivery_time is not None]
+        dated = [message for message in messages if message.delivery_time is not None]
         if not dated:
             return ()
         milliseconds = self.limbo.clock()
         now = datetime.now(UTC) if milliseconds is None else instant(milliseconds)
-        return [one for one in dated if one.delivery_time is not None and one.delivery_time > now]
+        return [
+            message for message in dated if message.delivery_time is not None and message.delivery_time > now
+        ]
 
     async def close(self) -> None:
         """Give the limbo's connections back; the providers are closed by who opened them."""

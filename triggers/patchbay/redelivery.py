@@ -102,7 +102,7 @@ class RedeliveringReceiver:
         if not found:
             longest = wait if self.limbo is None else min(wait, timedelta(seconds=POLL_INTERVAL))
             found = await self.inner.receive(limit, longest)
-        return [one for one in found if not await self._died_too_often(one)]
+        return [delivery for delivery in found if not await self._died_too_often(delivery)]
 
     async def _due(self) -> Sequence[Arrival]:
         # One at a time: of several, one that kills its process would use up the attempts of the others.
@@ -111,8 +111,8 @@ class RedeliveringReceiver:
             return ()
         taken = await limbo.take(self.terms.trigger, limit=1)
         self._poll_due = now if taken else now + POLL_INTERVAL
-        self._held |= {one.id: one for one in taken}
-        return [Arrival(one.message, one) for one in taken]
+        self._held |= {entry.id: entry for entry in taken}
+        return [Arrival(entry.message, entry) for entry in taken]
 
     async def _wait_for_blocked(self, wait: timedelta) -> Sequence[Received]:
         left = self._blocked_due - time.monotonic()
@@ -123,14 +123,17 @@ class RedeliveringReceiver:
         blocked, self._blocked = self._blocked, None
         return [blocked]
 
-    async def _died_too_often(self, one: Received) -> bool:
-        if not isinstance(one, Arrival) or one.message.delivery_count <= self.terms.redelivery.attempts:
+    async def _died_too_often(self, delivery: Received) -> bool:
+        if (
+            not isinstance(delivery, Arrival)
+            or delivery.message.delivery_count <= self.terms.redelivery.attempts
+        ):
             return False
-        attempts = one.message.delivery_count - 1
-        if self.limbo is not None and self._waiting(one) is None:
-            await self._isolate(self.limbo, one, attempts)
+        attempts = delivery.message.delivery_count - 1
+        if self.limbo is not None and self._waiting(delivery) is None:
+            await self._isolate(self.limbo, delivery, attempts)
         else:
-            await self._give_up(one, DiedError(attempts), attempts, Cause.MAX_DELIVERY_COUNT)
+            await self._give_up(delivery, DiedError(attempts), attempts, Cause.MAX_DELIVERY_COUNT)
         return True
 
     async def _isolate(self, limbo: "Limbo", arrival: Arrival, attempts: int) -> None:
@@ -302,9 +305,11 @@ class RedeliveringReceiver:
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to the provider's dead-letter destination; of limbo, to the failure port."""
         waiting, others = self._sorted(received)
-        for one in waiting:
-            attempts = max(one.message.delivery_count, 1)
-            await self._give_up(Arrival(one.message, one), FatalError(reason), attempts, Cause.SERVICE_FAILED)
+        for entry in waiting:
+            attempts = max(entry.message.delivery_count, 1)
+            await self._give_up(
+                Arrival(entry.message, entry), FatalError(reason), attempts, Cause.SERVICE_FAILED
+            )
         if others:
             await self.inner.dead_letter(others, reason)
 
@@ -341,5 +346,5 @@ class RedeliveringReceiver:
         return waiting, others
 
     def _forget(self, waiting: Sequence["Waiting"]) -> None:
-        for one in waiting:
-            self._held.pop(one.id, None)
+        for entry in waiting:
+            self._held.pop(entry.id, None)

@@ -63,10 +63,10 @@ class Releaser:
             return 0
         await self.outputs.prepare()
         due = await self.outputs.limbo.take(limit=BATCH)
-        alive = [one for one in due if not _has_expired(one)]
+        alive = [entry for entry in due if not _has_expired(entry)]
         if len(alive) < len(due):
-            await self._drop([one for one in due if _has_expired(one)])
-        for _, group in groupby(alive, key=lambda one: (one.component, one.port)):
+            await self._drop([entry for entry in due if _has_expired(entry)])
+        for _, group in groupby(alive, key=lambda entry: (entry.component, entry.port)):
             await self._release(list(group))
         return len(due)
 
@@ -75,56 +75,56 @@ class Releaser:
         try:
             await self.outputs.release(group)
         except ProviderUnavailableError as error:
-            for one in group:
-                await self._put_off(one, error, counted=False)
+            for entry in group:
+                await self._put_off(entry, error, counted=False)
         except Exception as error:  # noqa: BLE001  (whatever a provider raises: they must not be lost)
             if len(group) == 1:
                 await self._refused(group[0], error)
                 return
-            for one in group:
-                await self._release([one])
+            for entry in group:
+                await self._release([entry])
 
-    async def _refused(self, one: "Waiting", error: Exception) -> None:
-        if one.failures + 1 < self.outputs.file.patchbay.release_attempts:
-            await self._put_off(one, error, counted=True)
+    async def _refused(self, entry: "Waiting", error: Exception) -> None:
+        if entry.failures + 1 < self.outputs.file.patchbay.release_attempts:
+            await self._put_off(entry, error, counted=True)
             return
-        name = f"{one.component}.{one.port}"
+        name = f"{entry.component}.{entry.port}"
         parked = Parked(
-            id=parked_id(name, one.message),
+            id=parked_id(name, entry.message),
             trigger_name=name,
             kind=ParkedKind.REJECTED,
-            reason=f"it could not be sent {one.failures + 1} times",
-            uuid=one.message.uuid,
+            reason=f"it could not be sent {entry.failures + 1} times",
+            uuid=entry.message.uuid,
             destination=name,
-            message=one.message,
+            message=entry.message,
             error_class=class_of(error),
             error_message=text_of(error),
         )
         if await self.lot.park([parked]) and self.outputs.limbo is not None:
-            await self.outputs.limbo.take_out([one])
-            _log.error("parked: %s: %s", parked.reason, text_of(error), extra=_extra(one))
+            await self.outputs.limbo.take_out([entry])
+            _log.error("parked: %s: %s", parked.reason, text_of(error), extra=_extra(entry))
 
-    async def _put_off(self, one: "Waiting", error: Exception, *, counted: bool) -> None:
+    async def _put_off(self, entry: "Waiting", error: Exception, *, counted: bool) -> None:
         limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (it was in it)
-        pause = min(FIRST_PAUSE * 2 ** min(one.failures, 30), LONGEST_PAUSE)
+        pause = min(FIRST_PAUSE * 2 ** min(entry.failures, 30), LONGEST_PAUSE)
         known = isinstance(error, ConfigurationError | ProviderUnavailableError)
         info = None if known else exception_info(error)
-        _log.warning("not sent, again in %s: %s", pause, text_of(error), exc_info=info, extra=_extra(one))
-        await limbo.put_off(one, pause, error=short_text(error), failed=counted)
+        _log.warning("not sent, again in %s: %s", pause, text_of(error), exc_info=info, extra=_extra(entry))
+        await limbo.put_off(entry, pause, error=short_text(error), failed=counted)
 
     async def _drop(self, expired: Sequence["Waiting"]) -> None:
         limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (they were in it)
-        for one in expired:
-            _log.warning("not sent: it expired while it waited", extra=_extra(one))
+        for entry in expired:
+            _log.warning("not sent: it expired while it waited", extra=_extra(entry))
         await limbo.take_out(expired)
 
 
-def _has_expired(one: "Waiting") -> bool:
-    expiration = one.message.expiration
+def _has_expired(entry: "Waiting") -> bool:
+    expiration = entry.message.expiration
     return expiration is not None and expiration <= datetime.now(UTC)
 
 
-def _extra(one: "Waiting") -> dict[str, object]:
-    return {"trigger": f"{one.component}.{one.port}", "uuid": one.message.uuid}
+def _extra(entry: "Waiting") -> dict[str, object]:
+    return {"trigger": f"{entry.component}.{entry.port}", "uuid": entry.message.uuid}

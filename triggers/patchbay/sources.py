@@ -44,7 +44,7 @@ class Sources:
     @property
     def needs_loop(self) -> bool:
         """Whether one of them is a coroutine function."""
-        return any(inspect.iscoroutinefunction(_begin(one)) for one in self.components.values())
+        return any(inspect.iscoroutinefunction(_begin(component)) for component in self.components.values())
 
     def start(self) -> None:
         """Start those that are plain functions."""

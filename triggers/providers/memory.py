@@ -249,7 +249,7 @@ class MemoryReceiver:
 
     def _answer(self, received: Sequence[Received]) -> list[int]:
         """Take out of what is held, and return, those of ``received`` that still are."""
-        numbers = [cast("int", one.handle) for one in received]
+        numbers = [cast("int", delivery.handle) for delivery in received]
         own = [number for number in numbers if number in self._held]
         self._held.difference_update(own)
         return own

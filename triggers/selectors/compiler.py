@@ -52,9 +52,9 @@ def compile_condition(node: Node) -> Test:  # noqa: PLR0911  (one for each kind 
         case Not(operand):
             return _not(compile_condition(operand))
         case And(operands):
-            return _all([compile_condition(one) for one in operands])
+            return _all([compile_condition(operand) for operand in operands])
         case Or(operands):
-            return _any([compile_condition(one) for one in operands])
+            return _any([compile_condition(operand) for operand in operands])
         case Constant() | Identifier() | Path() | Signed() | Chain():
             return _truth(compile_value(node))
         case _:
@@ -76,7 +76,7 @@ def compile_value(node: Node) -> Look:  # noqa: PLR0911  (as above)
             return _signed(sign, compile_value(operand))
         case Chain(first, rest):
             return _chain(
-                compile_value(first), [(ARITHMETIC[sign], compile_value(one)) for sign, one in rest]
+                compile_value(first), [(ARITHMETIC[sign], compile_value(operand)) for sign, operand in rest]
             )
         case _:
             return compile_condition(node)
@@ -108,8 +108,8 @@ def _not(inner: Test) -> Test:
 def _all(tests: Sequence[Test]) -> Test:
     def test(reading: Reading) -> Truth:
         truth: Truth = True
-        for one in tests:
-            result = one(reading)
+        for condition in tests:
+            result = condition(reading)
             if result is False:
                 return False
             if result is None:
@@ -122,8 +122,8 @@ def _all(tests: Sequence[Test]) -> Test:
 def _any(tests: Sequence[Test]) -> Test:
     def test(reading: Reading) -> Truth:
         truth: Truth = False
-        for one in tests:
-            result = one(reading)
+        for condition in tests:
+            result = condition(reading)
             if result:
                 return True
             if result is None:
@@ -165,7 +165,7 @@ def _against(look: Look, compare: Compare, constant: object) -> Test:
 
 def _between(node: Between) -> Test:
     """Compare as ``>= AND <=`` does; negated, as ``< OR >``."""
-    look, low, high = (compile_value(one) for one in (node.operand, node.low, node.high))
+    look, low, high = (compile_value(operand) for operand in (node.operand, node.low, node.high))
     below, above = (
         (COMPARISONS["<"], COMPARISONS[">"]) if node.negated else (COMPARISONS[">="], COMPARISONS["<="])
     )

@@ -45,14 +45,14 @@ def _write(node: Node) -> tuple[str, int]:  # noqa: PLR0911  (one for each kind 
             return sign + _within(operand, _WHOLE + isinstance(operand, Constant)), Power.SIGN
         case Chain(first, rest):
             power = Power.SUM if rest[0][0] in {"+", "-"} else Power.PRODUCT
-            parts = [f" {sign} {_within(one, power + 1)}" for sign, one in rest]
+            parts = [f" {sign} {_within(operand, power + 1)}" for sign, operand in rest]
             return _within(first, power + 1) + "".join(parts), power
         case Not(operand):
             return f"NOT {_within(operand, Power.NOT)}", Power.NOT
         case And(operands):
-            return " AND ".join(_within(one, Power.NOT) for one in operands), Power.AND
+            return " AND ".join(_within(operand, Power.NOT) for operand in operands), Power.AND
         case Or(operands):
-            return " OR ".join(_within(one, Power.AND) for one in operands), Power.OR
+            return " OR ".join(_within(operand, Power.AND) for operand in operands), Power.OR
         case _:
             return _write_test(node), Power.COMPARISON
 

@@ -46,7 +46,7 @@ def limbo_url(file: PatchBayFile) -> str | None:
     settings = file.patchbay
     if settings.limbo is not None:
         return settings.limbo
-    urls = [one.url for one in file.providers.values()]
+    urls = [provider.url for provider in file.providers.values()]
     return next((url for url in [*urls, settings.history] if is_sql(url)), None)
 
 

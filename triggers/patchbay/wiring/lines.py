@@ -44,7 +44,7 @@ def _entered(counts: dict[tuple[Step, ...], int], name: str, *, repeated: bool) 
         key = tuple(path)
         if repeated and index == len(parts) - 1:
             counts[key] = counts.get(key, -1) + 1
-            for other in [one for one in counts if len(one) > len(key) and one[: len(key)] == key]:
+            for other in [path for path in counts if len(path) > len(key) and path[: len(key)] == key]:
                 del counts[other]
         if key in counts:
             path.append(counts[key])

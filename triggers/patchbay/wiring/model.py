@@ -118,7 +118,7 @@ class Source(Component):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _once("output", [one.port for one in self.output])
+        _once("output", [port.port for port in self.output])
         return self
 
 
@@ -134,10 +134,10 @@ class Sink(Component):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _once("input", [one.port for one in self.input])
-        _once("output", [one.port for one in self.output])
-        _once("redelivery_port", [one.port for one in self.redelivery_port])
-        known = {one.port for one in self.redelivery_port}
+        _once("input", [port.port for port in self.input])
+        _once("output", [port.port for port in self.output])
+        _once("redelivery_port", [port.port for port in self.redelivery_port])
+        known = {port.port for port in self.redelivery_port}
         for port in self.input:
             for source in port.sources:
                 terms = source.redelivery
@@ -215,7 +215,7 @@ class PatchBayFile(_Part):
             ports += component.output
         if isinstance(component, Sink):
             ports += component.redelivery_port
-        return {one.port: one for one in ports}
+        return {port.port: port for port in ports}
 
 
 def _once(what: str, ports: Sequence[str]) -> None:

@@ -103,8 +103,8 @@ def _refuse_twins(pages: Sequence[_Page]) -> None:
     seen: dict[str, str] = {}
     for page in pages:
         for key in _LISTS[:3]:
-            for number, one in enumerate(page.raw.get(key, [])):
-                name, where = one["name"], page.where([key, number, "name"])
+            for number, table in enumerate(page.raw.get(key, [])):
+                name, where = table["name"], page.where([key, number, "name"])
                 if name in seen:
                     raise ConfigurationError(
                         where, f"{name!r} is the name of another one, in {seen[name]}", "give it its own"

@@ -32,11 +32,11 @@ class Element:
 
     def all(self, name: str) -> Iterator["Element"]:
         """Return the children of a name."""
-        return (one for one in self.children if one.name == name)
+        return (child for child in self.children if child.name == name)
 
     def get(self, name: str) -> str | None:
         """Return the text of the first child of a name; None where there is none, or nothing in it."""
-        return next((one.text.strip() for one in self.all(name)), None) or None
+        return next((child.text.strip() for child in self.all(name)), None) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class _Reading:
         for bay in root.all("patchbay"):
             for provider in bay.all("provider"):
                 self._provider(provider)
-            raw["source"] = [self._source(one) for one in bay.all("message-source")]
-            raw["sink"] = [self._sink(one) for one in bay.all("message-sink")]
-            raw["filter"] = [self._filter(one) for one in bay.all("message-filter")]
+            raw["source"] = [self._source(child) for child in bay.all("message-source")]
+            raw["sink"] = [self._sink(child) for child in bay.all("message-sink")]
+            raw["filter"] = [self._filter(child) for child in bay.all("message-filter")]
         for registry in root.all("message-registry"):
             raw["message"] = list(_registry(registry))
         settings = {} if self._default is None else {"default_provider": self._default}
@@ -123,7 +123,7 @@ class _Reading:
     def _provider(self, element: Element) -> None:
         name = element.get("provider-name") or SQL_PROVIDER
         self._know(name)
-        left = [one.name for one in element.children if one.name != "provider-name"]
+        left = [child.name for child in element.children if child.name != "provider-name"]
         if left:
             self._notes.append(f"provider {name}: {', '.join(left)} left out; its url says where it is")
 
@@ -145,10 +145,10 @@ class _Reading:
     def _sink(self, element: Element) -> dict[str, Any]:
         ports = [
             {
-                "port": one.get("port-name") or DEFAULT_PORT,
-                "from": [self._input(inner) for inner in one.all("input-destination")],
+                "port": port.get("port-name") or DEFAULT_PORT,
+                "from": [self._input(inner) for inner in port.all("input-destination")],
             }
-            for one in element.all("input-port")
+            for port in element.all("input-port")
         ]
         sink = self._component(element) | {"input": ports}
         failures = list(self._outputs(element, "redelivery-port"))
@@ -158,9 +158,9 @@ class _Reading:
         return self._sink(element) | {"output": list(self._outputs(element, "output-port"))}
 
     def _outputs(self, element: Element, kind: str) -> Iterator[dict[str, Any]]:
-        for one in element.all(kind):
-            found = [self._destination(inner) for inner in one.all("output-destination")]
-            yield {"port": one.get("port-name") or DEFAULT_PORT, "to": found}
+        for port in element.all(kind):
+            found = [self._destination(inner) for inner in port.all("output-destination")]
+            yield {"port": port.get("port-name") or DEFAULT_PORT, "to": found}
 
     def _destination(self, element: Element) -> dict[str, Any]:
         """Return a destination; ``sqldms:/x`` names its provider, ``patchbay:/x`` means the default one."""
@@ -211,12 +211,12 @@ class _Reading:
 
 def _registry(element: Element) -> Iterator[dict[str, Any]]:
     for family in element.all("message-family"):
-        for one in family.all("message-type"):
+        for child in family.all("message-type"):
             entry = {
-                "type": one.get("jms-type"),
+                "type": child.get("jms-type"),
                 "family": family.get("message-family-name"),
-                "body": one.get("message-class"),
-                "description": one.get("description"),
+                "body": child.get("message-class"),
+                "description": child.get("description"),
             }
             yield {key: value for key, value in entry.items() if value is not None}
         yield from _registry(family)
@@ -224,5 +224,5 @@ def _registry(element: Element) -> Iterator[dict[str, Any]]:
 
 def _identifier(part: str) -> str:
     """Return a part of a path as a name in Python."""
-    clean = "".join(one if one.isalnum() else "_" for one in part)
+    clean = "".join(character if character.isalnum() else "_" for character in part)
     return clean if clean.isidentifier() else f"_{clean}"

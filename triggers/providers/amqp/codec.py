@@ -173,8 +173,8 @@ def _body(received: Any, limits: Limits, count: int) -> bytes | str | JsonValue:
             return body
         # proton says "None" where there is none.
         kind, encoding = (
-            "" if (text := str(one)) == "None" else text
-            for one in (received.content_type, received.content_encoding)
+            "" if (text := str(kind)) == "None" else text
+            for kind in (received.content_type, received.content_encoding)
         )
         return decode_body(kind, encoding, body)
     return _json(body)

@@ -451,9 +451,9 @@ class _Events:
         return unavailable
 
     def _of(self, link: Any, tell: Callable[[Link], None]) -> None:
-        for one in list(self._connection.links):
-            if one.owns(link):
-                tell(one)
+        for own in list(self._connection.links):
+            if own.owns(link):
+                tell(own)
                 return
 
 

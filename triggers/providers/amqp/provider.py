@@ -176,7 +176,7 @@ class Amqp:
         connection = await self._connected()
         if connection.is_rabbitmq:
             await self._declare(destination, "letters", connection)
-        await self._send(destination, [_letter(one, reason) for one in received])
+        await self._send(destination, [_letter(delivery, reason) for delivery in received])
 
     async def _managed(self, connection: Connection) -> Management:
         if (
@@ -231,7 +231,7 @@ def _send_chunk(sender: SenderLink, chunk: Sequence[bytes], future: Any) -> None
     sender.send(future, chunk)
 
 
-def _letter(one: Received, reason: str) -> bytes:
-    if isinstance(one, Arrival):
-        return encode(dead_copy(one.message, reason))
-    return encode_unreadable(one.fields, reason)
+def _letter(delivery: Received, reason: str) -> bytes:
+    if isinstance(delivery, Arrival):
+        return encode(dead_copy(delivery.message, reason))
+    return encode_unreadable(delivery.fields, reason)

@@ -254,7 +254,7 @@ class PushReceiver:
         if inbox is not None and inbox.lost is not None:
             self._forget()
             raise ProviderUnavailableError("the broker", "answering what it delivered before") from inbox.lost
-        tokens = [cast("Token", one.handle) for one in received]
+        tokens = [cast("Token", delivery.handle) for delivery in received]
         return [token for token in tokens if token in self._held]
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
@@ -276,7 +276,7 @@ class PushReceiver:
         if not received:
             return
         tokens = self._mine(received)
-        copied = [one for one in received if one.handle in tokens]
+        copied = [delivery for delivery in received if delivery.handle in tokens]
         await self._guarded(lambda: self._wire.dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
 

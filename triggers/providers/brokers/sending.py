@@ -18,7 +18,7 @@ def refuse_later(messages: Sequence[Message]) -> None:
         ConfigurationError: one of them has its delivery time ahead.
     """
     now = datetime.now(UTC)
-    if any(one.delivery_time is not None and one.delivery_time > now for one in messages):
+    if any(message.delivery_time is not None and message.delivery_time > now for message in messages):
         raise ConfigurationError(
             "delivery_time",
             "this broker cannot delay a message",

@@ -43,7 +43,7 @@ class TlsFiles:
             if self.certfile is not None:
                 context.load_cert_chain(self.certfile, self.keyfile)
         except (OSError, ssl.SSLError) as error:
-            files = ", ".join(one for one in (self.cafile, self.certfile, self.keyfile) if one)
+            files = ", ".join(file for file in (self.cafile, self.certfile, self.keyfile) if file)
             raise ConfigurationError("provider", f"{files}: {error}", "name PEM files that exist") from error
         return context
 
@@ -110,7 +110,7 @@ class BrokerUrl:
         if heartbeat < LEAST_HEARTBEAT:
             raise ValueError(f"a heartbeat is at least {LEAST_HEARTBEAT} seconds")
         return cls(
-            hosts=[_host(one, ports[secure]) for one in hosts.split(",")],
+            hosts=[_host(host, ports[secure]) for host in hosts.split(",")],
             user=unquote(user) if account else None,
             password=unquote(password) if colon else None,
             path=unquote(parts.path[1:]),

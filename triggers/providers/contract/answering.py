@@ -104,7 +104,7 @@ class AnsweringContract(ContractTools):
             arrived = await take(successor, 2)
 
             assert bodies(arrived) == ["0", "2"]
-            assert all(self.delivered(one, 2) for one in arrived)
+            assert all(self.delivered(delivery, 2) for delivery in arrived)
 
     async def test_closing_twice_is_harmless(self, provider: Provider, another: Provider) -> None:
         async with self.receiving(provider, name="a") as receiver:

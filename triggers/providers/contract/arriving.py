@@ -42,7 +42,7 @@ class ArrivingContract(ContractTools):
             await provider.send(self.destination, [Message(body=body) for body in bodies])
             arrived = await take(receiver, len(bodies))
 
-            assert [kind(one.message.body) for one in arrived] == [kind(body) for body in bodies]
+            assert [kind(delivery.message.body) for delivery in arrived] == [kind(body) for body in bodies]
 
     async def test_messages_arrive_in_order(self, provider: Provider) -> None:
         bodies = [f"message {number}" for number in range(600)]
@@ -51,7 +51,7 @@ class ArrivingContract(ContractTools):
             await provider.send(self.destination, [Message(body=body) for body in bodies[300:]])
             arrived = await take(receiver, len(bodies))
 
-            assert [one.message.body for one in arrived] == bodies
+            assert [delivery.message.body for delivery in arrived] == bodies
 
     async def test_a_message_without_an_id_gets_one_that_stays(self, provider: Provider) -> None:
         async with self.receiving(provider) as receiver:
@@ -60,9 +60,9 @@ class ArrivingContract(ContractTools):
             await receiver.recover(first)
             second = await take(receiver, 2)
 
-            assert [one.message.message_id for one in first] == list(given)
+            assert [delivery.message.message_id for delivery in first] == list(given)
             assert len(set(given)) == 2
-            assert {one.message.message_id for one in second} == set(given)
+            assert {delivery.message.message_id for delivery in second} == set(given)
             assert first[0].message.uuid == given[0]
 
     async def test_nothing_sent_is_no_message(self, provider: Provider) -> None:

@@ -136,9 +136,9 @@ async def take(receiver: Receiver, count: int) -> list[Arrival]:
 
 def arrivals(received: Sequence[Received]) -> list[Arrival]:
     """Say that all of these are messages."""
-    unreadable = [one for one in received if not isinstance(one, Arrival)]
+    unreadable = [delivery for delivery in received if not isinstance(delivery, Arrival)]
     assert not unreadable, unreadable
-    return [one for one in received if isinstance(one, Arrival)]
+    return [delivery for delivery in received if isinstance(delivery, Arrival)]
 
 
 def numbered(count: int) -> list[Message]:
@@ -148,7 +148,7 @@ def numbered(count: int) -> list[Message]:
 
 def bodies(received: Sequence[Arrival]) -> list[Any]:
     """Return the bodies, in order."""
-    return [one.message.body for one in received]
+    return [delivery.message.body for delivery in received]
 
 
 def kind(body: Any) -> str:

@@ -44,8 +44,10 @@ class DelayingContract(ContractTools):
             given = await provider.send(self.destination, sent)
             arrived = await take(receiver, 2)
 
-            assert [one.message.message_id for one in arrived] == list(given)
-            assert [kind(one.message.body) for one in arrived] == [kind(one.body) for one in sent]
+            assert [delivery.message.message_id for delivery in arrived] == list(given)
+            assert [kind(delivery.message.body) for delivery in arrived] == [
+                kind(delivery.body) for delivery in sent
+            ]
             assert self.headers(arrived[0].message) == self.headers(sent[0])
             assert self.typed(arrived[0].message.properties) == self.typed(sent[0].properties)
 

@@ -53,7 +53,7 @@ class ForkingContract(ContractTools):
         async with self.receiving(provider, destination) as receiver:
             await provider.send(destination, sent)
             taken = await take(receiver, MESSAGES)
-            assert sorted(bodies(taken)) == sorted(str(one.body) for one in sent), destination
+            assert sorted(bodies(taken)) == sorted(str(message.body) for message in sent), destination
             await receiver.acknowledge(taken)
 
     async def _is_refused(self, provider: Provider, destination: str) -> None:

@@ -42,7 +42,7 @@ class SharingContract(ContractTools):
                     found += got
 
             assert sorted(map(int, bodies(found))) == list(range(20))
-            assert all(self.delivered(one, 1) for one in found)
+            assert all(self.delivered(delivery, 1) for delivery in found)
 
     async def test_a_subscription_keeps_what_is_sent_while_nobody_consumes(self, provider: Provider) -> None:
         async with self.receiving(provider):

@@ -35,8 +35,8 @@ class TakingOverContract(ContractTools):
                 arrived = await take(b, 9)
 
                 assert bodies(arrived) == [str(number) for number in range(9)]
-                assert [self.delivered(one, 2) for one in arrived] == [True] * 6 + [False] * 3
-                assert [self.delivered(one, 1) for one in arrived] == [False] * 6 + [True] * 3
+                assert [self.delivered(delivery, 2) for delivery in arrived] == [True] * 6 + [False] * 3
+                assert [self.delivered(delivery, 1) for delivery in arrived] == [False] * 6 + [True] * 3
 
     async def test_what_waits_for_its_delay_comes_as_well(
         self, provider: Provider, another: Provider

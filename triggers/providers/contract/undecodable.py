@@ -51,7 +51,9 @@ class UndecodableContract(ContractTools):
             received = await take_any(receiver, 3)
             await receiver.acknowledge(received)
 
-            assert [one.message.body if isinstance(one, Arrival) else None for one in received] == [
+            assert [
+                delivery.message.body if isinstance(delivery, Arrival) else None for delivery in received
+            ] == [
                 "before",
                 None,
                 "after",
@@ -69,7 +71,7 @@ class UndecodableContract(ContractTools):
             await receiver.recover(first)
             second = await take_any(receiver, 3)
 
-            ids = [{one.delivery_id for one in unreadable(taken)} for taken in (first, second)]
+            ids = [{delivery.delivery_id for delivery in unreadable(taken)} for taken in (first, second)]
             assert [len(some) for some in ids] == [3, 3]
             assert None not in ids[0] | ids[1]
             assert (ids[0] == ids[1]) is self.names_deliveries
@@ -113,4 +115,4 @@ async def take_any(receiver: Receiver, count: int) -> list[Received]:
 
 def unreadable(received: Sequence[Received]) -> list[Unreadable]:
     """Return those that are no message."""
-    return [one for one in received if isinstance(one, Unreadable)]
+    return [delivery for delivery in received if isinstance(delivery, Unreadable)]

@@ -149,13 +149,13 @@ class JmsReceiver:
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Acknowledge each by itself; one whose body could not be copied moves to the dead letters."""
         with self._failing_whole("acknowledging"):
-            for one in received:
-                delivery = cast("Delivery", one.handle)
+            for arrival in received:
+                delivery = cast("Delivery", arrival.handle)
                 if delivery.answered:
                     continue
                 self._check(delivery)
-                if delivery.opaque and isinstance(one, Unreadable):
-                    self._move(delivery, one.problem)
+                if delivery.opaque and isinstance(arrival, Unreadable):
+                    self._move(delivery, arrival.problem)
                 else:
                     delivery.window.acknowledge(delivery.message)
                 self._free(delivery)
@@ -166,8 +166,8 @@ class JmsReceiver:
         Until then they are held here, unanswered, so that a crash gives them back at once.
         """
         due = time.monotonic() + delay.total_seconds()
-        for one in received:
-            delivery = cast("Delivery", one.handle)
+        for arrival in received:
+            delivery = cast("Delivery", arrival.handle)
             if delivery.answered or delivery not in self._held:
                 continue
             delivery.answered, delivery.due = True, due
@@ -192,8 +192,8 @@ class JmsReceiver:
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to the queue ``DLQ.<name>``, as they are but for the reason, and acknowledge them."""
         with self._failing_whole("dead-lettering"):
-            for one in received:
-                delivery = cast("Delivery", one.handle)
+            for arrival in received:
+                delivery = cast("Delivery", arrival.handle)
                 if not delivery.answered:
                     self._check(delivery)
                     self._move(delivery, reason)

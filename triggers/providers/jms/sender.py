@@ -88,7 +88,7 @@ class JmsSender:
 
 def _refuse_later(messages: Sequence[Message]) -> None:
     now = datetime.now(UTC)
-    if any(one.delivery_time is not None and one.delivery_time > now for one in messages):
+    if any(message.delivery_time is not None and message.delivery_time > now for message in messages):
         raise ConfigurationError(
             "delivery_time",
             "JMS 1.1 delays no message",

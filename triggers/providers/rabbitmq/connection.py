@@ -217,13 +217,13 @@ def _causes(error: BaseException | None) -> Any:
     seen: set[int] = set()
     todo: list[Any] = [error]
     while todo:
-        one = todo.pop(0)
-        if not isinstance(one, BaseException) or id(one) in seen:
+        cause = todo.pop(0)
+        if not isinstance(cause, BaseException) or id(cause) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        inner = getattr(one, "exceptions", ())
-        todo += [*one.args, one.__cause__, getattr(one, "exception", None), *cast("Any", inner)]
+        seen.add(id(cause))
+        yield cause
+        inner = getattr(cause, "exceptions", ())
+        todo += [*cause.args, cause.__cause__, getattr(cause, "exception", None), *cast("Any", inner)]
 
 
 #: Reply codes of a channel's end after which trying again is no use, and what to do instead.

@@ -173,7 +173,7 @@ def read_properties(encoded: bytes) -> Properties:
 # What comes from one sender has mostly the same.
 @lru_cache(maxsize=64)
 def _present(flags: int) -> tuple[tuple[str, str], ...]:
-    return tuple(one for bit, one in enumerate(FIELDS) if flags & 1 << (15 - bit))
+    return tuple(field for bit, field in enumerate(FIELDS) if flags & 1 << (15 - bit))
 
 
 def _cut(encoded: bytes, offset: int, length: int) -> bytes:

@@ -144,11 +144,11 @@ class RabbitMQ:
         await _declare(destination, "letters", channel, quorum=self._settings.queue_type != "classic")
         await channel.close()
         letters: list[Encoded] = []
-        for one in received:
-            if isinstance(one, Arrival):
-                letters.append(encode(dead_copy(one.message, reason)))
+        for delivery in received:
+            if isinstance(delivery, Arrival):
+                letters.append(encode(dead_copy(delivery.message, reason)))
             else:
-                letters.append(letter_of(one.fields, reason))
+                letters.append(letter_of(delivery.fields, reason))
         await self._publish(destination, letters)
 
     async def _connected(self) -> Connection:

@@ -91,7 +91,11 @@ class Publisher:
     def _on_confirm(self, frame: Any) -> None:
         method = frame.method
         number = method.delivery_tag
-        answered = {one for one in self._unconfirmed if one <= number} if method.multiple else {number}
+        answered = (
+            {unconfirmed for unconfirmed in self._unconfirmed if unconfirmed <= number}
+            if method.multiple
+            else {number}
+        )
         self._unconfirmed -= answered
         self._refused = self._refused or is_nack(method)
         if not self._unconfirmed and self._done is not None:

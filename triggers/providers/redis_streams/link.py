@@ -124,12 +124,12 @@ class RedisLink:
     async def _pipeline(self, doing: str, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:
         try:
             answers = await self._in_one_round(commands)
-            if all(isinstance(one, RedisError) and is_elsewhere(one) for one in answers):
+            if all(isinstance(answer, RedisError) and is_elsewhere(answer) for answer in answers):
                 await hang_up(self._client)
                 answers = await self._in_one_round(commands)
         except RedisError as error:
             raise self._translated(error, doing) from error
-        failed = next((one for one in answers if isinstance(one, RedisError)), None)
+        failed = next((answer for answer in answers if isinstance(answer, RedisError)), None)
         if failed is None:
             return answers
         if is_elsewhere(failed):

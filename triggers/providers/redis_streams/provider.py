@@ -110,7 +110,10 @@ class RedisStreams:
         """
         # One instant for all: else a batch that is due while it is sent would be split, and change its order.
         now = datetime.now(UTC)
-        messages = [stream_later.named(destination, one) if is_later(one, now) else one for one in messages]
+        messages = [
+            stream_later.named(destination, message) if is_later(message, now) else message
+            for message in messages
+        ]
         commands = [self._adding(destination, message, now) for message in messages]
         added = cast("list[bytes | None]", await self._link.call_many("sending", commands))
         if None in added:

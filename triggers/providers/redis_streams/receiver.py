@@ -217,7 +217,7 @@ class StreamReceiver:
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to the stream ``{<destination>}:dlq``, with the reason, and acknowledge them."""
-        by_id = {cast("bytes", one.handle): one for one in received}
+        by_id = {cast("bytes", delivery.handle): delivery for delivery in received}
         prefix = f"ID:{self._keys.stream}:"
         for ids in _chunks(list(by_id)):
             with self._answering():
@@ -289,7 +289,7 @@ class StreamReceiver:
 
     def _forget_lost(self, lost: Sequence[bytes], *, asked: Sequence[bytes]) -> None:
         # What was answered since the question was asked is not pending either, and no news.
-        robbed = [one for one in lost if one in self._held.ids]
+        robbed = [entry_id for entry_id in lost if entry_id in self._held.ids]
         if robbed:
             self._held.drop(robbed)
             _log.warning(
@@ -331,7 +331,7 @@ class StreamReceiver:
 
 
 def _ids(received: Sequence[Received]) -> list[bytes]:
-    return [cast("bytes", one.handle) for one in received]
+    return [cast("bytes", delivery.handle) for delivery in received]
 
 
 def _chunks(ids: list[bytes]) -> list[list[bytes]]:

@@ -166,7 +166,7 @@ class Links:
         try:
             row = await self.setup(name)
             async with await self.history.transaction() as work:
-                offsets = [await _publish(work, publication, one) for one in messages]
+                offsets = [await _publish(work, publication, message) for message in messages]
         except HistoryUnavailableError as error:
             raise ProviderUnavailableError(destination, "publishing") from error
         return [f"ID:{uuid_of(name, row.watermark.outgoing.epoch, offset)}" for offset in offsets]

@@ -91,8 +91,8 @@ class LinkReceiver:
         Raises:
             ProviderUnavailableError: it could not be; they come again.
         """
-        for one in received:
-            if not self._pieces or self._pieces[0] is not one.handle:
+        for delivery in received:
+            if not self._pieces or self._pieces[0] is not delivery.handle:
                 continue  # given back before, or acknowledged twice
             try:
                 await self._done(self._pieces.pop(0))
@@ -112,7 +112,7 @@ class LinkReceiver:
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Hand these out again later, and all that follows them."""
-        mine = [piece for piece in self._pieces if any(piece is one.handle for one in received)]
+        mine = [piece for piece in self._pieces if any(piece is delivery.handle for delivery in received)]
         if not mine:
             return
         halted = next((piece.handing for piece in mine if piece.handing.halts), None)

@@ -178,4 +178,4 @@ def _read_key(file: Path) -> bytes:
 
 def _problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:5])
+    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in found[:5])

@@ -71,15 +71,18 @@ def _delivery_count(message: Message) -> int | None:
 #: The headers a selector may name, and JMS's own properties that :class:`Message` holds in fields.
 SELECTOR_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     {
-        "JMSDeliveryMode": (ValueKind.TEXT, lambda one: "PERSISTENT" if one.persistent else "NON_PERSISTENT"),
-        "JMSPriority": (ValueKind.NUMBER, lambda one: one.priority),
-        "JMSMessageID": (ValueKind.TEXT, lambda one: one.message_id),
-        "JMSTimestamp": (ValueKind.NUMBER, lambda one: _milliseconds(one.timestamp)),
-        "JMSCorrelationID": (ValueKind.TEXT, lambda one: one.correlation_id),
-        "JMSType": (ValueKind.TEXT, lambda one: one.type),
+        "JMSDeliveryMode": (
+            ValueKind.TEXT,
+            lambda message: "PERSISTENT" if message.persistent else "NON_PERSISTENT",
+        ),
+        "JMSPriority": (ValueKind.NUMBER, lambda message: message.priority),
+        "JMSMessageID": (ValueKind.TEXT, lambda message: message.message_id),
+        "JMSTimestamp": (ValueKind.NUMBER, lambda message: _milliseconds(message.timestamp)),
+        "JMSCorrelationID": (ValueKind.TEXT, lambda message: message.correlation_id),
+        "JMSType": (ValueKind.TEXT, lambda message: message.type),
         "JMSXDeliveryCount": (ValueKind.NUMBER, _delivery_count),
-        "JMSXGroupID": (ValueKind.TEXT, lambda one: one.group_id),
-        "JMSXGroupSeq": (ValueKind.NUMBER, lambda one: one.group_sequence),
+        "JMSXGroupID": (ValueKind.TEXT, lambda message: message.group_id),
+        "JMSXGroupSeq": (ValueKind.NUMBER, lambda message: message.group_sequence),
     }
 )
 
@@ -87,10 +90,10 @@ SELECTOR_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
 FILTER_HEADERS: Mapping[str, tuple[ValueKind, Header]] = MappingProxyType(
     {
         **SELECTOR_HEADERS,
-        "JMSDestination": (ValueKind.TEXT, lambda one: one.destination),
-        "JMSReplyTo": (ValueKind.TEXT, lambda one: one.reply_to),
-        "JMSRedelivered": (ValueKind.CONDITION, lambda one: one.redelivered),
-        "JMSExpiration": (ValueKind.NUMBER, lambda one: _milliseconds(one.expiration)),
-        "JMSDeliveryTime": (ValueKind.NUMBER, lambda one: _milliseconds(one.delivery_time)),
+        "JMSDestination": (ValueKind.TEXT, lambda message: message.destination),
+        "JMSReplyTo": (ValueKind.TEXT, lambda message: message.reply_to),
+        "JMSRedelivered": (ValueKind.CONDITION, lambda message: message.redelivered),
+        "JMSExpiration": (ValueKind.NUMBER, lambda message: _milliseconds(message.expiration)),
+        "JMSDeliveryTime": (ValueKind.NUMBER, lambda message: _milliseconds(message.delivery_time)),
     }
 )

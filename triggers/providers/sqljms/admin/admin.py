@@ -187,13 +187,13 @@ class Admin:
             chosen = await chosen_of(connection, where, numbers, force=force)
             messages = await messages_of(connection, chosen)
             chosen = list(messages)
-            origins = {number: target or origin_of(source, one) for number, one in messages.items()}
+            origins = {number: target or origin_of(source, message) for number, message in messages.items()}
             known = {
                 address: await address_of(connection, address, there=True)
                 for address in set(origins.values())
             }
             return await resend(
-                self._outbox, connection, where, chosen, lambda one: known[origins[one]], clean=True
+                self._outbox, connection, where, chosen, lambda number: known[origins[number]], clean=True
             )
 
         return await self._changed("requeueing messages", work)

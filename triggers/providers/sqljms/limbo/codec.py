@@ -142,7 +142,7 @@ def waiting_of(row: AnyRow, properties: Iterable[AnyRow]) -> Waiting:
             failure_port=row.failure_port,
             error=row.last_error,
         )
-    shown = [[one.prop_name, one.prop_type, _text_of(one)] for one in properties]
+    shown = [[prop.prop_name, prop.prop_type, _text_of(prop)] for prop in properties]
     return Waiting(
         id=row.msg_id,
         component=row.msg_src_name,

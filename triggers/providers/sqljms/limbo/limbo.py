@@ -332,8 +332,8 @@ async def _nothing(_: AnyConnection) -> None:
 
 def _by_token(taken: Sequence[Waiting]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for one in taken:
-        found.setdefault(one.token or "", []).append(one.id)
+    for entry in taken:
+        found.setdefault(entry.token or "", []).append(entry.id)
     return found
 
 

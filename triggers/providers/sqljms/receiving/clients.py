@@ -131,7 +131,10 @@ async def sweep(connection: AnyConnection) -> int:
         return 0
     gone: Counter[int] = Counter()
     for step in sql.DELETE_EXPIRED.values():
-        gone.update(int(one) for (one,) in await fetch(connection, step, ids=listed(connection, expired)))
+        gone.update(
+            int(message_id)
+            for (message_id,) in await fetch(connection, step, ids=listed(connection, expired))
+        )
     while gone:
         await count_down(connection, sorted(gone))
         gone = gone - Counter(gone.keys())

@@ -252,7 +252,7 @@ class SqlReceiver:
     async def _move_to_dead_letters(
         self, claims: Mapping[int, int], received: Sequence[Received], reason: str
     ) -> None:
-        by_id = {_handle(one)[0]: one for one in received}
+        by_id = {_handle(delivery)[0]: delivery for delivery in received}
 
         async def move(connection: AnyConnection) -> None:
             gone = await entries.remove(connection, self._source, client=self._client.number, claims=claims)
@@ -284,7 +284,7 @@ class SqlReceiver:
 
     def note_acknowledged(self, received: Sequence[Received]) -> None:
         """Hold these no more: their transaction is committed."""
-        self._drop([_handle(one)[0] for one in received])
+        self._drop([_handle(delivery)[0] for delivery in received])
 
     async def take_over_all(self) -> None:
         """Take what all others hold, and what was recovered, and let nobody else receive before the close."""
@@ -342,7 +342,7 @@ class SqlReceiver:
 
     def _still_claimed(self, received: Sequence[Received]) -> dict[int, int]:
         """Return message and token of those whose handle is the last that there was."""
-        handles = [_handle(one) for one in received]
+        handles = [_handle(delivery) for delivery in received]
         return {number: token for number, token in handles if self._held.get(number) == token}
 
     def _drop(self, numbers: Mapping[int, int] | Sequence[int]) -> None:

@@ -47,11 +47,11 @@ class Outgoing:
         Raises:
             ConfigurationError: one of them cannot be stored.
         """
-        encoded = [encode(one, first + index, destination.name) for index, one in enumerate(messages)]
+        encoded = [encode(message, first + index, destination.name) for index, message in enumerate(messages)]
         return cls(
-            [one.message_id or f"ID:{first + index}" for index, one in enumerate(messages)],
+            [message.message_id or f"ID:{first + index}" for index, message in enumerate(messages)],
             [row for row, _ in encoded],
-            [one for _, some in encoded for one in some],
+            [prop for _, some in encoded for prop in some],
         )
 
 
@@ -91,19 +91,19 @@ class Posting:
         values = dict(zip(COLUMNS, columns, strict=True)) | dict(zip(PROPERTY, kept, strict=True))
         beside = {"destination": number, "channel": self.channel}
         return [
-            int(one[0]) for one in await fetch(connection, SEND[self.destination.kind], **values, **beside)
+            int(row[0]) for row in await fetch(connection, SEND[self.destination.kind], **values, **beside)
         ]
 
     async def _write_each(self, connection: AnyConnection, number: int, outgoing: Outgoing) -> Sequence[int]:
         found = await fetch(connection, READERS[self.destination.kind], destination=number)
-        readers = [int(one) for (one,) in found]
+        readers = [int(reader) for (reader,) in found]
         if not readers:
             return readers
         beside = {"readers": len(readers), "destination": number}
         messages = [{**dict(zip(COLUMNS, row, strict=True)), **beside} for row in outgoing.rows]
         await execute_each(connection, ADD_MESSAGES, messages)
         if outgoing.properties:
-            rows = [dict(zip(PROPERTY, one, strict=True)) for one in outgoing.properties]
+            rows = [dict(zip(PROPERTY, prop, strict=True)) for prop in outgoing.properties]
             await execute_each(connection, ADD_PROPERTIES, rows)
         span = {"first": outgoing.rows[0][0], "last": outgoing.rows[-1][0]}
         await execute(connection, ADD_ENTRIES[self.destination.kind], **span, readers=json.dumps(readers))

@@ -52,7 +52,7 @@ class Sending:
             return None
         self._keep_tails(columns)
         if offset not in self._tails:
-            await self._follow(max(one for one in self._tails if one < offset), offset)
+            await self._follow(max(start for start in self._tails if start < offset), offset)
         return self._tails[offset]
 
     def _keep_tails(self, columns: Outgoing) -> None:
@@ -61,7 +61,9 @@ class Sending:
         if tails.get(confirmed) != columns.chain or self._epoch != columns.epoch:
             tails, self._epoch = {confirmed: columns.chain or b""}, columns.epoch
         if next(iter(tails)) != confirmed or len(tails) > MOST_TAILS:
-            kept = islice(((one, tail) for one, tail in tails.items() if one >= confirmed), MOST_TAILS // 2)
+            kept = islice(
+                ((start, tail) for start, tail in tails.items() if start >= confirmed), MOST_TAILS // 2
+            )
             last = {columns.log_sent: tails[columns.log_sent]} if columns.log_sent in tails else {}
             tails = {**dict(kept), **last}
         self._tails = tails
@@ -69,8 +71,8 @@ class Sending:
     async def _follow(self, after: Offset, upto: Offset) -> None:
         tail = self._tails[after]
         while page := await self.log.read(after, upto):
-            for one in page:
-                tail = roll(tail, checksum(one.data))
+            for transaction in page:
+                tail = roll(tail, checksum(transaction.data))
             after = page[-1].offset
         self._tails[upto] = tail
 
@@ -123,7 +125,7 @@ class Sending:
                 for row in await end.history.watermarks.read_all()
                 if (row.frequency, row.send_time) == ("P", schedule.send_time) and row.link != end.link
             ]
-            others = [one for one in others if one is not None and (last is None or one < last)]
+            others = [other for other in others if other is not None and (last is None or other < last)]
         if schedule.due(last, now=now, others=others):
             self._opened = now
             end.publisher = pub.let_send(end.publisher, end.log_end)

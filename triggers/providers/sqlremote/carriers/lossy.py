@@ -89,7 +89,7 @@ class LossyCarrier:
         for polls, data in waiting:
             if polls <= 0:
                 self._add(inbox, data)
-        self._late[address] = [one for one in waiting if one[0] > 0]
+        self._late[address] = [item for item in waiting if item[0] > 0]
         return list(inbox)
 
     def get(self, address: str, name: str) -> bytes:

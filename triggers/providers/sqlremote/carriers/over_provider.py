@@ -42,9 +42,9 @@ class ProviderCarrier:
             )
         unanswered = self._held.setdefault(address, {})
         await receiver.keep_alive()
-        for one in await receiver.receive(READ_AT_ONCE, NO_WAIT):
+        for delivery in await receiver.receive(READ_AT_ONCE, NO_WAIT):
             self._count += 1
-            unanswered[f"{self._count:012}"] = one
+            unanswered[f"{self._count:012}"] = delivery
         return list(unanswered)
 
     async def get(self, address: str, name: str) -> bytes:

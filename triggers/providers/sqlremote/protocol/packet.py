@@ -164,7 +164,7 @@ def _checked(packet: Packet) -> Packet:
     elif header.kind in {PacketKind.FIRST, PacketKind.MIDDLE}:
         fits = len(offsets) == 1 and offsets[0] > header.previous_offset
     else:
-        ascending = all(one < other for one, other in pairwise(offsets))
+        ascending = all(first < other for first, other in pairwise(offsets))
         fits = ascending and offsets[0] > header.previous_offset and offsets[-1] == header.last_offset
     if not fits:
         raise MangledError("the records are not those that the header announces")

@@ -136,8 +136,8 @@ def packets(
     if not state.may_send:
         return
     due = takewhile(
-        lambda one: one.offset <= columns.log_send,
-        (one for one in transactions if one.offset > columns.log_sent),
+        lambda transaction: transaction.offset <= columns.log_send,
+        (transaction for transaction in transactions if transaction.offset > columns.log_sent),
     )
     chained = _chained(columns.log_sent, due, tails)
     for draft in cut(columns.log_sent, chained, capacity(settings.message_size)):
@@ -151,10 +151,10 @@ def _chained(
 ) -> Iterator[Transaction]:
     """Note the chain up to each transaction that passes, if it is known where they begin."""
     tail = tails.get(start)
-    for one in transactions:
+    for transaction in transactions:
         if tail is not None:
-            tails[one.offset] = tail = chain.roll(tail, checksum(one.data))
-        yield one
+            tails[transaction.offset] = tail = chain.roll(tail, checksum(transaction.data))
+        yield transaction
 
 
 def sent(state: Publisher, header: Header, *, now: datetime, settings: PublisherSettings) -> Publisher:

@@ -31,7 +31,7 @@ class Schedule:
             return cls()
         found = _FORM.fullmatch(text.strip())
         if found is not None:
-            hours, minutes, seconds = (int(one or 0) for one in found.groups()[1:])
+            hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
             time = timedelta(hours=hours, minutes=minutes, seconds=seconds)
             daily = found[1].lower() == "at"
             if minutes < 60 and seconds < 60 and (time < _DAY if daily else time):  # noqa: PLR2004  (a clock)
@@ -56,7 +56,7 @@ class Schedule:
             return True
         if self.frequency == "P":
             served = [last, *others]
-            return any(one is None or one + self.time <= now for one in served)
+            return any(last is None or last + self.time <= now for last in served)
         # The latest such time of the day that is over: due, unless it was served since.
         today = now.replace(hour=0, minute=0, second=0, microsecond=0) + self.time
         latest = today if today <= now else today - _DAY

@@ -87,7 +87,7 @@ def advance(state: Subscriber, *, now: datetime, settings: SubscriberSettings) -
         if verdict is Verdict.STAGED and header.kind is PacketKind.LAST:
             run = contiguous(state.cache, header)
             if run is not None:
-                return _assembled(state, [state.cache[one].packet for one in run], now, settings)
+                return _assembled(state, [state.cache[header].packet for header in run], now, settings)
     return Turn(state)
 
 
@@ -162,7 +162,7 @@ def _thrown_away(state: Subscriber, handle: str, verdict: Verdict) -> Turn:
 def _adopted(state: Subscriber, resend_count: int) -> tuple[Subscriber, tuple[Action, ...]]:
     """Take over the publisher's count, which also answers a request, and purge what is stale by it."""
     state = replace(state, asking=False, columns=watermark.adopt_count(state.columns, resend_count))
-    return dropped(state, [one for one in state.cache if one.resend_count < resend_count])
+    return dropped(state, [header for header in state.cache if header.resend_count < resend_count])
 
 
 def _controlled(
@@ -223,8 +223,8 @@ def _applying(state: Subscriber, new: list[Transaction], packet: Packet, *, othe
     if begin is None and packet.header.previous_offset == columns.log_received:
         begin = packet.chain
     chain = begin
-    for one in new:
-        chain = None if chain is None else roll(chain, checksum(one.data))
+    for transaction in new:
+        chain = None if chain is None else roll(chain, checksum(transaction.data))
     noted = watermark.note_applied(columns, after, messages=messages, chain=chain)
     return Apply(tuple(new), noted, begin)
 
@@ -245,9 +245,9 @@ def differs(packet: Packet, columns: Incoming) -> bool:
         return False
     is_cut = packet.header.kind is PacketKind.LAST
     seals = [
-        (one.offset, one.data[-DIGEST_SIZE:] if is_cut and index == 0 else checksum(one.data))
-        for index, one in enumerate(packet.records)
-        if one.offset <= received
+        (record.offset, record.data[-DIGEST_SIZE:] if is_cut and index == 0 else checksum(record.data))
+        for index, record in enumerate(packet.records)
+        if record.offset <= received
     ]
     if any(len(seal) < DIGEST_SIZE for _, seal in seals):
         return False
