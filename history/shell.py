@@ -1,78 +1,133 @@
-"""What a producer does differently for blocking callers and under asyncio: waiting, turns, work beside it."""
+"""Waiting and running beside each other: with threads, for blocking callers, and with tasks, under asyncio.
+
+Whoever waits does so through a :class:`Shell`, so that what waits is written once, as ``async def``, and is
+driven over a :class:`ThreadShell` or awaited over a :class:`TaskShell` (see ``bridge.py``).
+"""
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
 
 from history.bridge import drive
 
 _log = logging.getLogger(__name__)
 
-#: How long the end of a producer waits for what runs beside it, in seconds.
-END_PATIENCE = 5.0
+T = TypeVar("T")
 
-#: Destinations share so many turns, so that a turn need not be kept for each that was ever used.
-_TURNS = 64
-
-#: Work that runs beside the callers until the shell is over.
-Work = Callable[[], Coroutine[Any, Any, None]]
+#: What runs beside its caller, until it is done or its shell is over.
+Background = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Flag(Protocol):
-    """Raised once."""
+    """Set by one, waited for by others. Those of a task shell belong to their event loop's thread."""
 
     def set(self) -> object:
-        """Raise it."""
+        """Set it, and wake who waits for it."""
+        ...
+
+    def clear(self) -> object:
+        """Make it unset again."""
+        ...
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
         ...
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until it is raised, at most so long, and tell whether it is."""
+        """Wait until it is set, at most so long; return whether it is."""
+        ...
+
+
+class Lock(Protocol):
+    """Entered by one at a time."""
+
+    async def __aenter__(self) -> object:
+        """Wait for one's turn."""
+        ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Let the next one in."""
+        ...
+
+
+class Semaphore(Lock, Protocol):
+    """A lock for as many as there are permits."""
+
+    async def acquire(self) -> object:
+        """Wait for a permit, and take it."""
+        ...
+
+    def release(self) -> object:
+        """Give a permit back, or add one."""
         ...
 
 
 class Shell(Protocol):
-    """Waiting, turns, and work beside the callers."""
+    """How one owner waits, and what runs beside it. Everything here is awaited or driven, as the shell is."""
 
     @property
     def blocking(self) -> bool:
-        """Whether callers block; else they run on an event loop."""
+        """Whether waiting blocks the thread; else it suspends the task."""
         ...
 
     @property
-    def over(self) -> bool:
-        """Whether what runs beside the callers must end."""
-        ...
-
-    def turn(self, destination: str) -> AbstractAsyncContextManager[None]:
-        """Wait until nobody else sends to this destination; while entered, nobody does."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-    async def idle(self, seconds: float) -> None:
-        """Wait, but not longer than until :meth:`wake` or the end."""
-        ...
-
-    def wake(self) -> None:
-        """End an idle wait."""
+    def over(self) -> Flag:
+        """Set by the owner when what runs in its shell must end."""
         ...
 
     def flag(self) -> Flag:
-        """Return a flag that is not raised."""
+        """Return a flag that is not set."""
         ...
 
-    def spawn(self, name: str, work: Work) -> None:
-        """Run this beside the callers; it ends by itself when the shell is over."""
+    def lock(self) -> Lock:
+        """Return a lock."""
         ...
 
-    async def end(self) -> None:
-        """Wait a while until everything beside the callers has ended."""
+    def semaphore(self, permits: int) -> Semaphore:
+        """Return a semaphore with so many permits."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long, whatever happens."""
+        ...
+
+    async def call(self, name: str, function: Callable[[], T]) -> T:
+        """Call a function that may take its time; an event loop goes on meanwhile.
+
+        ``name`` is that of the thread, where it needs one.
+        """
+        ...
+
+    async def result(self, future: "Future[T]", seconds: float) -> T:
+        """Wait for what another thread brings about, at most so long; the future is not cancelled.
+
+        Raises:
+            TimeoutError: it takes longer.
+            BaseException: what the future raises.
+        """
+        ...
+
+    def spawn(self, name: str, background: Background) -> None:
+        """Run something beside the caller. What it raises is logged: nobody waits for it."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel all that was spawned. Threads cannot be cancelled: they end when the shell is over."""
+        ...
+
+    async def join(self, seconds: float | None = None) -> None:
+        """Wait until all that was spawned has ended, at most so long; then cancel what has not.
+
+        Called by one of those, it does not wait for that one.
+        """
         ...
 
 
@@ -83,63 +138,89 @@ class _ThreadFlag:
     def set(self) -> None:
         self._event.set()
 
+    def clear(self) -> None:
+        self._event.clear()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
     async def wait(self, seconds: float) -> bool:
         return self._event.wait(seconds)
 
 
+class _ThreadLock:
+    """Either of the two: both are acquired and released."""
+
+    def __init__(self, lock: "threading.Lock | threading.Semaphore") -> None:
+        self._lock = lock
+
+    async def acquire(self) -> None:
+        self._lock.acquire()
+
+    def release(self) -> None:
+        self._lock.release()
+
+    async def __aenter__(self) -> Self:
+        self._lock.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
 class ThreadShell:
-    """For blocking callers: threads and their locks."""
+    """For blocking callers: waits in the calling thread, and runs in daemon threads.
+
+    Daemons, so that a process whose main thread ends does not wait for them.
+    """
 
     blocking = True
 
     def __init__(self) -> None:
-        self._over = threading.Event()
-        self._woken = threading.Event()
-        self._turns = [threading.Lock() for _ in range(_TURNS)]
+        self.over: Flag = _ThreadFlag()
         self._threads: list[threading.Thread] = []
-
-    @property
-    def over(self) -> bool:
-        """Whether :meth:`end` was called."""
-        return self._over.is_set()
-
-    @asynccontextmanager
-    async def turn(self, destination: str) -> AsyncGenerator[None]:
-        """Wait in this thread."""
-        with self._turns[hash(destination) % _TURNS]:
-            yield
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait in this thread."""
-        time.sleep(seconds)  # noqa: ASYNC251  (driven, without an event loop)
-
-    async def idle(self, seconds: float) -> None:
-        """Wait in this thread."""
-        if not self.over:
-            self._woken.wait(seconds)
-        self._woken.clear()
-
-    def wake(self) -> None:
-        """End an idle wait."""
-        self._woken.set()
 
     def flag(self) -> Flag:
         """Return a flag for threads."""
         return _ThreadFlag()
 
-    def spawn(self, name: str, work: Work) -> None:
-        """Run this in a daemon thread: a process that ends does not wait for it."""
-        thread = threading.Thread(target=lambda: drive(_logged(name, work)), name=name, daemon=True)
+    def lock(self) -> Lock:
+        """Return a lock for threads."""
+        return _ThreadLock(threading.Lock())
+
+    def semaphore(self, permits: int) -> Semaphore:
+        """Return a semaphore for threads."""
+        return _ThreadLock(threading.Semaphore(permits))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in this thread."""
+        time.sleep(seconds)  # noqa: ASYNC251  (driven, without an event loop)
+
+    async def call(self, name: str, function: Callable[[], T]) -> T:  # noqa: ARG002  (as of the protocol)
+        """Call it in this thread."""
+        return function()
+
+    async def result(self, future: "Future[T]", seconds: float) -> T:
+        """Wait in this thread."""
+        return future.result(max(seconds, 0))
+
+    def spawn(self, name: str, background: Background) -> None:
+        """Run it in a thread of this name."""
+        thread = threading.Thread(target=lambda: drive(_logged(name, background)), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    async def end(self) -> None:
-        """Join the threads, for a while."""
-        self._over.set()
-        self._woken.set()
+    def cancel(self) -> None:
+        """Do nothing: threads end by themselves."""
+
+    async def join(self, seconds: float | None = None) -> None:
+        """Wait in this thread."""
+        deadline = None if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(END_PATIENCE)
+                thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
 
 class _TaskFlag:
@@ -149,67 +230,151 @@ class _TaskFlag:
     def set(self) -> None:
         self._event.set()
 
+    def clear(self) -> None:
+        self._event.clear()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
     async def wait(self, seconds: float) -> bool:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
         return self._event.is_set()
 
 
 class TaskShell:
-    """For callers on one event loop: tasks."""
+    """For callers on one event loop: waits in the calling task, and runs in tasks."""
 
     blocking = False
 
     def __init__(self) -> None:
-        self.over = False
-        self._woken = asyncio.Event()
-        self._turns = [asyncio.Lock() for _ in range(_TURNS)]
+        self.over: Flag = _TaskFlag()
         self._tasks: list[asyncio.Task[None]] = []
-
-    @asynccontextmanager
-    async def turn(self, destination: str) -> AsyncGenerator[None]:
-        """Wait in this task."""
-        async with self._turns[hash(destination) % _TURNS]:
-            yield
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait in this task."""
-        await asyncio.sleep(seconds)
-
-    async def idle(self, seconds: float) -> None:
-        """Wait in this task."""
-        if not self.over:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), seconds)
-        self._woken.clear()
-
-    def wake(self) -> None:
-        """End an idle wait."""
-        self._woken.set()
 
     def flag(self) -> Flag:
         """Return a flag for tasks."""
         return _TaskFlag()
 
-    def spawn(self, name: str, work: Work) -> None:
-        """Run this in a task."""
-        self._tasks.append(asyncio.create_task(_logged(name, work), name=name))
+    def lock(self) -> Lock:
+        """Return a lock for tasks."""
+        return asyncio.Lock()
 
-    async def end(self) -> None:
-        """Wait for the tasks for a while, then cancel them."""
-        self.over = True
-        self._woken.set()
-        if not self._tasks:
-            return
-        _, left = await asyncio.wait(self._tasks, timeout=END_PATIENCE)
-        for task in left:
+    def semaphore(self, permits: int) -> Semaphore:
+        """Return a semaphore for tasks."""
+        return asyncio.Semaphore(permits)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in this task."""
+        await asyncio.sleep(seconds)
+
+    async def call(self, name: str, function: Callable[[], T]) -> T:
+        """Call it in a thread of its own.
+
+        Not with ``asyncio.to_thread``: the event loop would not end before a function that hangs.
+        """
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001  (raised again below)
+                future.set_exception(error)
+            with suppress(RuntimeError):  # the event loop has ended without it
+                loop.call_soon_threadsafe(ended.set)
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+        await ended.wait()
+        return future.result()
+
+    async def result(self, future: "Future[T]", seconds: float) -> T:
+        """Wait in this task."""
+        if future.done():  # wrapped, it would be done a round of the event loop later, and maybe too late
+            return future.result()
+        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), max(seconds, 0))
+
+    def spawn(self, name: str, background: Background) -> None:
+        """Run it in a task of this name."""
+        self._tasks.append(asyncio.create_task(_logged(name, background), name=name))
+
+    def cancel(self) -> None:
+        """Cancel the tasks."""
+        for task in self._others():
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+
+    async def join(self, seconds: float | None = None) -> None:
+        """Wait in this task. When that is cancelled, cancel those, and wait for them to end."""
+        tasks = self._others()
+        if seconds is None:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return
+        hanging = await _unfinished(tasks, seconds)
+        for task in hanging:
+            task.cancel()
+        await _unfinished(hanging, seconds)
+
+    def _others(self) -> "list[asyncio.Task[None]]":
+        return [task for task in self._tasks if task is not asyncio.current_task()]
 
 
-async def _logged(name: str, work: Work) -> None:
-    """Run work that nobody waits for; what ends it is told, and never lost in silence."""
+async def _unfinished(tasks: "Sequence[asyncio.Task[None]]", seconds: float) -> "list[asyncio.Task[None]]":
+    if not tasks:
+        return []
+    _, left = await asyncio.wait(tasks, timeout=seconds)
+    return list(left)
+
+
+async def _logged(name: str, background: Background) -> None:
+    """Run what nobody waits for, so that its failure is not lost in silence."""
     try:
-        await work()
+        await background()
     except Exception:  # noqa: BLE001  (there is nobody above to handle it)
         _log.exception("%s ended unexpectedly", name)
+
+
+class Condition:
+    """A lock, and changes under it, for waiters in any thread or event loop of the process.
+
+    Each change has a number, so that who waits for the next one misses none.
+    """
+
+    def __init__(self) -> None:
+        #: The lock under which a change is made and looked at; the same thread may take it again.
+        self.changed = threading.RLock()
+        self.changes = 0
+        self._waiting: set[Future[None]] = set()
+
+    def announce(self) -> None:
+        """Wake all; with the lock taken."""
+        self.changes += 1
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            fulfil(future, None)
+
+    async def wait(self, shell: Shell, seen: int, seconds: float) -> None:
+        """Wait for a change after the one numbered ``seen``, at most so long."""
+        future: Future[None] = Future()
+        with self.changed:
+            if self.changes != seen:
+                return
+            self._waiting.add(future)
+        try:
+            await shell.result(future, seconds)
+        except TimeoutError:
+            pass
+        finally:
+            with self.changed:
+                self._waiting.discard(future)
+
+
+def fulfil(future: "Future[T]", result: T) -> None:
+    """Give a future its result, unless it has one."""
+    with suppress(InvalidStateError):
+        future.set_result(result)
+
+
+def fail(future: "Future[Any]", error: BaseException) -> None:
+    """Give a future its error, unless it has one."""
+    with suppress(InvalidStateError):
+        future.set_exception(error)

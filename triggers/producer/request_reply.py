@@ -67,6 +67,7 @@ class Replies:
         self._alias = alias
         self._waiting: dict[str, Waiting] = {}
         self._lock = threading.Lock()
+        self._opening = shell.lock()
         self._destination: str | None = None
 
     async def open(self) -> str:
@@ -76,7 +77,7 @@ class Replies:
             ProviderUnavailableError: it cannot be made now.
         """
         if self._destination is None:
-            async with self._shell.turn(""):  # no destination has this name
+            async with self._opening:
                 if self._destination is None:
                     destination, receiver = await self._make()
                     self._shell.spawn(f"doubtless-replies-{self._alias}", lambda: self._listen(receiver))
@@ -116,7 +117,7 @@ class Replies:
     async def _listen(self, receiver: Receiver) -> None:
         """Hand out what arrives until the shell is over; then give the destination back."""
         away, alive_due = False, 0.0
-        while not self._shell.over:
+        while not self._shell.over.is_set():
             try:
                 received = await receiver.receive(_FETCH, _LISTEN)
                 self._hand_out(received)

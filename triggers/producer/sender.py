@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from history.message import Message
-from history.shell import Shell
+from history.shell import Lock, Shell
 from triggers.producer.queue.drain import Drainer
 from triggers.producer.queue.queue import ClientQueue
 from triggers.producer.request_reply import Replies
@@ -14,6 +14,12 @@ from triggers.providers.provider import Provider, ProviderUnavailableError
 from triggers.service.failures import Retry, rerun
 
 _ONE_TRY = Retry()
+
+#: How long closing waits for what runs beside the callers, in seconds.
+CLOSE_PATIENCE = 5.0
+
+#: Destinations share so many locks, so that none need be kept for each that was ever used.
+_LOCKS = 64
 
 
 class Sender:
@@ -34,6 +40,7 @@ class Sender:
         self._queue = queue
         self._owned = owned
         self._draining = False
+        self._locks = [shell.lock() for _ in range(_LOCKS)]
         self.replies = Replies(provider, shell, settings.alias)
         self.drainer = (
             None
@@ -43,20 +50,21 @@ class Sender:
                 provider=provider,
                 shell=shell,
                 max_redelivery_count=settings.max_redelivery_count,
+                woken=shell.flag(),
             )
         )
 
     async def send(
         self, destination: str, messages: Sequence[Message], *, may_wait: bool = True
     ) -> Sequence[SentMessage]:
-        """Send messages in order, under one turn of their destination.
+        """Send messages in order, while nobody else sends to their destination.
 
         Raises:
             ProviderUnavailableError: it is unknown which of them arrived, and they could not be queued.
         """
         if not messages:
             return []
-        async with self._shell.turn(destination):
+        async with self._lock_of(destination):
             queue = self._queue
             waiting = self.look_after_backlog()
             # A request whose sender waits for the reply must not stand in line.
@@ -68,6 +76,9 @@ class Sender:
                 return await self._send(destination, messages, _ONE_TRY if waiting else self._settings.retry)
             except ProviderUnavailableError:
                 return self._keep(queue, destination, messages)
+
+    def _lock_of(self, destination: str) -> Lock:
+        return self._locks[hash(destination) % _LOCKS]
 
     async def _send(
         self, destination: str, messages: Sequence[Message], retry: Retry
@@ -82,7 +93,7 @@ class Sender:
                 raise
             names = await rerun(attempt, retry=retry, transient=(), sleep=self._shell.sleep)
         return [
-            SentMessage(_told(message, destination=destination, message_id=name))
+            SentMessage(_updated(message, destination=destination, message_id=name))
             for message, name in zip(messages, names, strict=True)
         ]
 
@@ -92,9 +103,9 @@ class Sender:
         first = not queue.size()
         queue.put(destination, messages)
         self.look_after_backlog()
-        if first:  # else the drainer knows already, and pauses for its reasons
-            self._shell.wake()
-        return [SentMessage(_told(message, destination=destination), queued=True) for message in messages]
+        if first and self.drainer is not None:  # else it knows already, and pauses for its reasons
+            self.drainer.woken.set()
+        return [SentMessage(_updated(message, destination=destination), queued=True) for message in messages]
 
     def look_after_backlog(self) -> bool:
         """Tell whether anything waits; if so, there is somebody to drain it."""
@@ -107,20 +118,23 @@ class Sender:
 
     async def request(self, destination: str, message: Message, *, patience: timedelta) -> Message | None:
         """Send a request and return its reply; None when none has come in time."""
-        told = {"reply_to": await self.replies.open()}
+        headers = {"reply_to": await self.replies.open()}
         if message.correlation_id is None:
             # Who replies as plain JMS does repeats the one or the other.
-            told["correlation_id"] = message.uuid or ""
+            headers["correlation_id"] = message.uuid or ""
         with self.replies.expecting(message) as waiting:
-            await self.send(destination, [message.model_copy(update=told)], may_wait=False)
+            await self.send(destination, [_updated(message, **headers)], may_wait=False)
             return await waiting.wait(patience)
 
     async def close(self) -> None:
         """End what runs beside the callers, and give the provider back if it is our own."""
-        await self._shell.end()
+        self._shell.over.set()
+        if self.drainer is not None:
+            self.drainer.woken.set()
+        await self._shell.join(CLOSE_PATIENCE)
         if self._owned:
             await self._provider.close()
 
 
-def _told(message: Message, **told: str) -> Message:
-    return message.model_copy(update=told)
+def _updated(message: Message, **headers: str) -> Message:
+    return message.model_copy(update=headers)

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.brokers.bell import Bell, Wait, wait_in_loop, wait_in_thread
+from history.shell import Condition, Shell, TaskShell, ThreadShell
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Arrival, Received
 
 
@@ -48,7 +48,7 @@ class _Subscription:
         return min(self.due.values(), default=float("inf"))
 
 
-class _Broker(Bell):
+class _Broker(Condition):
     """What all receivers share, under one lock."""
 
     def __init__(self) -> None:
@@ -107,13 +107,13 @@ class MemoryProvider:
     lives; a restart forgets what was sent.
     """
 
-    def __init__(self, *, broker: _Broker | None = None, wait: Wait = wait_in_thread) -> None:
+    def __init__(self, *, broker: _Broker | None = None, shell: Shell | None = None) -> None:
         self._broker = broker or _Broker()
-        self._wait = wait
+        self._shell = shell or ThreadShell()
 
     def for_asyncio(self) -> "MemoryProvider":
         """Return a view of the same destinations whose receivers wait without blocking the event loop."""
-        return MemoryProvider(broker=self._broker, wait=wait_in_loop)
+        return MemoryProvider(broker=self._broker, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Append messages and return their JMSMessageIDs."""
@@ -133,7 +133,7 @@ class MemoryProvider:
                     "give each consumer a name of its own",
                 )
             joined.consumers[name] = set()
-        return MemoryReceiver(self._broker, joined, self._wait, destination=destination, name=name)
+        return MemoryReceiver(self._broker, joined, self._shell, destination=destination, name=name)
 
     async def open_temporary(self, purpose: str) -> tuple[str, "MemoryReceiver"]:
         """Open the one consumer of a new destination, whose messages are forgotten when it closes."""
@@ -142,7 +142,7 @@ class MemoryProvider:
             joined = self._broker.subscription(destination, "temporary")
         left = partial(self._broker.forget, destination)
         receiver = MemoryReceiver(
-            self._broker, joined, self._wait, destination=destination, name="owner", left=left
+            self._broker, joined, self._shell, destination=destination, name="owner", left=left
         )
         return destination, receiver
 
@@ -160,7 +160,7 @@ class MemoryReceiver:
         self,
         broker: _Broker,
         subscription: _Subscription,
-        wait: Wait,
+        shell: Shell,
         *,
         destination: str,
         name: str,
@@ -168,7 +168,7 @@ class MemoryReceiver:
     ) -> None:
         self._broker = broker
         self._subscription = subscription
-        self._wait = wait
+        self._shell = shell
         self._destination = destination
         self._name = name
         self._left = left
@@ -188,7 +188,7 @@ class MemoryReceiver:
                 pause = min(deadline, later, due) - time.monotonic()
             if taken or time.monotonic() >= deadline:
                 return [self._arrival(number) for number in taken]
-            await self._wait(self._broker, seen, max(pause, 0))
+            await self._broker.wait(self._shell, seen, max(pause, 0))
 
     def _arrival(self, number: int) -> Arrival:
         count = self._subscription.counts[number]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.shell import Shell
+from history.shell import Flag, Shell
 from triggers.producer.delivery_failure import DeliveryFailureEvent, publish
 from triggers.producer.queue.queue import ClientQueue, Queued
 from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
@@ -79,11 +79,13 @@ class Drainer:
     provider: Provider
     shell: Shell
     max_redelivery_count: int
+    #: Set by who has put a message into the queue, or ends the shell; a drainer that pauses goes on.
+    woken: Flag
 
     async def run(self) -> None:
         """Drain whenever something waits, until the shell is over; the drainer of the background."""
         fruitless = 0
-        while not self.shell.over:
+        while not self.shell.over.is_set():
             try:
                 drained = await self._drain_now()
             except UnavailableError as error:
@@ -92,7 +94,13 @@ class Drainer:
             else:
                 held_up = drained is not None and drained.left > 0
                 fruitless = fruitless + 1 if held_up else 0
-            await self.shell.idle(BACK_OFF.pause(fruitless) if fruitless else LOOK_AROUND)
+            await self._pause(BACK_OFF.pause(fruitless) if fruitless else LOOK_AROUND)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not longer than until somebody wakes it; what was woken while it drained counts."""
+        if not self.shell.over.is_set():
+            await self.woken.wait(seconds)
+        self.woken.clear()
 
     async def drain(self) -> Drained:
         """Send what waits until nothing does, or the provider is away, or some messages must wait.
@@ -119,7 +127,7 @@ class Drainer:
         state = _Pass()
         away: ProviderUnavailableError | None = None
         try:
-            while not self.shell.over and (run := self._next_run(state)):
+            while not self.shell.over.is_set() and (run := self._next_run(state)):
                 await self._send(run, state)
         except _AwayError as found:
             away = found.error

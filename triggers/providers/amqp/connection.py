@@ -13,10 +13,10 @@ from typing import Any, cast
 from uuid import uuid4
 
 from history.errors import ConfigurationError
+from history.shell import Shell, fail, fulfil
 from triggers.providers.amqp.driver import driver
 from triggers.providers.brokers.connection import BrokerConnection, quietly
 from triggers.providers.brokers.url import BrokerUrl, TlsFiles
-from triggers.providers.brokers.waiting import Wait, fail, fulfil
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ class Connection(BrokerConnection):
 
     what = "the AMQP broker"
 
-    def __init__(self, url: BrokerUrl, wait: Wait) -> None:
-        super().__init__(url, wait)
+    def __init__(self, url: BrokerUrl, shell: Shell) -> None:
+        super().__init__(url, shell)
         self.server: dict[str, Any] = {}
         self.links: set[Link] = set()
         self.native: Any = None

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from typing import Any, cast
 from urllib.parse import quote
 
+from history.shell import fail, fulfil
 from triggers.providers.amqp.connection import AmqpError, Connection, Link
 from triggers.providers.amqp.driver import driver
-from triggers.providers.brokers.waiting import fail, fulfil
 
 _NODE = "/management"
 

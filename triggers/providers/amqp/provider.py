@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.amqp.codec import Origin, encode, encode_unreadable
 from triggers.providers.amqp.connection import Connection, SenderLink
 from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
@@ -20,7 +21,6 @@ from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.brokers.waiting import Wait, wait_in_loop, wait_in_thread
 from triggers.providers.provider import Arrival, Received
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -67,11 +67,11 @@ class Amqp:
     """
 
     def __init__(
-        self, url: BrokerUrl, first_count: FirstCount = FirstCount.WEIGHED, *, wait: Wait = wait_in_thread
+        self, url: BrokerUrl, first_count: FirstCount = FirstCount.WEIGHED, *, shell: Shell | None = None
     ) -> None:
         self._url = url
         self._first_count = first_count
-        self._wait = wait
+        self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._management: Management | None = None
@@ -89,7 +89,7 @@ class Amqp:
 
     def for_asyncio(self) -> "Amqp":
         """Return a provider of the same broker for an event loop; it must be closed by itself."""
-        return Amqp(self._url, self._first_count, wait=wait_in_loop)
+        return Amqp(self._url, self._first_count, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages and return their JMSMessageIDs, when the broker has accepted all of them."""
@@ -141,7 +141,7 @@ class Amqp:
 
     async def _receive(self, declare: Declare, destination: str) -> PushReceiver:
         dead_letter = partial(self._dead_letter, dead_letters_of(destination))
-        receiver = PushReceiver(AmqpConsumer(self._connected, declare, dead_letter), self._wait)
+        receiver = PushReceiver(AmqpConsumer(self._connected, declare, dead_letter), self._shell)
         await receiver.open()
         return receiver
 
@@ -192,7 +192,7 @@ class Amqp:
     async def _connected(self) -> Connection:
         with self._lock:
             if self._connection is None or self._connection.over:
-                self._connection = Connection(self._url, self._wait)
+                self._connection = Connection(self._url, self._shell)
                 self._senders = {}
                 self._connection.start()
             connection = self._connection

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from history.errors import ConfigurationError, DoubtlessError
+from history.shell import Shell, fail
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.brokers.waiting import Wait, fail
 from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -35,11 +35,11 @@ class BrokerConnection:
     #: How the broker is called in errors.
     what = "the broker"
 
-    def __init__(self, url: BrokerUrl, wait: Wait) -> None:
+    def __init__(self, url: BrokerUrl, shell: Shell) -> None:
         self.process = os.getpid()
         self.ready: Future[None] = Future()
         self._url = url
-        self._wait = wait
+        self._shell = shell
         self._lock = threading.Lock()
         self._asked: set[Future[Any]] = set()
         self._over = False
@@ -62,7 +62,7 @@ class BrokerConnection:
             ConfigurationError: one refuses the login or the virtual host, or its certificate is not good.
         """
         try:
-            await self._wait(self.ready, CONNECT_PATIENCE * (1 + len(self._url.hosts)))
+            await self._shell.result(self.ready, CONNECT_PATIENCE * (1 + len(self._url.hosts)))
         except TimeoutError as error:
             raise ProviderUnavailableError(self.what, f"connecting to {self._url.where}") from error
 
@@ -81,7 +81,7 @@ class BrokerConnection:
             self._call(lambda: _guarded(work, future))
         future.add_done_callback(self._asked.discard)
         try:
-            return await self._wait(future, PATIENCE)
+            return await self._shell.result(future, PATIENCE)
         except TimeoutError as error:
             raise ProviderUnavailableError(self.what, doing) from error
         except DoubtlessError:

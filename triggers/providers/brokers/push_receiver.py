@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.shell import Shell, fulfil
 from triggers.providers.brokers.reading import read
-from triggers.providers.brokers.waiting import Wait, fulfil
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,
@@ -181,9 +181,9 @@ class PushReceiver:
     #: How often it is looked whether what was pushed must go back.
     keep_alive_interval = timedelta(seconds=IDLE / 2)
 
-    def __init__(self, wire: Wire, wait: Wait, *, left: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, wire: Wire, shell: Shell, *, left: Callable[[], None] = lambda: None) -> None:
         self._wire = wire
-        self._wait = wait
+        self._shell = shell
         self._left = left
         self.limits: Limits = NO_LIMITS
         self._inbox: Inbox | None = None
@@ -233,7 +233,7 @@ class PushReceiver:
     async def _pushed(self, inbox: Inbox, limit: int, deadline: float) -> list[tuple[Token, Any]]:
         await self._wire.want(limit)
         try:
-            await self._wait(inbox.next_one(), deadline - time.monotonic())
+            await self._shell.result(inbox.next_one(), deadline - time.monotonic())
         except TimeoutError:
             return inbox.take(limit)
         if inbox.lost is not None:

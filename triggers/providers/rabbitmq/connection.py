@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, cast
 
 from history.errors import ConfigurationError
+from history.shell import Shell, fail, fulfil
 from triggers.providers.brokers.connection import CONNECT_PATIENCE, BrokerConnection, Call, quietly
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.brokers.waiting import Wait, fail, fulfil
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.rabbitmq.frames import Services, driver
 
@@ -26,8 +26,8 @@ class Connection(BrokerConnection):
 
     what = "RabbitMQ"
 
-    def __init__(self, url: BrokerUrl, wait: Wait) -> None:
-        super().__init__(url, wait)
+    def __init__(self, url: BrokerUrl, shell: Shell) -> None:
+        super().__init__(url, shell)
         self.server: dict[str, Any] = {}
         self._tls = None if url.tls is None else url.tls.context()
         self._native: Any = None

@@ -12,10 +12,10 @@ from typing import Any, Self
 from uuid import uuid4
 
 from history.message import Message
+from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.brokers.waiting import Wait, wait_in_loop, wait_in_thread
 from triggers.providers.provider import Arrival, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq.connection import Channel, Connection
@@ -62,10 +62,10 @@ class RabbitMQ:
     quorum queues write to disk before they confirm.
     """
 
-    def __init__(self, url: BrokerUrl, settings: RabbitmqSettings, *, wait: Wait = wait_in_thread) -> None:
+    def __init__(self, url: BrokerUrl, settings: RabbitmqSettings, *, shell: Shell | None = None) -> None:
         self._url = url
         self._settings = settings
-        self._wait = wait
+        self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._publishers: list[Publisher] = []
@@ -82,7 +82,7 @@ class RabbitMQ:
 
     def for_asyncio(self) -> "RabbitMQ":
         """Return a provider of the same broker for an event loop; it must be closed by itself."""
-        return RabbitMQ(self._url, self._settings, wait=wait_in_loop)
+        return RabbitMQ(self._url, self._settings, shell=TaskShell())
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Publish messages, confirmed, and return their JMSMessageIDs."""
@@ -134,7 +134,7 @@ class RabbitMQ:
     async def _receive(self, declare: Any, origin: Origin, name: str) -> PushReceiver:
         dead_letter = partial(self._dead_letter, dead_letters_of(origin.destination))
         consumer = RabbitmqConsumer(self._connected, declare, dead_letter, origin=origin, name=name)
-        receiver = PushReceiver(consumer, self._wait)
+        receiver = PushReceiver(consumer, self._shell)
         await receiver.open()
         return receiver
 
@@ -156,7 +156,7 @@ class RabbitMQ:
             if self._connection is None or self._connection.over:
                 if self._connection is not None and self._connection.process != os.getpid():
                     self._publishers = []
-                self._connection = Connection(self._url, self._wait)
+                self._connection = Connection(self._url, self._shell)
                 self._connection.start()
             connection = self._connection
         await connection.opened()

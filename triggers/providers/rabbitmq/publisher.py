@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from history.errors import ConfigurationError
-from triggers.providers.brokers.waiting import fulfil
+from history.shell import fulfil
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.rabbitmq.codec import Basic
 from triggers.providers.rabbitmq.connection import Channel, Connection, is_nack

@@ -7,9 +7,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.forks import at_fork
+from history.shell import Condition, Shell, TaskShell, ThreadShell
 from history.sql.database.engine import AnyConnection, execute
 from history.sql.statements.dialects import statement
-from triggers.providers.brokers.bell import Bell, wait_in_loop, wait_in_thread
 
 #: The first and the longest pause before a consumer of SQLite looks again, in seconds: what other processes
 #: send notifies no condition here.
@@ -21,17 +21,17 @@ class Conditions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._conditions: dict[int, Bell] = {}
+        self._conditions: dict[int, Condition] = {}
 
     def renew(self) -> None:
         """Begin without conditions: in a forked child nobody waits for its parent's."""
         self._lock = threading.Lock()
         self._conditions = {}
 
-    def of(self, identity: int) -> Bell:
+    def of(self, identity: int) -> Condition:
         """Return the condition of a database."""
         with self._lock:
-            return self._conditions.setdefault(identity, Bell())
+            return self._conditions.setdefault(identity, Condition())
 
     def notify(self, identity: int) -> None:
         """Wake who waits for something from a database."""
@@ -48,9 +48,9 @@ at_fork(CONDITIONS, Conditions.renew)
 class Listener:
     """Waits for the condition, a little longer each time that it was in vain."""
 
-    def __init__(self, condition: Bell, *, asyncio: bool) -> None:
+    def __init__(self, condition: Condition, *, asyncio: bool) -> None:
         self._condition = condition
-        self._wait = wait_in_loop if asyncio else wait_in_thread
+        self._shell: Shell = TaskShell() if asyncio else ThreadShell()
         self._pause = FIRST_LOOK
         self.seen = condition.changes
 
@@ -64,7 +64,7 @@ class Listener:
 
     async def wait(self, seconds: float) -> None:
         """Wait, at most so many seconds."""
-        await self._wait(self._condition, self.seen, min(seconds, self._pause))
+        await self._condition.wait(self._shell, self.seen, min(seconds, self._pause))
         self._pause = min(self._pause * 2, LAST_LOOK)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from history.bridge import drive
 from history.message import Message
-from history.shell import ThreadShell, Work
+from history.shell import Background, ThreadShell
 from triggers.providers.memory import MemoryProvider, MemoryReceiver
 from triggers.providers.provider import Arrival, ProviderUnavailableError
 
@@ -61,7 +61,7 @@ class StillShell(ThreadShell):
         """Note it."""
         self.slept.append(seconds)
 
-    def spawn(self, name: str, work: Work) -> None:
+    def spawn(self, name: str, background: Background) -> None:
         """Do nothing."""
 
 

@@ -1,0 +1,257 @@
+"""Both shells say the same: each test is driven over threads, and awaited over tasks."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.shell import Condition, Shell, TaskShell, ThreadShell, fail, fulfil
+from tests.fixtures.waiting import PATIENCE, eventually
+
+#: Long enough to be seen, short enough to be waited for in vain.
+A_MOMENT = 0.02
+
+Test = Callable[[Shell], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(params=["threads", "tasks"])
+def run(request: pytest.FixtureRequest) -> Callable[[Test], None]:
+    """Run a coroutine function with a shell of either kind."""
+
+    def run_with_tasks(test: Test) -> None:
+        async def tested() -> None:
+            await test(TaskShell())
+
+        asyncio.run(tested())
+
+    def run_with_threads(test: Test) -> None:
+        drive(test(ThreadShell()))
+
+    return run_with_threads if request.param == "threads" else run_with_tasks
+
+
+Run = Callable[[Test], None]
+
+
+def test_a_flag_is_waited_for_until_it_is_set(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        flag = shell.flag()
+        assert not await flag.wait(A_MOMENT)
+
+        async def set_it() -> None:
+            flag.set()
+
+        shell.spawn("setting", set_it)
+        assert await flag.wait(PATIENCE)
+        assert flag.is_set()
+        flag.clear()
+        assert not await flag.wait(0)
+
+    run(test)
+
+
+def test_what_is_spawned_runs_until_the_shell_is_over(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        ended: list[str] = []
+
+        async def background() -> None:
+            await shell.over.wait(PATIENCE)
+            ended.append("ended")
+
+        shell.spawn("waiting", background)
+        shell.spawn("waiting, too", background)
+        assert ended == []
+        shell.over.set()
+        await shell.join(PATIENCE)
+        assert ended == ["ended", "ended"]
+
+    run(test)
+
+
+def test_joining_without_patience_waits_for_all(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        ended: list[str] = []
+
+        async def background() -> None:
+            await shell.sleep(A_MOMENT)
+            ended.append("ended")
+
+        shell.spawn("waiting", background)
+        await shell.join()
+        assert ended == ["ended"]
+
+    run(test)
+
+
+def test_joining_with_nothing_spawned_is_harmless(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        await shell.join()
+        await shell.join(A_MOMENT)
+
+    run(test)
+
+
+def test_who_joins_from_within_does_not_wait_for_itself(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        joined = shell.flag()
+
+        async def background() -> None:
+            await shell.join()
+            joined.set()
+
+        shell.spawn("joining", background)
+        assert await joined.wait(PATIENCE)
+
+    run(test)
+
+
+def test_what_fails_in_the_background_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(shell: Shell) -> None:
+        async def background() -> None:
+            raise RuntimeError("a mistake")
+
+        shell.spawn("failing", background)
+        await shell.join()
+
+    run(test)
+
+    assert "failing ended unexpectedly" in caplog.text
+    assert "a mistake" in caplog.text
+
+
+def test_a_lock_lets_one_in_at_a_time(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        lock, inside, most = shell.lock(), 0, 0
+
+        async def background() -> None:
+            nonlocal inside, most
+            async with lock:
+                inside += 1
+                most = max(most, inside)
+                await shell.sleep(A_MOMENT)
+                inside -= 1
+
+        for number in range(3):
+            shell.spawn(f"entering {number}", background)
+        await shell.join()
+        assert most == 1
+
+    run(test)
+
+
+def test_a_semaphore_lets_in_as_many_as_it_has_permits(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        semaphore = shell.semaphore(0)
+        entered: list[int] = []
+
+        async def background() -> None:
+            await semaphore.acquire()
+            entered.append(1)
+            async with semaphore:
+                entered.append(2)
+
+        shell.spawn("entering", background)
+        assert entered == []
+        semaphore.release()
+        semaphore.release()
+        await shell.join()
+        assert entered == [1, 2]
+
+    run(test)
+
+
+def test_a_function_is_called_and_what_it_raises_is_raised(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        assert await shell.call("calling", lambda: 42) == 42
+        with pytest.raises(ZeroDivisionError):
+            await shell.call("calling", lambda: 1 // 0)
+
+    run(test)
+
+
+def test_a_future_is_waited_for_and_not_cancelled(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        future: Future[str] = Future()
+        with pytest.raises(TimeoutError):
+            await shell.result(future, A_MOMENT)
+        fulfil(future, "done")
+        fail(future, RuntimeError("too late"))
+        assert await shell.result(future, 0) == "done"
+
+    run(test)
+
+
+def test_a_change_wakes_who_waits_for_it_in_whatever_thread(run: Run) -> None:
+    condition = Condition()
+
+    def change() -> None:
+        with condition.changed:
+            condition.announce()
+
+    async def test(shell: Shell) -> None:
+        await condition.wait(shell, 0, A_MOMENT)
+        assert condition.changes == 0
+        thread = threading.Thread(target=change)
+        thread.start()
+        await condition.wait(shell, 0, PATIENCE)
+        thread.join(PATIENCE)
+        assert condition.changes == 1
+        # One that came before is not slept through.
+        await condition.wait(shell, 0, PATIENCE)
+
+    run(test)
+
+
+def test_the_event_loop_goes_on_while_a_function_takes_its_time() -> None:
+    async def test() -> None:
+        shell = TaskShell()
+        may_end = threading.Event()
+        called = asyncio.create_task(shell.call("hanging", lambda: may_end.wait(PATIENCE)))
+        await asyncio.sleep(0)
+        may_end.set()
+        assert await called
+
+    asyncio.run(test())
+
+
+def test_an_event_loop_ends_before_a_function_that_hangs() -> None:
+    may_end = threading.Event()
+
+    async def test() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(TaskShell().call("hanging", lambda: may_end.wait(PATIENCE)), A_MOMENT)
+
+    asyncio.run(test())
+
+    assert any(thread.name == "hanging" for thread in threading.enumerate())
+    may_end.set()
+    eventually(lambda: all(thread.name != "hanging" for thread in threading.enumerate()))
+
+
+@pytest.mark.parametrize("seconds", [A_MOMENT, None])
+def test_tasks_that_hang_are_cancelled(seconds: float | None) -> None:
+    async def test() -> None:
+        shell = TaskShell()
+        cancelled: list[bool] = []
+
+        async def background() -> None:
+            try:
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+                cancelled.append(True)
+                raise
+
+        shell.spawn("hanging", background)
+        if seconds is None:  # without patience, when the one that waits is cancelled itself
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(shell.join(), A_MOMENT)
+        else:
+            await shell.join(seconds)
+        assert cancelled == [True]
+
+    asyncio.run(test())
