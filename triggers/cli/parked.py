@@ -25,7 +25,7 @@ from triggers.cli.shared.options import (
     shared,
 )
 from triggers.cli.shared.output import State
-from triggers.consumer.sweep import close_settled
+from triggers.consumer.housekeeping import close_settled
 from triggers.consumer.threads import AnyTrigger
 from triggers.service.outcome import Outcome
 

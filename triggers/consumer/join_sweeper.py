@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from history.errors import HistoryUnavailableError
 from triggers.consumer.gate import Gate
-from triggers.consumer.sweep import SWEEP_INTERVAL
+from triggers.consumer.housekeeping import SWEEP_INTERVAL
 from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
 from triggers.pipeline.protocol import Pipeline
 

@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
 from triggers.consumer.gate import Gate
-from triggers.consumer.sweep import SWEEP_INTERVAL
+from triggers.consumer.housekeeping import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from history.store import HistoryStore
 from triggers.consumer.crew import hire
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Chores, keep_alive
+from triggers.consumer.housekeeping import Housekeeping, keep_alive
 from triggers.consumer.monitors import Monitors
 from triggers.consumer.options import check_options, check_run
 from triggers.consumer.orders import Beater, Steerable, first_orders, hire_beaters
@@ -94,8 +94,8 @@ class AsyncConsumer(Steerable):
         """What became of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
 
-    def _hire(self) -> tuple[list[Chores], list[Worker]]:
-        chores: list[Chores] = []
+    def _hire(self) -> tuple[list[Housekeeping], list[Worker]]:
+        chores: list[Housekeeping] = []
         workers: list[Worker] = []
         monitors = Monitors()
         for gate in self.gates:
@@ -103,7 +103,9 @@ class AsyncConsumer(Steerable):
             checked = pipeline.store in [one.pipeline.store for one in chores]
             monitor = monitors.of(gate.trigger.settings.monitor)
             chores.append(
-                Chores(gate=gate, pipeline=pipeline, ask=_ask_in_thread, monitor=monitor, checked=checked)
+                Housekeeping(
+                    gate=gate, pipeline=pipeline, ask=_ask_in_thread, monitor=monitor, checked=checked
+                )
             )
             workers += hire(
                 self.name,
@@ -120,7 +122,7 @@ class AsyncConsumer(Steerable):
         self._beaters = hire_beaters(self.name, stores, self._default_store)
         return chores, workers
 
-    async def _work(self, chores: Sequence[Chores], workers: Sequence[Worker], watch: Watch) -> None:
+    async def _work(self, chores: Sequence[Housekeeping], workers: Sequence[Worker], watch: Watch) -> None:
         """Run all tasks until the consumer stops and the last worker has ended."""
         crew: list[asyncio.Task[None]] = []
         alive = keep_alive(workers, over=self._ended.is_set, pause=self._pause_to_the_end)

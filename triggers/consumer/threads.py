@@ -18,7 +18,7 @@ from history.store import HistoryStore
 from triggers.consumer.crew import hire
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Chores, keep_alive
+from triggers.consumer.housekeeping import Housekeeping, keep_alive
 from triggers.consumer.monitors import Monitors
 from triggers.consumer.options import check_options, check_run
 from triggers.consumer.orders import Beater, Steerable, first_orders, hire_beaters
@@ -125,8 +125,8 @@ class Consumer(Steerable):
         """What became of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
 
-    def _hire(self) -> tuple[list[Chores], list[Worker]]:
-        chores: list[Chores] = []
+    def _hire(self) -> tuple[list[Housekeeping], list[Worker]]:
+        chores: list[Housekeeping] = []
         workers: list[Worker] = []
         monitors = Monitors()
         for gate in self.gates:
@@ -138,7 +138,9 @@ class Consumer(Steerable):
             checked = pipeline.store in [one.pipeline.store for one in chores]
             monitor = monitors.of(gate.trigger.settings.monitor)
             chores.append(
-                Chores(gate=gate, pipeline=pipeline, ask=lambda ask: ask(), monitor=monitor, checked=checked)
+                Housekeeping(
+                    gate=gate, pipeline=pipeline, ask=lambda ask: ask(), monitor=monitor, checked=checked
+                )
             )
             workers += hire(
                 self.name,
@@ -153,7 +155,7 @@ class Consumer(Steerable):
         self._beaters = hire_beaters(self.name, stores, self._default_store)
         return chores, workers
 
-    def _work(self, chores: Sequence[Chores], workers: Sequence[Worker], watch: Watch) -> None:
+    def _work(self, chores: Sequence[Housekeeping], workers: Sequence[Worker], watch: Watch) -> None:
         """Run all threads until the consumer stops and the last worker has ended."""
         crew: list[threading.Thread] = []
         house: list[threading.Thread] = []

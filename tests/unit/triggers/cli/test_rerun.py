@@ -23,7 +23,7 @@ from tests.unit.helpers.in_memory import (
 )
 from triggers import FatalError, Message, TransientError
 from triggers.cli.rerun import run_parked
-from triggers.consumer.sweep import close_settled
+from triggers.consumer.housekeeping import close_settled
 from triggers.declaration.decorator import Trigger
 from triggers.service.outcome import Outcome
 

@@ -11,8 +11,7 @@ from history.memory.history import MemoryHistory, MemoryParking
 from history.store.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Chores
-from triggers.consumer.sweep import SWEEP_INTERVAL
+from triggers.consumer.housekeeping import SWEEP_INTERVAL, Housekeeping
 from triggers.service.outcome import Outcome
 
 INTERVAL = 60.0
@@ -21,7 +20,7 @@ AT_ONCE = 1000.0
 
 
 class House:
-    """A suspended trigger's chores, with a monitor that counts how often it is asked."""
+    """A suspended trigger's housekeeping, with a monitor that counts how often it is asked."""
 
     def __init__(self, monitor: Callable[[], bool] | None = None, lot: Parking | None = None) -> None:
         self.asked = 0
@@ -40,7 +39,9 @@ class House:
         def work(message: Message) -> None: ...
 
         self.gate = Gate(work)
-        self._chores = Chores(gate=self.gate, pipeline=work.pipeline(), ask=lambda monitor: monitor())
+        self._housekeeping = Housekeeping(
+            gate=self.gate, pipeline=work.pipeline(), ask=lambda monitor: monitor()
+        )
 
     def _ask(self) -> bool:
         self.asked += 1
@@ -52,8 +53,8 @@ class House:
         self.gate.suspend("for the test", by_history=by_history)
 
     def resumes_at(self, now: float) -> bool:
-        """Do the chores at this instant; whether the trigger runs afterwards."""
-        drive(self._chores.do(now))
+        """Do the housekeeping at this instant; whether the trigger runs afterwards."""
+        drive(self._housekeeping.do(now))
         return self.gate.suspended is None
 
 

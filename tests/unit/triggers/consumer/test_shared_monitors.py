@@ -9,7 +9,7 @@ from history.memory import MemoryHistory
 from tests.fixtures.waiting import PATIENCE
 from triggers import Message, trigger
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import Chores
+from triggers.consumer.housekeeping import Housekeeping
 from triggers.consumer.monitors import Monitor, Monitors
 
 INTERVAL = 60.0
@@ -28,7 +28,7 @@ class Resource:
         return self.available
 
 
-def chores_of(name: str, ask: Callable[[], bool], monitor: Monitor | None) -> Chores:
+def housekeeping_of(name: str, ask: Callable[[], bool], monitor: Monitor | None) -> Housekeeping:
     @trigger(
         "orders",
         name=name,
@@ -38,21 +38,21 @@ def chores_of(name: str, ask: Callable[[], bool], monitor: Monitor | None) -> Ch
     )
     def work(message: Message) -> None: ...
 
-    return Chores(gate=Gate(work), pipeline=work.pipeline(), ask=lambda asked: asked(), monitor=monitor)
+    return Housekeeping(gate=Gate(work), pipeline=work.pipeline(), ask=lambda asked: asked(), monitor=monitor)
 
 
-def two_triggers(resource: Resource) -> tuple[Chores, Chores]:
+def two_triggers(resource: Resource) -> tuple[Housekeeping, Housekeeping]:
     monitors = Monitors()
     # Not the same object: a method is bound anew each time.
     first, second = (
-        chores_of(name, resource.is_available, monitors.of(resource.is_available)) for name in "ab"
+        housekeeping_of(name, resource.is_available, monitors.of(resource.is_available)) for name in "ab"
     )
     return first, second
 
 
-def runs_at(chores: Chores, now: float) -> bool:
-    drive(chores.do(now))
-    return chores.gate.suspended is None
+def runs_at(housekeeping: Housekeeping, now: float) -> bool:
+    drive(housekeeping.do(now))
+    return housekeeping.gate.suspended is None
 
 
 def test_it_is_asked_once_in_an_interval_for_all_its_triggers() -> None:
@@ -119,7 +119,7 @@ def test_while_it_hangs_no_other_trigger_asks_it_again() -> None:
         return may_end.wait(PATIENCE)
 
     monitors = Monitors()
-    first, second = (chores_of(name, hang, monitors.of(hang)) for name in "ab")
+    first, second = (housekeeping_of(name, hang, monitors.of(hang)) for name in "ab")
     for one in (first, second):
         one.gate.suspend("for the test")
     hanging = threading.Thread(target=runs_at, args=(first, AT_ONCE))
@@ -146,9 +146,9 @@ def test_other_functions_are_other_monitors() -> None:
 
 def test_what_a_command_suspended_is_left_alone() -> None:
     resource = Resource(available=True)
-    chores, _ = two_triggers(resource)
-    chores.gate.suspend("maintenance", by_command=True)
+    housekeeping, _ = two_triggers(resource)
+    housekeeping.gate.suspend("maintenance", by_command=True)
 
-    assert not runs_at(chores, AT_ONCE + INTERVAL)
+    assert not runs_at(housekeeping, AT_ONCE + INTERVAL)
 
     assert resource.asked == 0
