@@ -26,7 +26,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 from triggers.consumer.housekeeping import close_settled
-from triggers.consumer.threads import AnyTrigger
+from triggers.consumer.options import AnyTrigger
 from triggers.service.outcome import Outcome
 
 app = typer.Typer(

@@ -12,9 +12,10 @@ from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import PROVIDER_OPTION, named, refuse_memory
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import listening
+from triggers.consumer.options import AnyTrigger
 from triggers.consumer.supervisor import supervise
 from triggers.consumer.tasks import AsyncConsumer
-from triggers.consumer.threads import AnyTrigger, Consumer
+from triggers.consumer.threads import Consumer
 from triggers.providers.opening import PROVIDER_URLS
 from triggers.sinks.opening import SINK_URLS
 

@@ -1,8 +1,8 @@
 """Consumers: they receive, hand each message to its trigger, and answer the provider.
 
-``threads.py`` is the blocking one, ``tasks.py`` the one for asyncio; ``worker.py`` is what each worker does
-with one receiver, ``gate.py`` when it may, ``orders.py`` what operators tell it, ``housekeeping.py`` what is
-done beside the work.
+``core.py`` is what a consumer is; ``threads.py`` has it for blocking code, ``tasks.py`` for asyncio.
+``worker.py`` is what each worker does with one receiver, ``gate.py`` when it may, ``orders.py`` what
+operators order, ``housekeeping.py`` what is done beside the work.
 """
 
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ long loses what it holds to other consumers. So each trigger's housekeeping has 
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from history.circuit import CircuitOpenError
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.rendering import told_of
+from history.shell import Shell
 from history.store import HistoryStore
 from history.store.owners import owner_token
 from history.store.parking import ParkedKind, Parking
@@ -24,6 +25,9 @@ from triggers.consumer.worker import Worker
 from triggers.pipeline.protocol import Pipeline
 
 _log = logging.getLogger(__name__)
+
+#: The thread of a monitor under asyncio, where it must not hold up the event loop.
+MONITOR_THREAD = "doubtless-monitor"
 
 #: How often it is looked whether something is due, in seconds.
 HOUSEKEEPING_PAUSE = 0.1
@@ -38,18 +42,14 @@ HISTORY_PROBE = timedelta(seconds=1)
 PROBE_TIME_TO_LIVE = timedelta(minutes=1)
 
 #: Waits for so many seconds, or shorter when there is no more to wait for.
-Pause = Callable[[float], Awaitable[None] | None]
-
-#: Calls a monitor where it may take its time.
-Ask = Callable[[Callable[[], bool]], Awaitable[bool] | bool]
 
 
-async def keep_alive(workers: Sequence[Worker], *, over: Callable[[], bool], pause: Pause) -> None:
-    """Keep the receivers of all workers alive until ``over``, which is when the last worker has ended."""
-    while not over():
+async def keep_alive(workers: Sequence[Worker], shell: Shell) -> None:
+    """Keep the receivers of all workers alive until the shell is over: when the last worker has ended."""
+    while not shell.over.is_set():
         for worker in workers:
             await worker.keep_alive(time.monotonic())
-        await settled(pause(HOUSEKEEPING_PAUSE))
+        await shell.over.wait(HOUSEKEEPING_PAUSE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Housekeeping:
 
     gate: Gate
     pipeline: Pipeline
-    ask: Ask
+    shell: Shell
     monitor: Monitor | None = None
     checked: bool = False
     _check_due: float = float("-inf")
@@ -75,11 +75,11 @@ class Housekeeping:
     def __post_init__(self) -> None:
         self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
 
-    async def run(self, *, stopping: Callable[[], bool], pause: Pause) -> None:
-        """Do what is due until the consumer stops."""
-        while not stopping():
+    async def run(self) -> None:
+        """Do what is due until the shell is over."""
+        while not self.shell.over.is_set():
             await self.do(time.monotonic())
-            await settled(pause(HOUSEKEEPING_PAUSE))
+            await self.shell.over.wait(HOUSEKEEPING_PAUSE)
 
     async def do(self, now: float) -> None:
         """Do what is due.
@@ -172,7 +172,7 @@ class Housekeeping:
         before = self._suspended_at if self.gate.by_history else float("-inf")
         if monitor.begin(now, self._monitor_interval, unless_before=before):
             try:
-                agreed = bool(await settled(self.ask(monitor.ask)))
+                agreed = bool(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))
             except Exception as error:  # noqa: BLE001  (the monitor is user code)
                 _log.warning("its monitor failed: %s", told_of(error), extra=self._extra)
             finally:

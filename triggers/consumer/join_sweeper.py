@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from history.errors import HistoryUnavailableError
+from history.shell import Shell
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import SWEEP_INTERVAL
 from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
@@ -34,7 +35,7 @@ class Sweeper:
 
     gate: Gate
     pipeline: JoiningPipeline
-    stopping: Callable[[], bool]
+    shell: Shell
     _due: float = 0.0
     _pause: timedelta = field(default_factory=lambda: INTERVAL)
     _keep_due: float = 0.0
@@ -59,9 +60,9 @@ class Sweeper:
         if periods:
             begin()
             self._due = 0.0  # there may be more
-        for place, period in enumerate(periods):
-            if self.stopping() or not self.gate.enter():
-                await self.pipeline.release(periods[place:])
+        for index, period in enumerate(periods):
+            if self.shell.over.is_set() or not self.gate.enter():
+                await self.pipeline.release(periods[index:])
                 return
             try:
                 for outcome in await self.pipeline.settle_period(period):
@@ -99,8 +100,8 @@ class Purger:
         """Do nothing: nobody is presumed dead."""
 
 
-def sweeper_of(gate: Gate, pipeline: Pipeline, stopping: Callable[[], bool]) -> Sweeper | Purger | None:
+def sweeper_of(gate: Gate, pipeline: Pipeline, shell: Shell) -> Sweeper | Purger | None:
     """Return what looks after a trigger's joins; None where there is nothing to look after."""
     if isinstance(pipeline, JoiningPipeline):
-        return Sweeper(gate=gate, pipeline=pipeline, stopping=stopping)
+        return Sweeper(gate=gate, pipeline=pipeline, shell=shell)
     return None if pipeline.upkeep is None else Purger(gate=gate, purge=pipeline.upkeep)

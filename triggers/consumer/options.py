@@ -1,5 +1,9 @@
-"""Checking what a consumer is told, whether blocking or asyncio."""
+"""What a consumer is given: checked, and its defaults."""
 
+import logging
+import os
+import socket
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,6 +19,11 @@ from triggers.service.checking import (
     check_text,
     pointing,
 )
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+AnyTrigger = Trigger[..., Any]
 
 
 def check_options(
@@ -26,7 +35,7 @@ def check_options(
         ConfigurationError: naming the first one.
     """
     several = isinstance(triggers, Sequence) and not isinstance(triggers, str)
-    if not several or not all(isinstance(one, Trigger) for one in cast("Sequence[Any]", triggers)):
+    if not several or not all(isinstance(each, Trigger) for each in cast("Sequence[Any]", triggers)):
         raise ConfigurationError(
             "triggers", f"{triggers!r:.60} is no list of triggers", "write Consumer([book], ...)"
         )
@@ -56,3 +65,40 @@ def check_run(*, signals: Any, until_idle: Any) -> None:
         check_switch("signals", signals)
         if until_idle is not None:
             check_seconds("until_idle", until_idle)
+
+
+def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:
+    """Refuse what cannot run in one consumer: no trigger, a name used twice, a history that nobody names."""
+    if not triggers:
+        raise ConfigurationError("triggers", "there is none to run", "decorate a function with @trigger")
+    for name, times in Counter(trigger.name for trigger in triggers).items():
+        if times > 1:
+            raise ConfigurationError(
+                f"trigger {name}", f"{times} triggers have this name", "give each a name= of its own"
+            )
+    for trigger in triggers:
+        if history is None and trigger.needs_history:
+            trigger.open_store()  # raises, and says what to do
+        _warn_of_forgetting(trigger.settings)
+
+
+def _warn_of_forgetting(settings: Settings) -> None:
+    """Say at the start that the history will have forgotten a message that may still come again."""
+    horizon, remembered = settings.redelivery_horizon, settings.history_time_to_live
+    if horizon is not None and horizon > remembered:
+        _log.warning(
+            "trigger %s: messages may come again for %s, and the history forgets them after %s: "
+            "raise history_time_to_live, or say forgotten='in_doubt'",
+            settings.name,
+            horizon,
+            remembered,
+            extra={"trigger": settings.name},
+        )
+
+
+def default_consumer_name() -> str:
+    """Return a name that no other living consumer has: host, process and random bytes.
+
+    Not the time: copies of one container start at once, and each of them is process 1.
+    """
+    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(5).hex()}"

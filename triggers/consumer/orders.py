@@ -1,18 +1,18 @@
-"""A consumer's side of orders: it beats, it obeys, and it can be told the same in code.
+"""A consumer's side of orders: its heartbeat fetches them and reports, and the same commands exist in code.
 
-Whatever happens to the beats, messages are received and answered as if there were none: while the history is
-away nobody sees the consumer and no order reaches it, and that is all.
+Messages are received and answered whatever happens to the heartbeats: while the history is away, nobody sees
+the consumer and no order reaches it, and that is all.
 """
 
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from history.bridge import settled
 from history.errors import ConfigurationError
+from history.shell import Shell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
 from triggers.consumer.gate import Gate
@@ -20,7 +20,7 @@ from triggers.consumer.housekeeping import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)
 
-#: How often a consumer tells of itself, in seconds.
+#: How often a consumer reports itself, in seconds.
 BEAT_INTERVAL = 1.0
 
 #: How long a consumer that starts waits for its first orders, so that what is disabled stays so, in seconds.
@@ -29,37 +29,34 @@ FIRST_ORDERS_PATIENCE = 2.0
 #: How often it looks for them, in seconds.
 FIRST_ORDERS_PAUSE = 0.01
 
-#: Waits for so many seconds, or shorter when there is no more to wait for.
-Pause = Callable[[float], Awaitable[None] | None]
-
 
 @dataclass(slots=True)
-class _Line:
-    """What was said of one gate, and heard for it. ``told`` is what the store has of its counts for certain.
+class _Reported:
+    """What was reported of one gate, and ordered for it; ``stored`` are the counts that the store surely has.
 
-    Counts up to ``before`` were told under another token.
+    Counts up to ``before`` were reported under another token.
     """
 
     gate: Gate
     obeyed: int = 0
-    told: Counts = field(default_factory=Counts)
+    stored: Counts = field(default_factory=Counts)
     before: Counts = field(default_factory=Counts)
 
     def report(self, consumer: str, *, leaving: bool) -> Report:
         return self.gate.report(consumer, obeyed=self.obeyed, since=self.before, leaving=leaving)
 
-    def obey(self, order: Order, began: datetime) -> bool:
+    def apply(self, order: Order, began: datetime) -> bool:
         """Do what an order says; one that does not last is for those who had begun. False for an old one."""
         if order.number <= self.obeyed:
             return False
         self.obeyed = order.number
         if order.verb.lasts or order.given_at >= began:
-            obey(self.gate, order.verb, order.reason)
+            apply_order(self.gate, order.verb, order.reason)
         return True
 
 
-def obey(gate: Gate, verb: Verb, reason: str | None = None) -> None:
-    """Do with a gate what somebody said."""
+def apply_order(gate: Gate, verb: Verb, reason: str | None = None) -> None:
+    """Do with a gate what an order says."""
     match verb:
         case Verb.SUSPEND:
             gate.suspend(reason or "by command", by_command=True)
@@ -71,8 +68,8 @@ def obey(gate: Gate, verb: Verb, reason: str | None = None) -> None:
             gate.enable()
 
 
-class Beater:
-    """Tells one history of a consumer's triggers and obeys the orders that it brings back.
+class Heartbeat:
+    """Reports a consumer's triggers to one history, and carries out the orders that it returns.
 
     One for each history of a consumer, in a thread or task of its own.
     """
@@ -80,27 +77,27 @@ class Beater:
     def __init__(self, consumer: str, store: HistoryStore, gates: Iterable[Gate]) -> None:
         self._consumer = consumer
         self._store = store
-        self._lines = {gate.trigger.name: _Line(gate) for gate in gates}
+        self._reported = {gate.trigger.name: _Reported(gate) for gate in gates}
         self._token = uuid.uuid4().hex
         self._began = self._answered = self._sweep_due = time.monotonic()
         self._away = False
         #: Whether the first beat is over, with or without an answer.
         self.tried = False
 
-    async def run(self, *, over: Callable[[], bool], pause: Pause) -> None:
-        """Beat until the consumer's last worker has ended, and once more to take leave."""
-        while not over():
-            # What was obeyed is told at once: somebody may be waiting for that.
+    async def run(self, shell: Shell) -> None:
+        """Beat until the shell is over, when the last worker has ended, and once more to take leave."""
+        while not shell.over.is_set():
+            # What was carried out is reported at once: somebody may be waiting for that.
             if not await self.beat(time.monotonic()):
-                await settled(pause(BEAT_INTERVAL))
+                await shell.over.wait(BEAT_INTERVAL)
         if not self._away:
             await self.beat(time.monotonic(), leaving=True)
 
     async def beat(self, now: float, *, leaving: bool = False) -> bool:
-        """Beat once, at this monotonic second; whether an order was obeyed."""
+        """Beat once, at this monotonic second; whether an order was carried out."""
         if now - self._answered > FORGOTTEN_AFTER.total_seconds() / 2:
             self._begin_anew()
-        reports = [line.report(self._consumer, leaving=leaving) for line in self._lines.values()]
+        reports = [reported.report(self._consumer, leaving=leaving) for reported in self._reported.values()]
         try:
             heard = await self._store.control.beat(self._token, reports)
             self._note_answer(now, reports)
@@ -111,69 +108,71 @@ class Beater:
             self._note_silence(error)
             return False
         else:
-            return self._obey(heard, now)
+            return self._apply(heard, now)
         finally:
             self.tried = True
 
     def _begin_anew(self) -> None:
         """Take another token: what was said under this one is about to be swept."""
         self._token, self._answered = uuid.uuid4().hex, time.monotonic()
-        for line in self._lines.values():
-            line.before = line.told
+        for reported in self._reported.values():
+            reported.before = reported.stored
 
     def _note_answer(self, now: float, reports: Sequence[Report]) -> None:
         if self._away:
-            _log.warning("%s: the history answers again, and brings orders", self._consumer)
+            _log.warning("history reachable again: heartbeats and commands of %s go on", self._consumer)
         self._away, self._answered = False, now
         for report in reports:
-            line = self._lines[report.trigger]
-            line.told = line.before + report.counts
+            reported = self._reported[report.trigger]
+            reported.stored = reported.before + report.counts
 
     def _note_silence(self, error: Exception) -> None:
         if not self._away:
-            told = "%s is not to be seen, and no order reaches it, until its history answers: %s"
-            _log.warning(told, self._consumer, error)
+            _log.warning(
+                "history unreachable: heartbeats and commands of %s are paused: %s", self._consumer, error
+            )
         self._away = True
 
-    def _obey(self, heard: Heard, now: float) -> bool:
+    def _apply(self, heard: Heard, now: float) -> bool:
         began = heard.now - timedelta(seconds=now - self._began)
         orders = sorted(heard.orders, key=lambda order: order.number)
-        obeyed = [self._lines[order.trigger].obey(order, began) for order in orders]
-        return any(obeyed)
+        applied = [self._reported[order.trigger].apply(order, began) for order in orders]
+        return any(applied)
 
 
-def hire_beaters(
+def heartbeats_for(
     consumer: str, gates: Iterable[tuple[Gate, HistoryStore | None]], default: HistoryStore | None
-) -> list[Beater]:
-    """Return one beater for each history, as far as one can tell them apart.
+) -> list[Heartbeat]:
+    """Return a heartbeat for each history, as far as these can be told apart.
 
     ``default`` is for triggers without a history; where there is none, no order reaches them.
     """
     served: dict[str, tuple[HistoryStore, list[Gate]]] = {}
     # Those that have a history first: the default may be the same one, and its connection is not needed then.
-    for gate, own in sorted(gates, key=lambda one: one[1] is None):
+    for gate, own in sorted(gates, key=lambda pair: pair[1] is None):
         store = own or default
         if store is not None:
-            served.setdefault(_place_of(store), (store, []))[1].append(gate)
-    return [Beater(consumer, store, some) for store, some in served.values()]
+            served.setdefault(_identity_of(store), (store, []))[1].append(gate)
+    return [Heartbeat(consumer, store, some) for store, some in served.values()]
 
 
-def _place_of(store: HistoryStore) -> str:
+def _identity_of(store: HistoryStore) -> str:
     try:
         return store.control.place
-    except AttributeError:  # written before there were orders: its beater will say so
+    except AttributeError:  # written before there were orders: its heartbeat will say so
         return f"store:{id(store)}"
 
 
-async def first_orders(beaters: Sequence[Beater], *, stopping: Callable[[], bool], pause: Pause) -> None:
-    """Wait until every history has been asked for orders, but not for long."""
+async def first_orders(heartbeats: Sequence[Heartbeat], shell: Shell) -> None:
+    """Wait until every history has been asked for orders; not for long, and not when the shell is over."""
     deadline = time.monotonic() + FIRST_ORDERS_PATIENCE
-    while not all(beater.tried for beater in beaters) and not stopping() and time.monotonic() < deadline:
-        await settled(pause(FIRST_ORDERS_PAUSE))
+    while not all(heartbeat.tried for heartbeat in heartbeats) and time.monotonic() < deadline:
+        if await shell.over.wait(FIRST_ORDERS_PAUSE):
+            return
 
 
-class Steerable:
-    """What a consumer can be told in code, from any thread; it reaches this consumer only, and no other."""
+class Controllable:
+    """Commands to a consumer in code, from any thread; they reach this consumer only, and no other."""
 
     gates: list[Gate]
 
@@ -182,19 +181,19 @@ class Steerable:
 
         What was fetched and not begun is given back, what runs may end and is acknowledged.
         """
-        obey(self._gate(trigger), Verb.SUSPEND, reason)
+        apply_order(self._gate(trigger), Verb.SUSPEND, reason)
 
     def resume(self, trigger: str) -> None:
         """Receive again, whether an error or a command had suspended the trigger."""
-        obey(self._gate(trigger), Verb.RESUME)
+        apply_order(self._gate(trigger), Verb.RESUME)
 
     def disable(self, trigger: str, reason: str | None = None) -> None:
         """Disconnect a trigger until :meth:`enable`; otherwise as :meth:`suspend`."""
-        obey(self._gate(trigger), Verb.DISABLE, reason)
+        apply_order(self._gate(trigger), Verb.DISABLE, reason)
 
     def enable(self, trigger: str) -> None:
         """Connect a trigger again and receive, whatever had kept it from that."""
-        obey(self._gate(trigger), Verb.ENABLE)
+        apply_order(self._gate(trigger), Verb.ENABLE)
 
     def _gate(self, trigger: str) -> Gate:
         for gate in self.gates:

@@ -1,14 +1,14 @@
 """The receive loop of one worker of one trigger: the same lines in a thread and in a task."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 from typing import Protocol
 
-from history.bridge import settled
+from history.shell import Lock, Shell
 from triggers.consumer.gate import Gate
 from triggers.consumer.lazy_receiver import LazyReceiver
 from triggers.pipeline.protocol import Pipeline
@@ -59,21 +59,20 @@ class Sweeping(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Worker:
-    """Receives for one trigger, one delivery at a time, until ``stopping`` says so.
+    """Receives for one trigger, one delivery at a time, until its shell is over.
 
-    ``pause`` waits for so many seconds, or shorter when the consumer stops. ``idle`` says that the provider
-    was asked for messages and had none since, and that nothing which was recovered is expected back.
-    ``turns`` is entered for each delivery, for there may be more workers than may run at once.
+    ``idle`` says that the provider was asked for messages and had none since, and that nothing which was
+    recovered is expected back. ``turns`` is entered for each delivery, for there may be more workers than may
+    run at once.
     """
 
     name: str
     gate: Gate
     pipeline: Pipeline
     provider: Provider
-    stopping: Callable[[], bool]
-    pause: Callable[[float], Awaitable[None] | None]
+    shell: Shell
     destination: str
-    turns: AbstractAsyncContextManager[None] = field(default_factory=nullcontext)
+    turns: Lock = field(default_factory=nullcontext[None])
     sweeper: Sweeping | None = None
     receiver: Receiver | None = None
     idle: bool = False
@@ -90,7 +89,7 @@ class Worker:
                 delivered again.
         """
         try:
-            while not self.stopping():
+            while not self.shell.over.is_set():
                 try:
                     await self._round()
                     self._back_off = FIRST_BACK_OFF
@@ -104,13 +103,13 @@ class Worker:
             await self._leave()
             # Nothing comes, however long one waits for it.
             self.idle = True
-            await settled(self.pause(SUSPENDED_PAUSE))
+            await self._pause(SUSPENDED_PAUSE)
             return
         await self._sweep()
         receiver = self.receiver or await self._open()
         if self.gate.suspended is not None:
             self.idle = False
-            await settled(self.pause(SUSPENDED_PAUSE))
+            await self._pause(SUSPENDED_PAUSE)
             return
         batch = self.gate.trigger.settings.batch
         limit = max(self.gate.trigger.settings.prefetch, batch)
@@ -118,7 +117,7 @@ class Worker:
         self.idle = not received and monotonic() >= self._expected
         for position in range(0, len(received), batch):
             async with self.turns:
-                if self.stopping() or not self.gate.enter():
+                if self.shell.over.is_set() or not self.gate.enter():
                     await receiver.recover(received[position:], AT_ONCE)
                     break
                 try:
@@ -127,9 +126,13 @@ class Worker:
                 finally:
                     self.gate.leave()
 
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not longer than until the consumer stops."""
+        await self.shell.over.wait(seconds)
+
     async def _sweep(self) -> None:
         sweeper = self.sweeper
-        if sweeper is not None and sweeper.is_due and not self.gate.closed and not self.stopping():
+        if sweeper is not None and sweeper.is_due and not self.gate.closed and not self.shell.over.is_set():
             async with self.turns:
                 await sweeper.sweep(self._begin)
 
@@ -154,15 +157,15 @@ class Worker:
             if outcome.recover_after:
                 due = monotonic() + outcome.recover_after + LATE
                 self._expected = max(self._expected, due)
-        for one in received:
-            if isinstance(one, Unreadable):
+        for delivery in received:
+            if isinstance(delivery, Unreadable):
                 self.gate.note_unreadable()
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
         why = error.__cause__ or "no answer"
         _log.warning("%s (%s): trying again in %.1f s", error, why, self._back_off, extra=self._extra)
         self.idle = False
-        await settled(self.pause(self._back_off))
+        await self._pause(self._back_off)
         self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
 
     async def _leave(self) -> None:

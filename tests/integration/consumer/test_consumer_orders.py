@@ -221,8 +221,7 @@ class TestHistoryAway:
     def test_one_that_hangs_does_not_keep_a_consumer_from_ending(
         self, lane: Lane, redis_url: str, network: Network, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for consumer in ("consumer", "async_consumer"):
-            monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.2)
+        monkeypatch.setattr("triggers.consumer.core.HOUSEKEEPING_PATIENCE", 0.2)
         orders = lane.trigger("orders", lambda _: None, history=None)
 
         with lane.run([orders], redis_url, history=network.url(redis_url)) as running:
@@ -277,8 +276,7 @@ class TestSlowHistory:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.1)
-        for consumer in ("consumer", "async_consumer"):
-            monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.1)
+        monkeypatch.setattr("triggers.consumer.core.HOUSEKEEPING_PATIENCE", 0.1)
         provider, may_answer, begun = MemoryProvider(), threading.Event(), threading.Event()
         drive(provider.send("orders", [Message(body="", uuid="a")]))
         waits_for(may_answer, 30)

@@ -97,8 +97,7 @@ def test_until_idle_does_not_end_a_suspended_consumer(lane: Lane, redis_url: str
 def test_a_monitor_that_hangs_does_not_keep_the_consumer_from_ending(
     lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for consumer in ("consumer", "async_consumer"):
-        monkeypatch.setattr(f"triggers.{consumer}.CHORES_PATIENCE", 0.2)
+    monkeypatch.setattr("triggers.consumer.core.HOUSEKEEPING_PATIENCE", 0.2)
     asked, may_end = threading.Event(), threading.Event()
 
     def hang() -> bool:

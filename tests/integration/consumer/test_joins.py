@@ -30,7 +30,7 @@ from tests.integration.helpers.consumers import (
 )
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import join_sweeper as sweeper
-from triggers.consumer.threads import AnyTrigger
+from triggers.consumer.options import AnyTrigger
 from triggers.pipeline.joining import pipeline
 from triggers.providers.opening import open_provider
 from triggers.testing.redis_server import RedisServer

@@ -12,7 +12,7 @@ from history.message import Message
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import Lane, client_of, entry_in, is_drained, parked_in
 from triggers import trigger
-from triggers.consumer.threads import AnyTrigger
+from triggers.consumer.options import AnyTrigger
 from triggers.providers.opening import open_provider
 
 

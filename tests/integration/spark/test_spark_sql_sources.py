@@ -12,7 +12,7 @@ from history.bridge import drive
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import orders
 from triggers.providers.sqljms.admin.admin import Admin
-from triggers.providers.sqljms.admin.views import PlaceView
+from triggers.providers.sqljms.admin.views import SourceView
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource, SqlJmsSource
@@ -73,7 +73,7 @@ def test_a_queue_is_read_in_batches_that_stay_the_same_and_is_empty_at_the_end(
     drive(provider.close())
 
 
-def left(url: str) -> Sequence[PlaceView]:
+def left(url: str) -> Sequence[SourceView]:
     admin = Admin.from_url(url)
     places = drive(admin.queues())
     drive(admin.close())

@@ -7,7 +7,7 @@ import sys
 
 from history.contract.common import tokens_of_clones
 from history.store.owners import owner_token, process_token
-from triggers.consumer.threads import default_consumer_name
+from triggers.consumer.options import default_consumer_name
 
 
 def test_each_attempt_has_a_token_of_its_own() -> None:

@@ -11,7 +11,7 @@ from typing import cast
 
 from history.errors import ConfigurationError
 from triggers.cli.shared.output import first_line
-from triggers.consumer.threads import AnyTrigger
+from triggers.consumer.options import AnyTrigger
 from triggers.declaration.decorator import Trigger
 
 

@@ -6,12 +6,11 @@ the receiving one sends them, many in one call.
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
-from history.bridge import settled
+from history.shell import Shell
 from triggers.consumer.ordering.groups import Groups, Ticket
 from triggers.providers.provider import AT_ONCE, Received, Receiver
 
@@ -27,20 +26,8 @@ MOST_OUTSTANDING = 10_000
 OVERDUE = 10.0
 
 
-class Signal(Protocol):
-    """A semaphore, blocking or asyncio."""
-
-    def acquire(self) -> Awaitable[bool] | bool:
-        """Wait for a permit."""
-        ...
-
-    def release(self) -> None:
-        """Give one."""
-        ...
-
-
 @dataclass(slots=True)
-class Answer:
+class NotedAnswer:
     """Notes what the pipeline answers to one delivery; the pipeline takes it for the receiver."""
 
     delay: timedelta | None = None
@@ -54,22 +41,22 @@ class Answer:
         self.delay = delay
 
 
-class Desk:
-    """Holds at most ``limit`` messages; safe between threads. each half says whose it is.
+class Handover:
+    """Keeps at most ``limit`` messages; safe between threads. Each half says whose it is.
 
     Args:
-        semaphore: makes a blocking or an asyncio one.
-        lanes: how many workers :meth:`take`.
+        shell: that of the workers.
+        takers: how many workers :meth:`take`; with a single one, everything is one group.
     """
 
-    def __init__(self, *, lanes: int, limit: int, semaphore: Callable[[int], Signal]) -> None:
+    def __init__(self, *, takers: int, limit: int, shell: Shell) -> None:
         self.limit = limit
         self.closed = False
-        self._lanes = lanes
-        self._groups = Groups(serial=lanes == 1)
+        self._takers = takers
+        self._groups = Groups(serial=takers == 1)
         self._lock = threading.Lock()
-        self._work = semaphore(0)
-        self._news = semaphore(0)
+        self._ready = shell.semaphore(0)
+        self._news = shell.semaphore(0)
         self._waits = self._halted = False
         self._running = 0
         self._done: list[Received] = []
@@ -85,10 +72,10 @@ class Desk:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held, and nothing that was given back is expected."""
+        """Whether nothing is kept, and nothing that was given back is expected."""
         with self._lock:
-            held = self._groups.waiting or self._running or self._done or self._back
-            return not held and self._groups.outstanding == 0
+            kept = self._groups.waiting or self._running or self._done or self._back
+            return not kept and self._groups.outstanding == 0
 
     @property
     def busy(self) -> bool:
@@ -98,8 +85,8 @@ class Desk:
     def put(self, received: Sequence[Received]) -> None:
         """Queue deliveries, in their order."""
         with self._lock:
-            for one in received:
-                self._groups.arrive(one)
+            for delivery in received:
+                self._groups.arrive(delivery)
             ready = self._take_fresh()
         self._call(ready)
 
@@ -147,9 +134,9 @@ class Desk:
         delays = dict.fromkeys(delay for _, delay in back)
         for delay in delays:
             await receiver.recover([received for received, asked in back if asked == delay], delay)
-            sent = {id(one) for one in back if one[1] == delay}
+            sent = {id(pair) for pair in back if pair[1] == delay}
             with self._lock:
-                self._back = [one for one in self._back if id(one) not in sent]
+                self._back = [pair for pair in self._back if id(pair) not in sent]
 
     async def wait(self) -> None:
         """Wait until there is an answer to send, or nothing is left that could bring one."""
@@ -166,7 +153,7 @@ class Desk:
                 if is_over():
                     return
                 self._waits = True
-            await settled(self._news.acquire())
+            await self._news.acquire()
 
     def give_all_back(self) -> None:
         """Have everything given back that was not begun, and expect nothing."""
@@ -188,19 +175,19 @@ class Desk:
     def close(self) -> None:
         """Let the workers that take end."""
         self.closed = True
-        self._call(self._lanes)
+        self._call(self._takers)
 
     # The half of those that run messages.
 
     async def take(self) -> Ticket | None:
         """Wait for the next message that may run, and return it; None now and then, and when closed."""
-        await settled(self._work.acquire())
+        await self._ready.acquire()
         with self._lock:
             ticket = None if self.closed or self._halted else self._groups.take()
             self._running += ticket is not None
         return ticket
 
-    def finish(self, ticket: Ticket, answer: Answer) -> None:
+    def finish(self, ticket: Ticket, answer: NotedAnswer) -> None:
         """Note how a ticket was answered."""
         with self._lock:
             if answer.delay is None:
@@ -229,6 +216,6 @@ class Desk:
 
     def _call(self, ready: int, *, news: bool = False) -> None:
         for _ in range(ready):
-            self._work.release()
+            self._ready.release()
         if news:
             self._news.release()

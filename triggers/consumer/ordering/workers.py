@@ -1,18 +1,17 @@
 """The workers of an ordered trigger: one receives, while it is the active consumer, the others run."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
-from history.bridge import settled
 from history.errors import ConfigurationError
+from history.shell import Shell
 from triggers.consumer import worker
 from triggers.consumer.gate import Gate
 from triggers.consumer.ordering.active import ActiveConsumer, active_consumer_of
 from triggers.consumer.ordering.groups import Ticket
-from triggers.consumer.ordering.handover import Answer, Desk, Signal
+from triggers.consumer.ordering.handover import Handover, NotedAnswer
 from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
@@ -44,7 +43,7 @@ class ReceivingWorker(Worker):
     the provider holds nothing of it for this receiver any more.
     """
 
-    desk: Desk
+    handover: Handover
     active: ActiveConsumer
     _astray: bool = True
     _lost: bool = False
@@ -59,20 +58,20 @@ class ReceivingWorker(Worker):
         try:
             await super().run()
         finally:
-            self.desk.close()
+            self.handover.close()
             self.active.close()
 
     async def _round(self) -> None:
         if self.gate.disabled:
             await self._leave()
             self.idle = True
-            await settled(self.pause(SUSPENDED_PAUSE))
+            await self._pause(SUSPENDED_PAUSE)
         elif not self.active.active:
             await self._leave()
             await self._stand_by()
         else:
             receiver = self.receiver or await self._open()
-            await self.desk.flush(receiver)
+            await self.handover.flush(receiver)
             if self.gate.suspended is not None:
                 await self._hold_still(receiver)
             elif self._astray:
@@ -85,7 +84,7 @@ class ReceivingWorker(Worker):
         # One that stands by cannot know whether there are messages.
         self.idle = False
         if self.gate.suspended is not None:
-            await settled(self.pause(SUSPENDED_PAUSE))
+            await self._pause(SUSPENDED_PAUSE)
             return
         try:
             acquired = await self.active.acquire()
@@ -98,7 +97,7 @@ class ReceivingWorker(Worker):
                 _log.warning("it is not known who is the active consumer: %s", error, extra=self._extra)
             self._unknown = True
         if not acquired:
-            await settled(self.pause(STANDBY_PAUSE))
+            await self._pause(STANDBY_PAUSE)
 
     async def _open(self) -> Receiver:
         receiver = await super()._open()
@@ -118,40 +117,40 @@ class ReceivingWorker(Worker):
     async def _hold_still(self, receiver: Receiver) -> None:
         """Give back what was not begun; this stays the active consumer, and its order with it."""
         self.idle = False
-        await self.desk.halt()
-        self.desk.give_all_back()
+        await self.handover.halt()
+        self.handover.give_all_back()
         self._astray = True
-        await self.desk.flush(receiver)
-        await settled(self.pause(SUSPENDED_PAUSE))
+        await self.handover.flush(receiver)
+        await self._pause(SUSPENDED_PAUSE)
 
     async def _begin_anew(self, receiver: Receiver) -> None:
         """Have everything handed out again that is not answered, by whomever it was received."""
-        await self.desk.halt()
+        await self.handover.halt()
         if self._lost:
-            self.desk.forget()
+            self.handover.forget()
         else:
-            self.desk.give_all_back()
+            self.handover.give_all_back()
         self._lost = False
-        await self.desk.flush(receiver)
+        await self.handover.flush(receiver)
         await self._take_over()
         self._astray = False
 
     async def _receive(self, receiver: Receiver) -> None:
-        room = self.desk.room
+        room = self.handover.room
         if room < 1:
-            if not self.desk.make_room():
-                await self.desk.wait()
+            if not self.handover.make_room():
+                await self.handover.wait()
             return
-        if self.desk.take_recall():
+        if self.handover.take_recall():
             await self._take_over()
-        if self.desk.must_wait():
-            await settled(self.pause(BLOCKED_PAUSE))
+        if self.handover.must_wait():
+            await self._pause(BLOCKED_PAUSE)
             return
-        received = await receiver.receive(room, BUSY_WAIT if self.desk.busy else self._wait)
-        self.desk.put(received)
-        self.idle = not received and self.desk.idle
+        received = await receiver.receive(room, BUSY_WAIT if self.handover.busy else self._wait)
+        self.handover.put(received)
+        self.idle = not received and self.handover.idle
         # What is due comes before what is new: when there was less than asked for, all of it has come.
-        if len(received) < room and self.desk.is_overdue():
+        if len(received) < room and self.handover.is_overdue():
             _log.warning("a message that was given back does not come: looking for it", extra=self._extra)
             self._astray = True
 
@@ -166,14 +165,14 @@ class ReceivingWorker(Worker):
 
     async def _leave(self) -> None:
         """Wait for what runs, send the answers, close the receiver, and let another one be active."""
-        await self.desk.halt()
+        await self.handover.halt()
         if self.receiver is not None:
             try:
-                await self.desk.flush(self.receiver)
+                await self.handover.flush(self.receiver)
             except ProviderUnavailableError as error:
                 _log.warning("%s: what was not answered is delivered again", error, extra=self._extra)
-        self.desk.forget()
-        self.desk.forget_answers()
+        self.handover.forget()
+        self.handover.forget_answers()
         await super()._leave()
         await self.active.release()
 
@@ -182,7 +181,7 @@ class ReceivingWorker(Worker):
 class RunningWorker(Worker):
     """Runs messages of an ordered trigger that may run now; the receiving worker ends it."""
 
-    desk: Desk
+    handover: Handover
     active: ActiveConsumer
     idle: bool = True
 
@@ -192,36 +191,29 @@ class RunningWorker(Worker):
         Raises:
             BaseException: what a service raised to end the process; its message is not acknowledged.
         """
-        while not self.desk.closed:
-            ticket = await self.desk.take()
+        while not self.handover.closed:
+            ticket = await self.handover.take()
             if ticket is not None:
                 await self._work(ticket)
 
     async def _work(self, ticket: Ticket) -> None:
-        if self.stopping() or not self.active.active or not self.gate.enter():
-            self.desk.finish(ticket, Answer(timedelta(0)))
+        if self.shell.over.is_set() or not self.active.active or not self.gate.enter():
+            self.handover.finish(ticket, NotedAnswer(timedelta(0)))
             return
-        answer = Answer()
+        answer = NotedAnswer()
         try:
             # All that the pipeline does with a receiver is to answer.
             await self._deliver(cast("Receiver", answer), [ticket.received])
         except BaseException:
-            self.desk.abandon(ticket)
+            self.handover.abandon(ticket)
             raise
         finally:
             self.gate.leave()
-        self.desk.finish(ticket, answer)
+        self.handover.finish(ticket, answer)
 
 
-def hire_ordered(
-    name: str,
-    gate: Gate,
-    pipeline: Pipeline,
-    *,
-    provider: Provider,
-    stopping: Callable[[], bool],
-    pause: Callable[[float], Awaitable[None] | None],
-    semaphore: Callable[[int], Signal],
+def make_ordered_workers(
+    name: str, gate: Gate, pipeline: Pipeline, *, provider: Provider, shell: Shell
 ) -> list[Worker]:
     """Return the workers of an ordered trigger: one that receives, and ``concurrency`` that run messages.
 
@@ -230,7 +222,7 @@ def hire_ordered(
     """
     settings = gate.trigger.settings
     limit = min(settings.prefetch * settings.concurrency, MOST_HELD)
-    desk = Desk(lanes=settings.concurrency, limit=limit, semaphore=semaphore)
+    handover = Handover(takers=settings.concurrency, limit=limit, shell=shell)
     active = active_consumer_of(gate.trigger, pipeline)
 
     def worker_of(kind: type[ReceivingWorker | RunningWorker], number: int) -> Worker:
@@ -239,10 +231,9 @@ def hire_ordered(
             gate=gate,
             pipeline=pipeline,
             provider=provider,
-            stopping=stopping,
-            pause=pause,
+            shell=shell,
             destination=settings.destination,
-            desk=desk,
+            handover=handover,
             active=active,
         )
 

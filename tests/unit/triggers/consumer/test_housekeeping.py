@@ -8,6 +8,7 @@ import pytest
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
 from history.memory.history import MemoryHistory, MemoryParking
+from history.shell import ThreadShell
 from history.store.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger
 from triggers.consumer.gate import Gate
@@ -39,9 +40,7 @@ class House:
         def work(message: Message) -> None: ...
 
         self.gate = Gate(work)
-        self._housekeeping = Housekeeping(
-            gate=self.gate, pipeline=work.pipeline(), ask=lambda monitor: monitor()
-        )
+        self._housekeeping = Housekeeping(gate=self.gate, pipeline=work.pipeline(), shell=ThreadShell())
 
     def _ask(self) -> bool:
         self.asked += 1

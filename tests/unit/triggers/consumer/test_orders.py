@@ -1,7 +1,7 @@
 """Orders on their way to a consumer, and its counts on theirs to the history; the clock is the test's."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -11,13 +11,14 @@ from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.memory.control import MemoryControl
+from history.shell import Shell, ThreadShell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Overview, Report, TriggerState, Verb
 from tests.unit.helpers.in_memory import Clock
 from triggers import Message, Status, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.gate import Gate
-from triggers.consumer.orders import BEAT_INTERVAL, Beater, first_orders, hire_beaters
+from triggers.consumer.orders import BEAT_INTERVAL, Heartbeat, first_orders, heartbeats_for
 from triggers.providers.memory import MemoryProvider
 from triggers.service.outcome import Outcome
 
@@ -68,6 +69,34 @@ class Server:
         monkeypatch.setattr(MemoryControl, "beat", beat)
 
 
+class Over:
+    """A flag whose pauses are noted and pass at once."""
+
+    def __init__(self, pauses: list[float], is_over: Callable[[], bool]) -> None:
+        self._pauses = pauses
+        self._is_over = is_over
+
+    def is_set(self) -> bool:
+        return self._is_over()
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    async def wait(self, seconds: float) -> bool:
+        if self._is_over():
+            return True
+        self._pauses.append(seconds)
+        return self._is_over()
+
+
+def pausing(pauses: list[float], *, over: Callable[[], bool]) -> Shell:
+    """Return a shell that is over when ``over`` says so."""
+    shell = ThreadShell()
+    shell.over = Over(pauses, over)
+    return shell
+
+
 @pytest.fixture
 def server() -> Server:
     return Server()
@@ -79,7 +108,7 @@ class Running:
     def __init__(self, server: Server) -> None:
         self.gate = gate_of()
         self._server = server
-        self.beater = Beater("worker", server.store, [self.gate])
+        self.heartbeat = Heartbeat("worker", server.store, [self.gate])
         self._at = time.monotonic()
         self.passes(0.01)
 
@@ -92,7 +121,7 @@ class Running:
 
     def beats(self, after: float = 1.0, *, leaving: bool = False) -> bool:
         self.passes(after)
-        return drive(self.beater.beat(self._at, leaving=leaving))
+        return drive(self.heartbeat.beat(self._at, leaving=leaving))
 
 
 @pytest.fixture
@@ -182,7 +211,7 @@ class TestOrders:
         pauses: list[float] = []
         server.order(Verb.DISABLE)
 
-        drive(running.beater.run(over=lambda: len(pauses) == 2, pause=pauses.append))
+        drive(running.heartbeat.run(pausing(pauses, over=lambda: len(pauses) == 2)))
 
         assert pauses == [BEAT_INTERVAL, BEAT_INTERVAL]
         assert running.state() is TriggerState.DISABLED
@@ -250,22 +279,21 @@ class TestHistoryAway:
             for _ in range(3):
                 note(running.gate)
                 assert not running.beats()
-        assert [record.getMessage()[:40] for record in caplog.records] == [
-            "worker is not to be seen, and no order r"
-        ]
+        (warning,) = [record.getMessage() for record in caplog.records]
+        assert warning.startswith("history unreachable: heartbeats and commands of worker are paused: ")
 
         running.beats()
 
-        assert "answers again" in caplog.text
+        assert "history reachable again" in caplog.text
         assert server.statistics == Counts(new=3)
         assert running.state() is TriggerState.RUNNING
 
     def test_a_store_from_before_there_were_orders_does_no_harm(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        (beater,) = hire_beaters("worker", [(gate_of(), cast("HistoryStore", object()))], None)
+        (heartbeat,) = heartbeats_for("worker", [(gate_of(), cast("HistoryStore", object()))], None)
 
-        assert not drive(beater.beat(time.monotonic()))
+        assert not drive(heartbeat.beat(time.monotonic()))
 
         assert "no attribute 'control'" in caplog.text
 
@@ -280,7 +308,7 @@ class TestHistoryAway:
 
         monkeypatch.setattr(MemoryControl, "beat", beat)
 
-        drive(running.beater.run(over=lambda: len(asked) == 1, pause=lambda _: None))
+        drive(running.heartbeat.run(pausing([], over=lambda: len(asked) == 1)))
 
         assert len(asked) == 1
 
@@ -289,28 +317,28 @@ class TestStarting:
     def test_it_waits_for_the_first_orders(self, running: Running) -> None:
         looks: list[float] = []
 
-        def pause(seconds: float) -> None:
-            looks.append(seconds)
+        def look() -> bool:
             if len(looks) == 3:
                 running.beats()
+            return False
 
-        drive(first_orders([running.beater], stopping=lambda: False, pause=pause))
+        drive(first_orders([running.heartbeat], pausing(looks, over=look)))
 
         assert len(looks) == 3
 
     def test_it_does_not_wait_when_it_is_to_stop(self, running: Running) -> None:
         looks: list[float] = []
 
-        drive(first_orders([running.beater], stopping=lambda: True, pause=looks.append))
+        drive(first_orders([running.heartbeat], pausing(looks, over=lambda: True)))
 
         assert looks == []
 
     def test_it_does_not_wait_for_long(self, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("triggers.consumer.orders.FIRST_ORDERS_PATIENCE", 0.05)
 
-        drive(first_orders([running.beater], stopping=lambda: False, pause=time.sleep))
+        drive(first_orders([running.heartbeat], ThreadShell()))
 
-        assert not running.beater.tried
+        assert not running.heartbeat.tried
 
 
 class TestHiring:
@@ -318,23 +346,23 @@ class TestHiring:
         other = MemoryHistory()
         gates = [(gate_of(name), server.store) for name in "ab"]
 
-        beaters = hire_beaters("worker", [*gates, (gate_of("c"), other)], None)
-        for beater in beaters:
-            drive(beater.beat(time.monotonic()))
+        heartbeats = heartbeats_for("worker", [*gates, (gate_of("c"), other)], None)
+        for heartbeat in heartbeats:
+            drive(heartbeat.beat(time.monotonic()))
 
-        assert len(beaters) == 2
+        assert len(heartbeats) == 2
         assert [beat.report.trigger for beat in server.overview.beats] == ["a", "b"]
 
     def test_a_trigger_without_a_history_is_told_of_to_the_default_one(self, server: Server) -> None:
         gates = [(gate_of("a"), None), (gate_of("b"), server.store)]
 
-        (beater,) = hire_beaters("worker", gates, server.store)
-        drive(beater.beat(time.monotonic()))
+        (heartbeat,) = heartbeats_for("worker", gates, server.store)
+        drive(heartbeat.beat(time.monotonic()))
 
         assert sorted(beat.report.trigger for beat in server.overview.beats) == ["a", "b"]
 
     def test_without_any_history_nobody_is_told(self) -> None:
-        assert hire_beaters("worker", [(gate_of(), None)], None) == []
+        assert heartbeats_for("worker", [(gate_of(), None)], None) == []
 
 
 class TestInCode:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from history.bridge import drive
 from history.memory import MemoryHistory
+from history.shell import ThreadShell
 from tests.fixtures.waiting import PATIENCE
 from triggers import Message, trigger
 from triggers.consumer.gate import Gate
@@ -38,7 +39,7 @@ def housekeeping_of(name: str, ask: Callable[[], bool], monitor: Monitor | None)
     )
     def work(message: Message) -> None: ...
 
-    return Housekeeping(gate=Gate(work), pipeline=work.pipeline(), ask=lambda asked: asked(), monitor=monitor)
+    return Housekeeping(gate=Gate(work), pipeline=work.pipeline(), shell=ThreadShell(), monitor=monitor)
 
 
 def two_triggers(resource: Resource) -> tuple[Housekeeping, Housekeeping]:

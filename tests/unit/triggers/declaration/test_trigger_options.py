@@ -12,7 +12,7 @@ from history.memory import MemoryHistory
 from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import AT_ONCE, Effects, made, message, parked_of, state_of
 from triggers import Delivery, FatalError, Message, Retry, Status, TransientError
-from triggers.consumer.threads import check_triggers
+from triggers.consumer.options import check_triggers
 
 DAY = timedelta(days=1)
 

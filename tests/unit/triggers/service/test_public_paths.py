@@ -17,7 +17,7 @@ from history.errors import (
     UnavailableError,
 )
 from history.rendering import class_of
-from history.store.joining import Part
+from history.store.joining import JoinPart
 from triggers import Delivery, Message, Outcome, Retry, Status
 
 
@@ -29,7 +29,7 @@ def of_the_face() -> list[type]:
 
 ERRORS = [one for one in of_the_face() if issubclass(one, BaseException)]
 
-PART = Part(activation="a", destination="orders", fence=Fence(1), message=Message(body="x", uuid="u"))
+PART = JoinPart(activation="a", destination="orders", fence=Fence(1), message=Message(body="x", uuid="u"))
 
 MADE: list[DoubtlessError] = [
     triggers.FatalError("no such customer"),

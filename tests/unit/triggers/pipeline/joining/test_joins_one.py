@@ -7,6 +7,7 @@ import pytest
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import HistoryUnavailableError
+from history.shell import ThreadShell
 from tests.unit.helpers.in_memory import Effects
 from tests.unit.triggers.pipeline.joining.joining import NAME, Bench, no_pause, sent
 from triggers import Status, TransientError
@@ -128,7 +129,7 @@ def test_old_activations_are_forgotten_now_and_then(monkeypatch: pytest.MonkeyPa
     book = bench.trigger(Effects(), join="one")
     book.handle(sent("o"))
     monkeypatch.setattr("triggers.consumer.join_sweeper.SWEEP_INTERVAL", timedelta(0))
-    purger = sweeper_of(Gate(book), book.pipeline(), lambda: False)
+    purger = sweeper_of(Gate(book), book.pipeline(), ThreadShell())
     assert isinstance(purger, Purger)
     bench.later(days=2)
 

@@ -1,0 +1,133 @@
+"""The one consumer behind both forms: what it closes, what runs in it is called, and how it is cancelled."""
+
+import asyncio
+import threading
+
+import pytest
+
+from history.bridge import drive
+from history.memory import MemoryHistory
+from history.message import Message
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers import trigger
+from triggers.consumer import AsyncConsumer, Consumer
+from triggers.providers.memory import MemoryProvider
+
+
+class Closing(MemoryHistory):
+    """A history that notes whether it was closed, and its twins for asyncio."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = False
+        self.twins: list[Closing] = []
+
+    def for_asyncio(self) -> "Closing":
+        self.twins.append(Closing())
+        return self.twins[-1]
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def run(history: "str | Closing", *, blocking: bool) -> None:
+    """Run one trigger with a history, and one without, until they are idle."""
+
+    @trigger("orders", name="with")
+    def work(message: Message) -> None: ...
+
+    @trigger("orders", name="without", history=None)
+    def work_without(message: Message) -> None: ...
+
+    triggers = [work, work_without]
+    if blocking:
+        Consumer(triggers, MemoryProvider(), history=history).run(until_idle=0.01)
+        return
+
+    async def run_async() -> None:
+        await AsyncConsumer(triggers, MemoryProvider(), history=history).run(until_idle=0.01)
+
+    asyncio.run(run_async())
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+class TestClosing:
+    def test_it_closes_the_history_that_it_opened(
+        self, monkeypatch: pytest.MonkeyPatch, *, blocking: bool
+    ) -> None:
+        opened = Closing()
+        monkeypatch.setattr("triggers.consumer.core.open_history", lambda _: opened)
+
+        run("memory://", blocking=blocking)
+
+        assert opened.closed
+        assert all(twin.closed for twin in opened.twins)
+        assert bool(opened.twins) is not blocking
+
+    def test_it_leaves_open_the_history_that_it_was_given(self, *, blocking: bool) -> None:
+        given = Closing()
+
+        run(given, blocking=blocking)
+
+        assert not given.closed
+        assert all(twin.closed for twin in given.twins)
+
+
+def test_threads_are_called_after_the_consumer_and_what_they_do() -> None:
+    expected = {"c-beat", "c-book-0", "c-book-1", "c-keep-alive", "c-chores"}
+
+    def names() -> set[str]:
+        return {thread.name for thread in threading.enumerate() if thread.name.startswith("c-")}
+
+    @trigger("orders", name="book", history=MemoryHistory(), concurrency=2)
+    def work(message: Message) -> None:
+        eventually(lambda: names() == expected)
+        consumer.stop()
+
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid="a", body="")]))
+    consumer = Consumer([work], provider, name="c")
+    consumer.run()
+
+    assert consumer.counts == {"book": {"ok": 1}}
+    assert names() == set()
+
+
+async def test_tasks_are_called_after_the_consumer() -> None:
+    names: set[str] = set()
+
+    @trigger("orders", name="book", history=MemoryHistory())
+    async def work(message: Message) -> None:
+        names.update(task.get_name() for task in asyncio.all_tasks())
+        consumer.stop()
+
+    provider = MemoryProvider()
+    await provider.send("orders", [Message(uuid="a", body="")])
+    consumer = AsyncConsumer([work], provider, name="c")
+    await consumer.run()
+
+    assert {name for name in names if name.startswith("c-")} == {"c-house", "c-book-0"}
+
+
+async def test_cancelling_while_it_drains_cancels_what_runs_and_ends_everything() -> None:
+    begun = asyncio.Event()
+
+    @trigger("orders", name="book", history=MemoryHistory())
+    async def work(message: Message) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    provider = MemoryProvider()
+    await provider.send("orders", [Message(uuid="a", body="")])
+    consumer = AsyncConsumer([work], provider, name="c")
+    running = asyncio.create_task(consumer.run())
+    await asyncio.wait_for(begun.wait(), PATIENCE)
+    consumer.stop()
+    for _ in range(20):  # rounds of the event loop, until it waits for the service
+        await asyncio.sleep(0)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, PATIENCE)
+
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("c-")] == []

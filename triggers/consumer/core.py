@@ -1,0 +1,202 @@
+"""What a consumer is, whether its callers block or run on an event loop.
+
+A consumer has two shells: that of its workers is over when it is to drain, and that of what is done beside
+them is over when the last worker has ended.
+"""
+
+from asyncio import CancelledError
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import ClassVar
+
+from history.errors import ConfigurationError
+from history.opening import open_history
+from history.shell import Shell, TaskShell, ThreadShell
+from history.store import HistoryStore
+from triggers.consumer.crew import make_workers
+from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
+from triggers.consumer.gate import Gate
+from triggers.consumer.housekeeping import Housekeeping, keep_alive
+from triggers.consumer.monitors import Monitors
+from triggers.consumer.options import (
+    AnyTrigger,
+    check_options,
+    check_run,
+    check_triggers,
+    default_consumer_name,
+)
+from triggers.consumer.orders import Controllable, Heartbeat, first_orders, heartbeats_for
+from triggers.consumer.worker import Worker
+from triggers.pipeline.pipeline import Observer
+from triggers.pipeline.protocol import Pipeline
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider, capabilities_of
+from triggers.service.checking import pointing
+
+#: How long monitors, sweeps and the last heartbeat may keep a consumer that has ended otherwise, in seconds.
+HOUSEKEEPING_PATIENCE = 5.0
+
+
+class ConsumerCore(Controllable):
+    """One consumer; ``Consumer`` drives it, ``AsyncConsumer`` awaits it."""
+
+    _make_shell: ClassVar[type[ThreadShell | TaskShell]]
+
+    def __init__(
+        self,
+        triggers: Sequence[AnyTrigger],
+        provider: str | Provider,
+        *,
+        history: str | HistoryStore | None = None,
+        name: str | None = None,
+        observe: Observer | None = None,
+        parent: int | None = None,
+    ) -> None:
+        with pointing():
+            check_options(triggers, provider, history=history, name=name, observe=observe, parent=parent)
+            opened = open_provider(provider) if isinstance(provider, str) else provider
+            remembering = capabilities_of(opened).remembering
+            if history is None and remembering is not None:
+                history = remembering.history
+            check_triggers(triggers, history)
+        self._crew: Shell = self._make_shell()
+        self._house: Shell = self._make_shell()
+        self.name = name or default_consumer_name()
+        self.provider = opened if self._crew.blocking else opened.for_asyncio()
+        self._owns_provider = self.provider is not provider
+        self.gates = [Gate(trigger) for trigger in triggers]
+        self._failure: BaseException | None = None
+        self._observe = observe
+        self._parent = parent
+        self._store = open_history(history) if isinstance(history, str) else history
+        self._owned_stores = [self._store] if isinstance(history, str) and self._store is not None else []
+        self._heartbeats: list[Heartbeat] = []
+        for trigger in triggers:
+            if self._store is not None:
+                trigger.use_default_history(self._store)
+
+    def stop(self) -> None:
+        """Drain and end :meth:`run`, but not from a signal handler.
+
+        That of a ``Consumer`` may be called from any thread, that of an ``AsyncConsumer`` from its event
+        loop's.
+        """
+        self._crew.over.set()
+
+    @property
+    def counts(self) -> dict[str, Counter[str]]:
+        """What became of the messages so far, by trigger."""
+        return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
+
+    async def _run(self, *, signals: bool, until_idle: float | None) -> None:
+        check_run(signals=signals, until_idle=until_idle)
+        drain = DrainSignals()
+        try:
+            housekeeping, workers = self._make()
+            with drain if signals else nullcontext():
+                watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
+                await self._consume(housekeeping, workers, watch)
+        finally:
+            await self._close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _make(self) -> tuple[list[Housekeeping], list[Worker]]:
+        """Make the parts of a run, one housekeeping for each trigger."""
+        kept: list[Housekeeping] = []
+        workers: list[Worker] = []
+        monitors = Monitors()
+        for gate in self.gates:
+            pipeline = self._pipeline_of(gate.trigger)
+            checked = pipeline.store in [other.pipeline.store for other in kept]
+            monitor = monitors.of(gate.trigger.settings.monitor)
+            kept.append(
+                Housekeeping(gate=gate, pipeline=pipeline, shell=self._crew, monitor=monitor, checked=checked)
+            )
+            workers += make_workers(self.name, gate, pipeline, provider=self.provider, shell=self._crew)
+        stores = [(housekeeping.gate, housekeeping.pipeline.store) for housekeeping in kept]
+        self._heartbeats = heartbeats_for(self.name, stores, self._default_store(stores))
+        return kept, workers
+
+    def _pipeline_of(self, trigger: AnyTrigger) -> Pipeline:
+        if not self._crew.blocking:
+            return trigger.async_pipeline(self._observe)
+        if trigger.is_async:
+            raise ConfigurationError(
+                f"trigger {trigger.name}", "its service is a coroutine function", "use AsyncConsumer"
+            )
+        return trigger.pipeline(self._observe)
+
+    def _default_store(self, stores: Sequence[tuple[Gate, HistoryStore | None]]) -> HistoryStore | None:
+        """Return what carries the heartbeats of triggers without a history, in the form of this consumer."""
+        if self._store is None or self._crew.blocking or all(store is not None for _, store in stores):
+            return self._store
+        twin = self._store.for_asyncio()
+        if twin is not self._store:
+            self._owned_stores.append(twin)
+        return twin
+
+    async def _consume(
+        self, housekeeping: Sequence[Housekeeping], workers: Sequence[Worker], watch: Watch
+    ) -> None:
+        """Run everything until the consumer stops and the last worker has ended."""
+        crew, house = self._crew, self._house
+        try:
+            for heartbeat in self._heartbeats:
+                self._spawn(house, self._beside("beat"), partial(heartbeat.run, house))
+            await first_orders(self._heartbeats, crew)
+            for worker in workers:
+                self._spawn(crew, worker.name, worker.run)
+            self._spawn(house, self._beside("keep-alive"), partial(keep_alive, workers, house))
+            for kept in housekeeping:
+                self._spawn(house, self._beside("chores"), kept.run)
+            while not await crew.over.wait(WATCH_PAUSE):
+                if watch.is_over():
+                    crew.over.set()
+        except BaseException:
+            crew.cancel()
+            raise
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        self._crew.over.set()
+        try:
+            await self._crew.join()
+        finally:
+            self._house.over.set()
+            await self._house.join(HOUSEKEEPING_PATIENCE)
+
+    def _beside(self, purpose: str) -> str:
+        """Return the name of a thread; tasks beside the workers have one name for all purposes."""
+        return f"{self.name}-{purpose if self._house.blocking else 'house'}"
+
+    def _spawn(self, shell: Shell, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        async def watched() -> None:
+            try:
+                await run()
+            except BaseException as failure:  # noqa: BLE001  (raised again by run())
+                # Not from here: a SystemExit that leaves a task ends the event loop under all the others.
+                self._note(failure)
+
+        shell.spawn(name, watched)
+
+    def _note(self, failure: BaseException) -> None:
+        """Have the run end with a failure; that what hangs is cancelled at the end is none."""
+        if not (self._house.over.is_set() and isinstance(failure, CancelledError)):
+            self._failure = self._failure or failure
+        self._crew.over.set()
+
+    async def _close(self) -> None:
+        """Give back what this consumer opened itself."""
+        for gate in self.gates:
+            if self._crew.blocking:
+                gate.trigger.close()
+            else:
+                await gate.trigger.aclose()
+        for store in self._owned_stores:
+            await store.close()
+        if self._owns_provider:
+            await self.provider.close()
