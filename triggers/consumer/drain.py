@@ -68,10 +68,10 @@ class Watch:
     def is_over(self) -> bool:
         """Whether the consumer is to drain, and says why."""
         if self._signals.received is not None:
-            _log.warning("%s: draining; once more to end at once", self._signals.received.name)
+            _log.warning("%s received: draining; send it again to end at once", self._signals.received.name)
             return True
         if self._parent is not None and os.getppid() != self._parent:
-            _log.warning("draining: process %d, which started this one, is gone", self._parent)
+            _log.warning("draining: the parent process %d has ended", self._parent)
             return True
         return self._until_idle is not None and self._quiet() > self._until_idle
 

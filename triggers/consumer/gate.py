@@ -23,7 +23,7 @@ class Gate:
     def __init__(self, trigger: Trigger[..., Any]) -> None:
         self.trigger = trigger
         self.counts: Counter[str] = Counter()
-        #: Grows with every suspension, so that a new one is told from the one before.
+        #: Grows with every suspension, so that a new one is not taken for the one before.
         self.suspensions = 0
         self._statistics: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -101,7 +101,7 @@ class Gate:
             self._suspended, self._by_history, self._by_command = reason, by_history, by_command
             self.suspensions += 1
             self._changed = time.monotonic()
-        self._tell("suspended", reason)
+        self._log_state("suspended", reason)
 
     def resume(self, *, by_command: bool = False) -> None:
         """Receive again; without ``by_command`` only what an error suspended."""
@@ -110,7 +110,7 @@ class Gate:
                 return
             self._suspended = None
             self._changed = time.monotonic()
-        self._tell("resumed")
+        self._log_state("resumed")
 
     def disable(self, reason: str) -> None:
         """Leave the provider until :meth:`enable`."""
@@ -118,7 +118,7 @@ class Gate:
             if self._disabled is not None:
                 return
             self._disabled, self._changed = reason, time.monotonic()
-        self._tell("disabled", reason)
+        self._log_state("disabled", reason)
 
     def enable(self) -> None:
         """Receive again, whatever had closed the gate."""
@@ -126,7 +126,7 @@ class Gate:
             if not self.closed:
                 return
             self._disabled, self._suspended, self._changed = None, None, time.monotonic()
-        self._tell("enabled")
+        self._log_state("enabled")
 
     def statistics(self) -> Counts:
         """Return what was counted since the start."""
@@ -134,7 +134,7 @@ class Gate:
             return Counts(**self._statistics)
 
     def report(self, consumer: str, *, obeyed: int, since: Counts, leaving: bool) -> Report:
-        """Return what is to be told of the trigger, with the counts since ``since``."""
+        """Return what is to be reported of the trigger, with the counts since ``since``."""
         with self._lock:
             disabled = self._disabled is not None
             reason = self._disabled if disabled else self._suspended
@@ -151,9 +151,9 @@ class Gate:
                 leaving=leaving,
             )
 
-    def _tell(self, became: str, reason: str | None = None) -> None:
-        told = f"{became}: {reason}" if reason else became
-        _log.warning("trigger %s is %s", self.trigger.name, told, extra={"trigger": self.trigger.name})
+    def _log_state(self, became: str, reason: str | None = None) -> None:
+        state = f"{became}: {reason}" if reason else became
+        _log.warning("trigger %s is %s", self.trigger.name, state, extra={"trigger": self.trigger.name})
 
 
 def _count(totals: Counter[str], outcome: Outcome) -> None:

@@ -158,7 +158,9 @@ class Housekeeping:
         except (CircuitOpenError, ConfigurationError):
             raise
         except Exception as error:  # noqa: BLE001  (whatever a store raises: it does not take claims)
-            _log.warning("trigger %s stays suspended: %s", name, error, extra=self._extra)
+            _log.warning(
+                "trigger %s stays suspended: its history takes no claims: %s", name, error, extra=self._extra
+            )
             return False
         return True
 
@@ -174,7 +176,12 @@ class Housekeeping:
             try:
                 agreed = bool(await settled(await self.shell.call(MONITOR_THREAD, monitor.ask)))
             except Exception as error:  # noqa: BLE001  (the monitor is user code)
-                _log.warning("its monitor failed: %s", told_of(error), extra=self._extra)
+                _log.warning(
+                    "trigger %s stays suspended: its monitor failed: %s",
+                    self.gate.trigger.name,
+                    told_of(error),
+                    extra=self._extra,
+                )
             finally:
                 monitor.end(agreed=agreed)
         # Another may be asking it for longer than an interval; the history need not be asked all that time.
@@ -203,7 +210,14 @@ async def sweep(trigger: str, store: HistoryStore, parking: Parking | None = Non
         deleted = await store.purge(trigger)
         closed = await close_settled(trigger, store, parking or store.parking)
     except Exception as error:  # noqa: BLE001  (whatever a store raises: the consumer can do without a sweep)
-        _log.warning("the sweep waits for its next turn: %s", error, extra={"trigger": trigger})
+        minutes = SWEEP_INTERVAL.total_seconds() / 60
+        _log.warning(
+            "trigger %s: the sweep failed, and is tried again in %d minutes: %s",
+            trigger,
+            minutes,
+            error,
+            extra={"trigger": trigger},
+        )
         return
     if deleted or closed:
         _log.info(

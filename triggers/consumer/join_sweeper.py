@@ -54,7 +54,8 @@ class Sweeper:
             periods = await self.pipeline.take_due()
         except HistoryUnavailableError as error:
             self._pause = min(self._pause * 2, LONGEST_INTERVAL)
-            _log.warning("%s: joins wait", error, extra={"trigger": self.gate.trigger.name})
+            name = self.gate.trigger.name
+            _log.warning("trigger %s: joins that are due wait: %s", name, error, extra={"trigger": name})
             return
         self._pause = INTERVAL
         if periods:

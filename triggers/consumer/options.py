@@ -37,7 +37,7 @@ def check_options(
     several = isinstance(triggers, Sequence) and not isinstance(triggers, str)
     if not several or not all(isinstance(each, Trigger) for each in cast("Sequence[Any]", triggers)):
         raise ConfigurationError(
-            "triggers", f"{triggers!r:.60} is no list of triggers", "write Consumer([book], ...)"
+            "triggers", f"{triggers!r:.60} is not a list of triggers", "write Consumer([book], ...)"
         )
     if isinstance(provider, str):
         check_text("provider", provider, "give a URL, such as 'redis://...'")
@@ -70,7 +70,7 @@ def check_run(*, signals: Any, until_idle: Any) -> None:
 def check_triggers(triggers: Sequence[AnyTrigger], history: object) -> None:
     """Refuse what cannot run in one consumer: no trigger, a name used twice, a history that nobody names."""
     if not triggers:
-        raise ConfigurationError("triggers", "there is none to run", "decorate a function with @trigger")
+        raise ConfigurationError("triggers", "the list is empty", "decorate a function with @trigger")
     for name, times in Counter(trigger.name for trigger in triggers).items():
         if times > 1:
             raise ConfigurationError(
@@ -87,8 +87,8 @@ def _warn_of_forgetting(settings: Settings) -> None:
     horizon, remembered = settings.redelivery_horizon, settings.history_time_to_live
     if horizon is not None and horizon > remembered:
         _log.warning(
-            "trigger %s: messages may come again for %s, and the history forgets them after %s: "
-            "raise history_time_to_live, or say forgotten='in_doubt'",
+            "trigger %s: messages may be delivered again for %s, but the history forgets them after %s, "
+            "and they would run twice: raise history_time_to_live, or set forgotten='in_doubt'",
             settings.name,
             horizon,
             remembered,

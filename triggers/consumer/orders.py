@@ -153,7 +153,7 @@ def heartbeats_for(
         store = own or default
         if store is not None:
             served.setdefault(_identity_of(store), (store, []))[1].append(gate)
-    return [Heartbeat(consumer, store, some) for store, some in served.values()]
+    return [Heartbeat(consumer, store, its_gates) for store, its_gates in served.values()]
 
 
 def _identity_of(store: HistoryStore) -> str:

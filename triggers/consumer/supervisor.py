@@ -96,7 +96,12 @@ class _Supervisor:
             self.code = max(self.code, ended if ended >= 0 else 128 - ended)
             return False
         child.note_crash(time.monotonic())
-        _log.warning("process %d ended with %d: starting again in %.1f s", child.number, ended, child.pause)
+        _log.warning(
+            "process %d ended with exit code %d: starting it again in %.1f s",
+            child.number,
+            ended,
+            child.pause,
+        )
         return True
 
     def _start(self, child: _Child) -> None:

@@ -39,6 +39,9 @@ LATE = 2.0
 #: How long one call waits for a first message; a worker notices within it that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
 
+#: What the log says when a provider goes away before everything was answered.
+NOT_ACKNOWLEDGED = "%s: messages that were not acknowledged will be delivered again"
+
 
 class Sweeping(Protocol):
     """Looks after the joins of a trigger; shared by its workers."""
@@ -175,10 +178,10 @@ class Worker:
         try:
             await receiver.close()
         except ProviderUnavailableError as error:
-            _log.warning("%s: what was not answered is delivered again later", error, extra=self._extra)
+            _log.warning(NOT_ACKNOWLEDGED, error, extra=self._extra)
 
     async def keep_alive(self, now: float) -> None:
-        """Tell the provider that this worker lives, if it is time; one that is away will be told next time.
+        """Keep the receiver alive at the provider, if it is time; one that is away is asked the next time.
 
         Called beside :meth:`run`, from another thread or task.
         """
@@ -191,7 +194,12 @@ class Worker:
         try:
             await receiver.keep_alive()
         except ProviderUnavailableError as error:
-            _log.warning("%s", error, extra=self._extra)
+            _log.warning(
+                "%s may lose its messages to other consumers, which run them again: %s",
+                self.name,
+                error,
+                extra=self._extra,
+            )
 
     @property
     def _extra(self) -> dict[str, object]:

@@ -30,8 +30,8 @@ EVENT_TYPE = "doubtless.delivery_failure.v1"
 class DeliveryFailureEvent(BaseModel):
     """A message could not be delivered from a client-side queue, and is kept there among the failed.
 
-    ``number`` is its place there, by which it can be queued again or discarded; ``attempts`` counts the sends
-    that failed although the provider was there.
+    By its ``number`` it can be queued again or discarded there; ``attempts`` counts the sends that failed
+    although the provider was there.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -120,10 +120,11 @@ def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], 
 
 
 async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
-    """Log the event, and tell every subscriber whose pattern matches; never raise what they raise."""
+    """Log the event, and call every handler whose pattern matches; never raise what they raise."""
     extra = {"alias": event.alias, "uuid": event.message.uuid, "status": "given up"}
     _log.error(
-        "%s gave up message %s for %s after %d attempts (%s: %s); it is kept as number %d",
+        "producer %s gave up message %s for %s after %d attempts (%s: %s); "
+        "it is kept in its queue as failed message %d: queue it again, or discard it",
         event.alias,
         event.message.uuid,
         event.destination,
@@ -134,14 +135,18 @@ async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
         extra=extra,
     )
     with _lock:
-        hearing = [one for one in _subscriptions if one.hears(event.alias)]
+        hearing = [each for each in _subscriptions if each.hears(event.alias)]
     for subscription in hearing:
         try:
             # An event of its own: what it does to the message stays with it.
-            told = subscription.handler(event.model_copy(update={"message": event.message.copied()}))
-            if inspect.isawaitable(told):
-                await finish(told, blocking=blocking)
+            returned = subscription.handler(event.model_copy(update={"message": event.message.copied()}))
+            if inspect.isawaitable(returned):
+                await finish(returned, blocking=blocking)
         except BaseException as error:
             if not is_failure(error, blocking=blocking):
                 raise
-            _log.error("a delivery failure handler failed", exc_info=exception_info(error), extra=extra)
+            _log.error(
+                "a handler of delivery failure events failed; the others are called",
+                exc_info=exception_info(error),
+                extra=extra,
+            )

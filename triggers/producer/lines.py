@@ -76,15 +76,15 @@ def _problem(error: Exception) -> str:
     match error:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = [_HEADER_OF.get(str(step), str(step)) for step in first["loc"][:1]]
+            header = [_HEADER_OF.get(str(step), str(step)) for step in first["loc"][:1]]
             # What a JSON document may hold is a long list of alternatives, and pydantic names one of them.
-            return "body: is nested too deeply" if place == ["body"] else ": ".join([*place, first["msg"]])
+            return "body: is nested too deeply" if header == ["body"] else ": ".join([*header, first["msg"]])
         case json.JSONDecodeError():
-            return f"is no JSON: {error.msg} at character {error.pos + 1}"
+            return f"is not JSON: {error.msg} at character {error.pos + 1}"
         case UnicodeDecodeError():
-            return f"is no UTF-8 at byte {error.start + 1}"
+            return f"is not UTF-8 at byte {error.start + 1}"
         case UnicodeEncodeError():
-            return "holds half a surrogate pair, which is no text"
+            return "holds half a surrogate pair, which is not text"
         case RecursionError():
             return "is nested too deeply"
         case _:
@@ -101,18 +101,18 @@ def _parsed(text: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _message(data: Any) -> Message:
     if not isinstance(data, dict) or "body" not in data:
-        raise ValueError('no JSON object with a "body"')
+        raise ValueError('is not a JSON object with a "body"')
     line = cast("dict[str, Any]", data)
     if unknown := line.keys() - _KEYS:
         raise ValueError(f'unknown: "{min(unknown)}"; a message has "headers" and "body"')
     headers = line.get("headers", {})
     if not isinstance(headers, dict):
-        raise ValueError('"headers" is no JSON object')  # noqa: TRY004  (a wrong line, not a wrong call)
+        raise ValueError('"headers" is not a JSON object')  # noqa: TRY004  (a wrong line, not a wrong call)
     return Message.from_headers(cast("dict[str, Any]", headers), line["body"])
 
 
@@ -136,4 +136,4 @@ def refuse_problems(lines: Iterable[Line]) -> None:
     """
     for line in lines:
         if line.problem is not None:
-            raise ConfigurationError(f"line {line.number}", line.problem, "mend it, or leave --strict out")
+            raise ConfigurationError(f"line {line.number}", line.problem, "correct it, or leave --strict out")

@@ -1,7 +1,7 @@
 """``Producer`` and ``send``: how services and programs send messages.
 
-``outgoing.py`` is what is sent, ``sender.py`` the way it takes, ``client_queue.py`` the queue on disk,
-``queue_drain.py`` how that is emptied, ``request_reply.py`` who waits for replies, and
+``outgoing.py`` is what is sent, ``sender.py`` the way it takes, ``queue/queue.py`` the queue on disk,
+``queue/drain.py`` how that is emptied, ``request_reply.py`` who waits for replies, and
 ``delivery_failure.py`` the event when a queued message is given up.
 """
 
@@ -266,21 +266,21 @@ def send(
 
 def _batch(destination: str, bodies: Sequence[Body | Message], options: SendOptions) -> Sequence[Message]:
     if options.get("uuid") is not None:
-        raise ConfigurationError("uuid", "is one for many messages", "give each Message its own")
+        raise ConfigurationError("uuid", "cannot be the same for many messages", "give each Message its own")
     return [compose(destination, body, **options) for body in bodies]
 
 
 def _request(destination: str, body: Body | Message, timeout: Any, options: SendOptions) -> Message:
     if options.get("reply_to") is not None:
-        raise ConfigurationError("reply_to", "is made by request itself", "leave it out, or use send")
+        raise ConfigurationError("reply_to", "is set by request itself", "leave it out, or use send")
     if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
-        raise ConfigurationError("timeout", f"{timeout!r} is no duration", "use a timedelta")
+        raise ConfigurationError("timeout", f"{timeout!r} is not a duration above zero", "use a timedelta")
     return compose(destination, body, **options)
 
 
 def _drainer(sender: Sender) -> Drainer:
     if sender.drainer is None:
-        raise ConfigurationError("queue", "there is none to drain", "give the producer a queue= file")
+        raise ConfigurationError("queue", "the producer has none to drain", "give it a queue= file")
     return sender.drainer
 
 

@@ -128,30 +128,47 @@ class Replies:
                 away = False
             except DestinationGoneError as error:
                 # The next request opens another one; those that wait have no reply any more.
-                _log.warning("replies on their way are lost: %s", error, extra={"alias": self._alias})
+                _log.warning(
+                    "producer %s: replies that were under way are lost, and their requests time out: %s",
+                    self._alias,
+                    error,
+                    extra={"alias": self._alias},
+                )
                 self._destination = None
                 break
             except UnavailableError as error:
                 if not away:
-                    _log.warning("replies cannot be received: %s", error, extra={"alias": self._alias})
+                    _log.warning(
+                        "producer %s: replies cannot be received until the provider is back: %s",
+                        self._alias,
+                        error,
+                        extra={"alias": self._alias},
+                    )
                 away = True
                 await self._shell.sleep(_AWAY_PAUSE)
         with suppress(UnavailableError):
             await receiver.close()
 
     def _hand_out(self, received: Sequence[Received]) -> None:
-        for one in received:
-            if not isinstance(one, Arrival):
-                _log.warning("a reply cannot be read: %s", one.problem, extra={"alias": self._alias})
+        for delivery in received:
+            if not isinstance(delivery, Arrival):
+                _log.warning(
+                    "producer %s: dropped a reply that cannot be read: %s",
+                    self._alias,
+                    delivery.problem,
+                    extra={"alias": self._alias},
+                )
                 continue
+            reply = delivery.message
             with self._lock:
-                waiting = self._waiting.get(one.message.correlation_id or "")
+                waiting = self._waiting.get(reply.correlation_id or "")
             if waiting is None:
                 _log.info(
-                    "nobody waits any more for the reply %s to %s",
-                    one.message.uuid,
-                    one.message.correlation_id,
-                    extra={"alias": self._alias, "uuid": one.message.uuid},
+                    "producer %s: dropped the reply %s: nobody waits for the answer to %s any more",
+                    self._alias,
+                    reply.uuid,
+                    reply.correlation_id,
+                    extra={"alias": self._alias, "uuid": reply.uuid},
                 )
             else:
-                waiting.give(one.message)
+                waiting.give(reply)

@@ -25,7 +25,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """Everything that a producer was told, but for the provider."""
+    """All settings of a producer, but for the provider."""
 
     alias: str
     queue: Path | None
@@ -42,10 +42,12 @@ class ProducerSettings:
         _check_whole("max_redelivery_count", self.max_redelivery_count, 1, "1 or more")
         if self.queue is not None and not self.queue.absolute().parent.is_dir():
             raise ConfigurationError(
-                "queue", f"there is no folder {self.queue.absolute().parent}", "make it first"
+                "queue", f"the folder {self.queue.absolute().parent} does not exist", "create it first"
             )
 
 
 def _check_whole(setting: str, value: Any, least: int, remedy: str) -> None:
     if type(value) is not int or value < least:
-        raise ConfigurationError(setting, f"{value!r} is no number from {least}", f"use {remedy}")
+        raise ConfigurationError(
+            setting, f"must be a whole number of {least} or more, not {value!r}", f"use {remedy}"
+        )

@@ -75,12 +75,12 @@ def test_a_line_that_is_no_message_is_sent_as_it_is_and_told(doubtless: InProces
         "sent": 3,
         "sent_as_they_are": 2,
         "first_of_these": [
-            {"line": 3, "problem": "is no UTF-8 at byte 1"},
-            {"line": 4, "problem": 'no JSON object with a "body"'},
+            {"line": 3, "problem": "is not UTF-8 at byte 1"},
+            {"line": 4, "problem": 'is not a JSON object with a "body"'},
         ],
     }
     assert plain.code == 0
-    assert "line 3: is no UTF-8 at byte 1; line 4: no JSON object" in plain.err
+    assert "line 3: is not UTF-8 at byte 1; line 4: is not a JSON object" in plain.err
     assert [message.body for message in received(redis_url)] == [1, *texts[1:]] * 2
 
 
@@ -90,7 +90,7 @@ def test_strict_refuses_the_whole_file_and_names_the_line(doubtless: InProcess, 
     answer = doubtless("send", "orders", "orders.jsonl", "--provider", redis_url, "--strict")
 
     assert answer.code == 2
-    assert answer.error.startswith("error: line 2: is no JSON")
+    assert answer.error.startswith("error: line 2: is not JSON")
     assert received(redis_url) == []
 
 

@@ -137,7 +137,7 @@ class TestRefusing:
             lane.consumer(triggers, redis_url, history=redis_url)
 
     def test_no_trigger_at_all_is_refused(self, lane: Lane, redis_url: str) -> None:
-        with pytest.raises(ConfigurationError, match="there is none to run"):
+        with pytest.raises(ConfigurationError, match="the list is empty"):
             lane.consumer([], redis_url, history=redis_url)
 
     def test_a_trigger_without_a_history_is_refused_before_it_receives(

@@ -1,8 +1,8 @@
 """Ordered triggers: which process receives.
 
 ``@trigger(..., ordered=True)`` runs the messages of one group (JMSXGroupID) one after the other, in the order
-of the destination, and different groups at once. ``ordering_groups.py`` decides what may run next,
-``ordering_desk.py`` hands it from the worker that receives to those that run it (``ordering_workers.py``).
+of the destination, and different groups at once. ``groups.py`` decides what may run next,
+``handover.py`` hands it from the worker that receives to those that run it (``workers.py``).
 
 Among processes there is one active consumer; the others stand by. The right to receive is a lease in the
 trigger's own document history, under a uuid that no message has. A holder that could not renew it in time
@@ -78,15 +78,15 @@ class ActiveConsumer:
         self._keeping = keeping
         self._lease = lease
         self._token: str | None = None
-        self._held: Run | None = None
+        self._claimed: Run | None = None
 
     @property
     def active(self) -> bool:
         """Whether this process may begin with a message; False when its lease is nearly over."""
-        held = self._held
-        if held is None or held.taken_by is not None:
+        claimed = self._claimed
+        if claimed is None or claimed.taken_by is not None:
             return False
-        return monotonic() < held.alive_until - self._lease.total_seconds() * SAFETY
+        return monotonic() < claimed.alive_until - self._lease.total_seconds() * SAFETY
 
     @property
     def longest_wait(self) -> timedelta:
@@ -112,10 +112,10 @@ class ActiveConsumer:
             self._token = None
             return False
         message = Message(body="").model_copy(update={"uuid": Uuid(ACTIVE_CONSUMER)})
-        self._held = Run(message, HistoryUse.ON, fence=fence, owner=self._token)
-        self._keeping.keeper.hold(self._held, asked)
+        self._claimed = Run(message, HistoryUse.ON, fence=fence, owner=self._token)
+        self._keeping.keeper.hold(self._claimed, asked)
         self._token = None
-        _log.info("this is the active consumer now, fence %d", fence, extra=self._extra)
+        _log.info("trigger %s: now the active consumer, fence %d", self._trigger, fence, extra=self._extra)
         return True
 
     async def _claim(self, token: str) -> Fence | None:
@@ -126,7 +126,12 @@ class ActiveConsumer:
             return claim.fence
         if claim.found.lease_alive or claim.found.state is not State.STARTED:
             return None
-        _log.warning("the active consumer %s is not heard of any more", claim.found.owner, extra=self._extra)
+        _log.warning(
+            "trigger %s: the lease of the active consumer %s has run out: taking over",
+            self._trigger,
+            claim.found.owner,
+            extra=self._extra,
+        )
         taken = await store.take_over(
             name,
             ACTIVE_CONSUMER,
@@ -140,14 +145,20 @@ class ActiveConsumer:
 
     async def release(self) -> None:
         """Let another one be the active consumer at once; while the history is away, at the lease's end."""
-        held, self._held = self._held, None
-        if held is None:
+        claimed, self._claimed = self._claimed, None
+        if claimed is None:
             return
-        self._keeping.keeper.let_go(held)
+        self._keeping.keeper.let_go(claimed)
         try:
-            await self._store.release(self._trigger, ACTIVE_CONSUMER, held.fence or 0, owner=held.owner)
+            await self._store.release(self._trigger, ACTIVE_CONSUMER, claimed.fence or 0, owner=claimed.owner)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the lease ends by itself)
-            _log.warning("another consumer has to wait for the lease's end: %s", error, extra=self._extra)
+            _log.warning(
+                "trigger %s: could not give back the right to receive: another consumer has it in %d s: %s",
+                self._trigger,
+                self._lease.total_seconds(),
+                error,
+                extra=self._extra,
+            )
 
     def close(self) -> None:
         """Stop renewing for good."""
@@ -168,7 +179,7 @@ def active_consumer_of(trigger: Trigger[..., object], pipeline: Pipeline) -> Act
     if store is None:
         raise ConfigurationError(
             f"trigger {trigger.name}",
-            "which process receives is settled in the document history, and there is none",
+            "is ordered, and has no document history to decide which process receives",
             "give it one, such as history='redis://...', or leave ordered out",
         )
     keeping = _keeping(trigger, store, blocking=pipeline.blocking)

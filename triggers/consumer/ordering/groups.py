@@ -1,13 +1,14 @@
 """Which message may run next, so that each group runs one after the other, in the order of the destination.
 
-Pure: no clock, no locks, no provider. A message gets its place when it arrives for the first time; one that
-was given back keeps its place, and until it has come again nothing of its group that stands behind it runs.
+Pure: no clock, no locks, no provider. A message gets its number when it arrives for the first time; one that
+was given back keeps it, and until it has come again nothing of its group with a greater number runs.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
+from operator import itemgetter
 
 from triggers.providers.provider import Arrival, Received
 
@@ -17,38 +18,41 @@ EVERYTHING = ("everything",)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """One delivery in its group; ``put_off`` is how often it was given back only for want of room."""
+    """One delivery: its position in the order of all, and the key of its group.
+
+    ``put_off`` is how often it was given back only for want of room.
+    """
 
     received: Received
-    place: int
-    group: Hashable
+    number: int
+    key: Hashable
     put_off: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Back:
-    """A place whose message was given back, and is expected again about then, in monotonic seconds."""
+    """A message that was given back, and is expected again about then, in monotonic seconds."""
 
     due: float
     put_off: int
 
 
 @dataclass(slots=True)
-class _Line:
+class _Group:
     """One group: who waits here, who was given back, and who is ready or runs."""
 
     waiting: list[tuple[int, Ticket]] = field(default_factory=list[tuple[int, Ticket]])
     back: dict[int, _Back] = field(default_factory=dict[int, _Back])
     busy: Ticket | None = None
-    _places: list[int] = field(default_factory=list[int])
+    _numbers: list[int] = field(default_factory=list[int])
     _by_identity: dict[Hashable, list[int]] = field(default_factory=dict[Hashable, list[int]])
 
     @property
     def first_back(self) -> int | None:
-        """The smallest place that was given back."""
-        while self._places and self._places[0] not in self.back:
-            heappop(self._places)
-        return self._places[0] if self._places else None
+        """The smallest number that was given back."""
+        while self._numbers and self._numbers[0] not in self.back:
+            heappop(self._numbers)
+        return self._numbers[0] if self._numbers else None
 
     @property
     def is_blocked(self) -> bool:
@@ -57,20 +61,20 @@ class _Line:
         return first is not None and (not self.waiting or self.waiting[0][0] > first)
 
     def note_back(self, ticket: Ticket, back: _Back) -> None:
-        self.back[ticket.place] = back
-        heappush(self._places, ticket.place)
-        heappush(self._by_identity.setdefault(identity_of(ticket.received), []), ticket.place)
+        self.back[ticket.number] = back
+        heappush(self._numbers, ticket.number)
+        heappush(self._by_identity.setdefault(identity_of(ticket.received), []), ticket.number)
 
     def come_again(self, received: Received) -> tuple[int, _Back] | None:
-        """Return the place of a message that was given back; None for one that was not."""
+        """Return the number of a message that was given back; None for one that was not."""
         identity = identity_of(received)
-        places = self._by_identity.get(identity)
-        if not places:
+        numbers = self._by_identity.get(identity)
+        if not numbers:
             return None
-        place = heappop(places)
-        if not places:
+        number = heappop(numbers)
+        if not numbers:
             del self._by_identity[identity]
-        return place, self.back.pop(place)
+        return number, self.back.pop(number)
 
 
 class Groups:
@@ -88,22 +92,22 @@ class Groups:
         self.waiting = 0
         #: A message that was put off is the next of its group, and its delay need not be waited for.
         self.recall = False
-        self._places = count()
-        self._lines: dict[Hashable, _Line] = {}
+        self._numbers = count()
+        self._groups: dict[Hashable, _Group] = {}
         self._ready: list[tuple[int, Ticket]] = []
 
     def arrive(self, received: Received) -> None:
-        """Queue a delivery in its group, at the place that it had already, if it was given back."""
-        group = self._group_of(received)
+        """Queue a delivery in its group, under the number that it had already, if it was given back."""
+        key = self._key_of(received)
         self.waiting += 1
-        if group is None:
-            self._make_ready(Ticket(received, next(self._places), None))
+        if key is None:
+            self._make_ready(Ticket(received, next(self._numbers), None))
             return
-        line = self._lines.setdefault(group, _Line())
-        again = line.come_again(received)
-        place, put_off = (next(self._places), 0) if again is None else (again[0], again[1].put_off)
-        heappush(line.waiting, (place, Ticket(received, place, group, put_off)))
-        self._advance(group, line)
+        group = self._groups.setdefault(key, _Group())
+        again = group.come_again(received)
+        number, put_off = (next(self._numbers), 0) if again is None else (again[0], again[1].put_off)
+        heappush(group.waiting, (number, Ticket(received, number, key, put_off)))
+        self._advance(key, group)
 
     def take(self) -> Ticket | None:
         """Return the next ticket that may run, which is :meth:`done` or given back afterwards; maybe none."""
@@ -114,21 +118,22 @@ class Groups:
 
     def done(self, ticket: Ticket) -> None:
         """Note that a ticket that was taken is acknowledged: the next of its group may run."""
-        line = self._lines.get(ticket.group)
-        if ticket.group is None or line is None:
+        group = self._groups.get(ticket.key)
+        if ticket.key is None or group is None:
             return
-        line.busy = None
-        first = line.first_back
-        self.recall = self.recall or (line.is_blocked and first is not None and line.back[first].put_off > 0)
-        self._advance(ticket.group, line)
+        group.busy = None
+        first = group.first_back
+        if group.is_blocked and first is not None and group.back[first].put_off > 0:
+            self.recall = True
+        self._advance(ticket.key, group)
 
     def give_back(self, ticket: Ticket, due: float) -> None:
         """Note that a ticket that was taken goes back, and that its group waits until it has come again."""
-        line = self._lines.get(ticket.group)
-        if ticket.group is None or line is None:
+        group = self._groups.get(ticket.key)
+        if ticket.key is None or group is None:
             return
-        line.busy = None
-        line.note_back(ticket, _Back(due, ticket.put_off))
+        group.busy = None
+        group.note_back(ticket, _Back(due, ticket.put_off))
 
     def put_off(self, keep: int, now: float, delays: tuple[float, float]) -> list[tuple[Ticket, float]]:
         """Give back what waits in blocked groups, the last first, until no more than ``keep`` do so.
@@ -137,25 +142,25 @@ class Groups:
         one is put off again, at most the second.
         """
         blocked = sorted(
-            (one for line in self._lines.values() if line.is_blocked for one in line.waiting),
-            key=lambda one: one[0],
+            (pair for group in self._groups.values() if group.is_blocked for pair in group.waiting),
+            key=itemgetter(0),
         )
         put: list[tuple[Ticket, float]] = []
-        for place, ticket in blocked[keep:]:
+        for number, ticket in blocked[keep:]:
             delay = min(delays[0] * 2**ticket.put_off, delays[1])
-            line = self._lines[ticket.group]
-            line.waiting.remove((place, ticket))
-            heapify(line.waiting)
-            line.note_back(ticket, _Back(now + delay, ticket.put_off + 1))
+            group = self._groups[ticket.key]
+            group.waiting.remove((number, ticket))
+            heapify(group.waiting)
+            group.note_back(ticket, _Back(now + delay, ticket.put_off + 1))
             self.waiting -= 1
             put.append((ticket, delay))
         return put
 
     def empty(self) -> list[Received]:
         """Forget everything; return what had not been taken, in order."""
-        left = self._ready + [one for line in self._lines.values() for one in line.waiting]
-        self._lines, self._ready, self.waiting, self.recall = {}, [], 0, False
-        return [ticket.received for _, ticket in sorted(left, key=lambda one: one[0])]
+        left = self._ready + [pair for group in self._groups.values() for pair in group.waiting]
+        self._groups, self._ready, self.waiting, self.recall = {}, [], 0, False
+        return [ticket.received for _, ticket in sorted(left, key=itemgetter(0))]
 
     @property
     def ready(self) -> bool:
@@ -165,30 +170,30 @@ class Groups:
     @property
     def outstanding(self) -> int:
         """How many were given back and have not come again."""
-        return sum(len(line.back) for line in self._lines.values())
+        return sum(len(group.back) for group in self._groups.values())
 
     def next_due(self) -> float | None:
         """When the first of those is expected, in monotonic seconds."""
         return min(self._dues(), default=None)
 
     def _dues(self) -> Iterable[float]:
-        return (back.due for line in self._lines.values() for back in line.back.values())
+        return (back.due for group in self._groups.values() for back in group.back.values())
 
-    def _group_of(self, received: Received) -> Hashable:
+    def _key_of(self, received: Received) -> Hashable:
         if self.serial:
             return EVERYTHING
         return received.message.group_id if isinstance(received, Arrival) else None
 
-    def _advance(self, group: Hashable, line: _Line) -> None:
+    def _advance(self, key: Hashable, group: _Group) -> None:
         """Make the first of a group ready, if nothing stands before it; forget a group that is empty."""
-        if line.busy is None and line.waiting and not line.is_blocked:
-            _, line.busy = heappop(line.waiting)
-            self._make_ready(line.busy)
-        if line.busy is None and not line.waiting and not line.back:
-            del self._lines[group]
+        if group.busy is None and group.waiting and not group.is_blocked:
+            _, group.busy = heappop(group.waiting)
+            self._make_ready(group.busy)
+        if group.busy is None and not group.waiting and not group.back:
+            del self._groups[key]
 
     def _make_ready(self, ticket: Ticket) -> None:
-        heappush(self._ready, (ticket.place, ticket))
+        heappush(self._ready, (ticket.number, ticket))
         self.fresh += 1
 
 

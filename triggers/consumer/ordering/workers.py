@@ -12,7 +12,7 @@ from triggers.consumer.gate import Gate
 from triggers.consumer.ordering.active import ActiveConsumer, active_consumer_of
 from triggers.consumer.ordering.groups import Ticket
 from triggers.consumer.ordering.handover import Handover, NotedAnswer
-from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
+from triggers.consumer.worker import NOT_ACKNOWLEDGED, SUSPENDED_PAUSE, Worker
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     Provider,
@@ -94,7 +94,13 @@ class ReceivingWorker(Worker):
         except Exception as error:  # noqa: BLE001  (whatever a store raises: nobody knows whose turn it is)
             acquired = False
             if not self._unknown:
-                _log.warning("it is not known who is the active consumer: %s", error, extra=self._extra)
+                _log.warning(
+                    "trigger %s: history unreachable: receiving is paused, "
+                    "because it is unknown which consumer is active: %s",
+                    self.gate.trigger.name,
+                    error,
+                    extra=self._extra,
+                )
             self._unknown = True
         if not acquired:
             await self._pause(STANDBY_PAUSE)
@@ -104,7 +110,7 @@ class ReceivingWorker(Worker):
         if self._can.taking_over is None:
             raise ConfigurationError(
                 f"trigger {self.gate.trigger.name}",
-                "is ordered, and its provider cannot hand over what a dead consumer held",
+                "is ordered, and its provider cannot take over the messages of a dead consumer",
                 "use Redis Streams, or leave ordered out and run one consumer with concurrency=1",
             )
         self._astray = True
@@ -151,7 +157,12 @@ class ReceivingWorker(Worker):
         self.idle = not received and self.handover.idle
         # What is due comes before what is new: when there was less than asked for, all of it has come.
         if len(received) < room and self.handover.is_overdue():
-            _log.warning("a message that was given back does not come: looking for it", extra=self._extra)
+            _log.warning(
+                "trigger %s: a message that was given back is overdue: "
+                "having everything delivered again that is not acknowledged",
+                self.gate.trigger.name,
+                extra=self._extra,
+            )
             self._astray = True
 
     @property
@@ -170,7 +181,7 @@ class ReceivingWorker(Worker):
             try:
                 await self.handover.flush(self.receiver)
             except ProviderUnavailableError as error:
-                _log.warning("%s: what was not answered is delivered again", error, extra=self._extra)
+                _log.warning(NOT_ACKNOWLEDGED, error, extra=self._extra)
         self.handover.forget()
         self.handover.forget_answers()
         await super()._leave()
@@ -194,9 +205,9 @@ class RunningWorker(Worker):
         while not self.handover.closed:
             ticket = await self.handover.take()
             if ticket is not None:
-                await self._work(ticket)
+                await self._run(ticket)
 
-    async def _work(self, ticket: Ticket) -> None:
+    async def _run(self, ticket: Ticket) -> None:
         if self.shell.over.is_set() or not self.active.active or not self.gate.enter():
             self.handover.finish(ticket, NotedAnswer(timedelta(0)))
             return
@@ -225,8 +236,8 @@ def make_ordered_workers(
     handover = Handover(takers=settings.concurrency, limit=limit, shell=shell)
     active = active_consumer_of(gate.trigger, pipeline)
 
-    def worker_of(kind: type[ReceivingWorker | RunningWorker], number: int) -> Worker:
-        return kind(
+    def worker_of(worker_type: type[ReceivingWorker | RunningWorker], number: int) -> Worker:
+        return worker_type(
             name=f"{name}-{gate.trigger.name}-{number}",
             gate=gate,
             pipeline=pipeline,

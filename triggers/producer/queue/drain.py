@@ -89,7 +89,12 @@ class Drainer:
             try:
                 drained = await self._drain_now()
             except UnavailableError as error:
-                _log.warning("%s", error, extra={"alias": self.queue.alias})
+                _log.warning(
+                    "producer %s: its queue is not drained: %s",
+                    self.queue.alias,
+                    error,
+                    extra={"alias": self.queue.alias},
+                )
                 fruitless += 1
             else:
                 held_up = drained is not None and drained.left > 0
@@ -122,8 +127,8 @@ class Drainer:
             return await self._pass() if mine else None
 
     async def _pass(self) -> Drained:
-        for event in self.queue.untold():
-            await self._tell(event)
+        for event in self.queue.unreported():
+            await self._report(event)
         state = _Pass()
         away: ProviderUnavailableError | None = None
         try:
@@ -147,7 +152,7 @@ class Drainer:
         if not fresh:
             return
         try:
-            await self.provider.send(fresh[0].destination, [one.message for one in fresh])
+            await self.provider.send(fresh[0].destination, [queued.message for queued in fresh])
         except ConfigurationError as error:
             await self._failed(fresh, error, state, hopeless=True)
         except ProviderUnavailableError as error:
@@ -156,18 +161,18 @@ class Drainer:
         except Exception as error:  # noqa: BLE001  (a provider may be user code, and one message must not stop all)
             await self._failed(fresh, error, state, hopeless=False)
         else:
-            self.queue.remove([one.number for one in fresh])
+            self.queue.remove([queued.number for queued in fresh])
             state.sent += len(fresh)
 
     async def _give_up_expired(self, run: Sequence[Queued], state: _Pass) -> Sequence[Queued]:
         now = datetime.now(UTC)
         fresh: list[Queued] = []
-        for one in run:
-            expires = one.message.expiration
+        for queued in run:
+            expires = queued.message.expiration
             if expires is not None and expires <= now:
-                await self._give_up(one, MessageExpiredError(expires), one.attempts, state)
+                await self._give_up(queued, MessageExpiredError(expires), queued.attempts, state)
             else:
-                fresh.append(one)
+                fresh.append(queued)
         return fresh
 
     async def _find_out(self, error: ProviderUnavailableError) -> None:
@@ -197,8 +202,8 @@ class Drainer:
         state.failed += 1
         state.singly.discard(queued.destination)
         state.given_up.add(queued.message.uuid)
-        await self._tell(event)
+        await self._report(event)
 
-    async def _tell(self, event: DeliveryFailureEvent) -> None:
+    async def _report(self, event: DeliveryFailureEvent) -> None:
         await publish(event, blocking=self.shell.blocking)
-        self.queue.mark_told(event.number)
+        self.queue.mark_reported(event.number)

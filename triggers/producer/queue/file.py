@@ -51,7 +51,7 @@ def prepare(connection: sqlite3.Connection, file: Path, alias: str) -> None:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            raise _unusable(file, "is no SQLite file") from error
+            raise _unusable(file, "is not an SQLite file") from error
         raise
     try:
         _create_or_check(connection, file, alias)
@@ -98,12 +98,12 @@ def _create_or_check(connection: sqlite3.Connection, file: Path, alias: str) -> 
 def _statements(script: str) -> list[str]:
     """Split a script; ``executescript`` would commit the transaction that it runs in."""
     statements: list[str] = []
-    held = ""
+    text = ""
     for line in script.strip().splitlines():
-        held += line + "\n"
-        if sqlite3.complete_statement(held):
-            statements.append(held)
-            held = ""
+        text += line + "\n"
+        if sqlite3.complete_statement(text):
+            statements.append(text)
+            text = ""
     return statements
 
 

@@ -32,9 +32,9 @@ class ClientQueueFullError(ProviderUnavailableError):
 
     __module__ = "triggers"
 
-    def __init__(self, file: Path, *, held: int, limit: int, wanted: int) -> None:
+    def __init__(self, file: Path, *, waiting: int, limit: int, wanted: int) -> None:
         super().__init__("the provider", "sending")
-        room = f"holds {held} of at most {limit} messages: no room for {wanted} more"
+        room = f"holds {waiting} of at most {limit} messages: no room for {wanted} more"
         self.args = (f"the client-side queue {file} {room}; send again later, or raise queue_limit",)
 
 
@@ -47,7 +47,7 @@ class ClientQueueUnavailableError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A message on disk; ``number`` is its place, ``attempts`` how often sending it failed."""
+    """A message on disk; ``number`` is its position, ``attempts`` how often sending it failed."""
 
     number: int
     destination: str
@@ -105,9 +105,9 @@ class ClientQueue:
         """
         rows = [(destination, message.to_json().decode()) for message in messages]
         with self._using("storing messages", writing=True) as connection:
-            held = _count(connection)
-            if self.limit != UNLIMITED and held + len(rows) > self.limit:
-                raise ClientQueueFullError(self.file, held=held, limit=self.limit, wanted=len(rows))
+            waiting = _count(connection)
+            if self.limit != UNLIMITED and waiting + len(rows) > self.limit:
+                raise ClientQueueFullError(self.file, waiting=waiting, limit=self.limit, wanted=len(rows))
             connection.executemany("INSERT INTO queued (destination, message) VALUES (?, ?)", rows)
 
     def size(self) -> int:
@@ -144,7 +144,7 @@ class ClientQueue:
     def remove(self, numbers: Collection[int]) -> None:
         """Delete waiting messages that have arrived."""
         with self._using("deleting what was sent", writing=True) as connection:
-            connection.executemany("DELETE FROM queued WHERE number = ?", [(one,) for one in numbers])
+            connection.executemany("DELETE FROM queued WHERE number = ?", [(number,) for number in numbers])
 
     def count_attempt(self, number: int) -> int:
         """Note that sending a waiting message failed, and return how often it has."""
@@ -156,7 +156,7 @@ class ClientQueue:
             )
 
     def give_up(self, queued: Queued, error: Exception, *, attempts: int) -> DeliveryFailureEvent:
-        """Move a waiting message to the failed ones, and return the event to tell of it."""
+        """Move a waiting message to the failed ones, and return its event."""
         event = DeliveryFailureEvent(
             alias=self.alias,
             destination=queued.destination,
@@ -175,12 +175,12 @@ class ClientQueue:
             connection.execute("DELETE FROM queued WHERE number = ?", (queued.number,))
         return event
 
-    def untold(self) -> Sequence[DeliveryFailureEvent]:
-        """Return the events of failed messages that may not have been told of, in order."""
+    def unreported(self) -> Sequence[DeliveryFailureEvent]:
+        """Return the events of failed messages that may not have been published, in order."""
         return self._events("WHERE told = 0")
 
-    def mark_told(self, number: int) -> None:
-        """Note that everybody has been told of a failed message."""
+    def mark_reported(self, number: int) -> None:
+        """Note that the event of a failed message was published."""
         with self._using("noting an event", writing=True) as connection:
             connection.execute("UPDATE failed SET told = 1 WHERE number = ?", (number,))
 
@@ -201,7 +201,7 @@ class ClientQueue:
         All of them by default. One that has expired loses its expiration; ``time_to_live`` gives each a new
         one. The limit is not asked: nothing may be lost.
         """
-        chosen = [one for one in self.failed() if numbers is None or one.number in numbers]
+        chosen = [event for event in self.failed() if numbers is None or event.number in numbers]
         now = datetime.now(UTC)
         requeued = 0
         with self._using("queueing failed messages again", writing=True) as connection:
@@ -219,7 +219,8 @@ class ClientQueue:
         """Delete failed messages for good; return how many."""
         with self._using("discarding failed messages", writing=True) as connection:
             return sum(
-                connection.execute("DELETE FROM failed WHERE number = ?", (one,)).rowcount for one in numbers
+                connection.execute("DELETE FROM failed WHERE number = ?", (number,)).rowcount
+                for number in numbers
             )
 
     @contextmanager

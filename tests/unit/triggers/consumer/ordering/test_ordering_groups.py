@@ -203,7 +203,7 @@ class Ordering(RuleBasedStateMachine):
     def take(self) -> None:
         ticket = self.groups.take()
         if ticket is not None:
-            assert ticket.group not in {one.group for one in self.running}
+            assert ticket.key not in {one.key for one in self.running}
             self.running.append(ticket)
             self.ran.append(str(ticket.received.handle))
 
