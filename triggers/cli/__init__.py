@@ -8,26 +8,19 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TextIO
 
 import typer
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from triggers.cli import control, history, parked, patchbay
-from triggers.cli.demo import demo
-from triggers.cli.guarantees import guarantees
-from triggers.cli.run import run
-from triggers.cli.send import send
+from triggers.cli.commands import Commands
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.logs import log_to_stderr
-from triggers.cli.shared.options import shared
 from triggers.cli.shared.output import State, first_line
-from triggers.cli.sqljms import commands as sqljms
-from triggers.cli.sqlremote import commands as sqlremote
-from triggers.cli.why import why
 
 app = typer.Typer(
     name="doubtless",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -37,39 +30,23 @@ app = typer.Typer(
 )
 
 
-def _tell_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415  (reads packages; no command needs it)
+
         typer.echo(f"doubtless {version('doubtless')}")
         raise typer.Exit
 
 
 @app.callback()
-@shared
+@with_general_options
 def options(
     context: typer.Context,
     show_version: bool = typer.Option(
-        False, "--version", is_eager=True, callback=_tell_version, help="Show the version and exit."
+        False, "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
     ),
 ) -> None:
     """Read the options that every command shares."""
-
-
-app.command("demo")(shared(demo))
-app.command("run")(shared(run))
-app.command("send")(shared(send))
-app.command("why")(shared(why))
-app.command("guarantees")(shared(guarantees))
-app.command("status")(shared(control.status))
-app.command("statistics")(shared(control.statistics))
-app.command("suspend")(shared(control.suspend))
-app.command("resume")(shared(control.resume))
-app.command("disable")(shared(control.disable))
-app.command("enable")(shared(control.enable))
-app.add_typer(history.app, name="history")
-app.add_typer(parked.app, name="parked")
-app.add_typer(sqlremote.app, name="sqlremote")
-app.add_typer(patchbay.app, name="patchbay")
-app.add_typer(sqljms.app, name="sqljms")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -116,9 +93,9 @@ def _report(error: Exception, state: State) -> int:
 
 
 def _report_others(error: Exception, state: State) -> int:
-    told = getattr(error, "format_message", None)
-    if told is not None:  # typer's own, for wrong usage
-        context, problem = getattr(error, "ctx", None), str(told()).rstrip(".")
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # typer's own, for wrong usage
+        context, problem = getattr(error, "ctx", None), str(format_message()).rstrip(".")
         if problem:  # none when there were no arguments at all: that was answered by the help
             state.complain(f"{problem}; see {context.command_path if context else 'doubtless'} --help")
         return int(getattr(error, "exit_code", 2))

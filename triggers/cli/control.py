@@ -9,6 +9,7 @@ import typer
 from history.bridge import drive
 from history.store import HistoryStore
 from history.store.control import Beat, Control, Counts, Overview, TriggerState, Verb
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import HISTORY_OPTION, TRIGGER_OPTION, opened
 from triggers.cli.shared.output import State
 from triggers.events.hearing import wildcard
@@ -48,6 +49,7 @@ _REASON: Any = typer.Option(None, "--reason", help="Why; shown by status and in 
 _WAIT: Any = typer.Option(10.0, "--wait", min=0, help="How many seconds to wait for the consumers.")
 
 
+@with_general_options
 def suspend(
     context: typer.Context,
     triggers: list[str] = _NAMES,
@@ -63,6 +65,7 @@ def suspend(
     _tell(context, Verb.SUSPEND, triggers, history, wait, reason)
 
 
+@with_general_options
 def resume(
     context: typer.Context,
     triggers: list[str] = _NAMES,
@@ -76,6 +79,7 @@ def resume(
     _tell(context, Verb.RESUME, triggers, history, wait)
 
 
+@with_general_options
 def disable(
     context: typer.Context,
     triggers: list[str] = _NAMES,
@@ -90,6 +94,7 @@ def disable(
     _tell(context, Verb.DISABLE, triggers, history, wait, reason)
 
 
+@with_general_options
 def enable(
     context: typer.Context,
     triggers: list[str] = _NAMES,
@@ -103,6 +108,7 @@ def enable(
     _tell(context, Verb.ENABLE, triggers, history, wait)
 
 
+@with_general_options
 def status(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
@@ -125,6 +131,7 @@ def status(
         raise typer.Exit(1)
 
 
+@with_general_options
 def statistics(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 from triggers.demo.ground import Ground, GroundName
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from triggers.demo.job import Summary
 
 
+@with_general_options
 def demo(
     context: typer.Context,
     orders: Path | None = typer.Option(

@@ -5,10 +5,12 @@ from typing import Any
 import typer
 
 from triggers.cli.guarantee_levels import GUARANTEES, guarantee_of
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 
 
+@with_general_options
 def guarantees(
     context: typer.Context,
     module: str | None = typer.Argument(

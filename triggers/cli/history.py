@@ -9,6 +9,7 @@ import typer
 from history.bridge import drive
 from history.entry import Entry, digest
 from history.store import HistoryStore, ScannedEntry
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -16,7 +17,6 @@ from triggers.cli.shared.options import (
     confirm,
     note_unknown_trigger,
     opened,
-    shared,
     trigger_names,
 )
 from triggers.cli.shared.output import State, moment
@@ -29,7 +29,7 @@ _UUID = typer.Argument(help="The uuid, or the JMSMessageID of a message without 
 
 
 @app.command()
-@shared
+@with_general_options
 def show(
     context: typer.Context,
     uuid: str | None = typer.Argument(None, help="Only this uuid."),
@@ -51,7 +51,7 @@ def show(
 
 
 @app.command()
-@shared
+@with_general_options
 def stats(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
@@ -74,7 +74,7 @@ def stats(
 
 
 @app.command()
-@shared
+@with_general_options
 def purge(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
@@ -86,7 +86,7 @@ def purge(
 
 
 @app.command()
-@shared
+@with_general_options
 def forget(
     context: typer.Context,
     uuid: str = _UUID,

@@ -14,6 +14,7 @@ from history.message import Message
 from history.rendering import repr_of
 from history.store.parking import Parked, Parking
 from triggers.cli.rerun import run_parked
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -22,7 +23,6 @@ from triggers.cli.shared.options import (
     confirm,
     opened,
     opened_local,
-    shared,
 )
 from triggers.cli.shared.output import State
 from triggers.consumer.housekeeping import close_settled
@@ -47,7 +47,7 @@ class NotParkedError(DoubtlessError):
 
 
 @app.command("list")
-@shared
+@with_general_options
 def list_(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,
@@ -68,7 +68,7 @@ def list_(
 
 
 @app.command()
-@shared
+@with_general_options
 def show(
     context: typer.Context,
     parked_id: str = _ID,
@@ -91,7 +91,7 @@ def show(
 
 
 @app.command()
-@shared
+@with_general_options
 def run(
     context: typer.Context,
     module: str = typer.Argument(help="The module of the trigger."),
@@ -157,7 +157,7 @@ def _ended(one: Parked, outcome: Outcome) -> dict[str, Any]:
 
 
 @app.command()
-@shared
+@with_general_options
 def discard(
     context: typer.Context,
     parked_ids: list[str] = _IDS,

@@ -9,7 +9,7 @@ import typer
 
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS
-from triggers.cli.shared.options import shared
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import listening
 from triggers.consumer.supervisor import supervise
@@ -31,7 +31,7 @@ _HISTORY: Any = typer.Option(
 
 
 @app.command()
-@shared
+@with_general_options
 def run(
     context: typer.Context,
     files: list[Path] = _FILES,
@@ -66,7 +66,7 @@ def run(
 
 
 @app.command()
-@shared
+@with_general_options
 def check(context: typer.Context, files: list[Path] = _FILES, history: str | None = _HISTORY) -> None:
     """Read the files, load the components and show what is wired; nothing is connected or started."""
     state = State.of(context)
@@ -106,7 +106,7 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
 
 
 @app.command()
-@shared
+@with_general_options
 def convert(
     context: typer.Context,
     file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of the original."),

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from history.opening import HISTORY_URLS
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import PROVIDER_OPTION, named, refuse_memory
 from triggers.cli.shared.output import State
@@ -20,6 +21,7 @@ from triggers.providers.opening import PROVIDER_URLS
 from triggers.sinks.opening import SINK_URLS
 
 
+@with_general_options
 def run(
     context: typer.Context,
     module: str = typer.Argument(help="A module with triggers, such as examples.orders."),

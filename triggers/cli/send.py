@@ -17,6 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import PROVIDER_OPTION, connected
 from triggers.cli.shared.output import State
 from triggers.producer.lines import Line, read_lines, refuse_problems, rewindable
@@ -54,6 +55,7 @@ class _Report:
         self.last = lines[-1].number
 
 
+@with_general_options
 def send(
     context: typer.Context,
     destination: str = typer.Argument(help="The queue, topic or stream."),

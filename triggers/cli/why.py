@@ -12,6 +12,7 @@ from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parked, Parking
 from triggers.cli.history import entry_row
+from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -35,6 +36,7 @@ class _Judging:
     asks: bool
 
 
+@with_general_options
 def why(
     context: typer.Context,
     uuid: str = typer.Argument(help="The uuid, or the JMSMessageID of a message without one."),

@@ -1,10 +1,8 @@
 """The options that commands share, and what they open: always closed, also when the command fails."""
 
-import inspect
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +14,6 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.parking import Parking
-from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State, printable
 from triggers.providers.opening import PROVIDER_URLS, open_provider
 from triggers.providers.provider import Provider
@@ -39,33 +36,6 @@ TRIGGER_OPTION: Any = typer.Option(
 
 #: The option for those who have decided already.
 YES_OPTION: Any = typer.Option(False, "--yes", "-y", help="Do not ask.")
-
-_JSON_OPTION: Any = typer.Option(False, "--json", help="Print data as JSON, one document.")
-_VERBOSE_OPTION: Any = typer.Option(
-    False, "--verbose", "-v", help="Log more, and show the traceback of an error."
-)
-_SHARED = (("json", _JSON_OPTION), ("verbose", _VERBOSE_OPTION))
-
-
-def shared(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take ``--json`` and ``--verbose``, so that they may stand before and after its name."""
-
-    @wraps(command)
-    def run(context: typer.Context, *, json: bool, verbose: bool, **options: Any) -> None:
-        state = State.of(context)
-        state.as_json |= json
-        state.verbose |= verbose
-        if state.verbose:
-            log_more()
-        command(context, **options)
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(name, kind, default=option, annotation=bool) for name, option in _SHARED]
-    signature = inspect.signature(command)
-    own = [parameter.replace(kind=kind) for parameter in signature.parameters.values()]
-    vars(run)["__signature__"] = signature.replace(parameters=[*own, *added])
-    run.__annotations__ = {**command.__annotations__, **dict.fromkeys(dict(_SHARED), bool)}
-    return run
 
 
 @contextmanager

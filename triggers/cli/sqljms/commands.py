@@ -9,7 +9,8 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.parked import whole
-from triggers.cli.shared.options import YES_OPTION, confirm, shared
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms import limbo as sqljms_limbo
 from triggers.cli.sqljms.options import (
@@ -39,7 +40,7 @@ _BACKLOG = ["messages", "held", "later", "oldest"]
 
 
 @app.command("clients")
-@shared
+@with_general_options
 def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the consumers, whether they live and how much they hold."""
     with opened_admin(provider) as admin:
@@ -48,7 +49,7 @@ def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> N
 
 
 @app.command("queues")
-@shared
+@with_general_options
 def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the queues: how much waits there, and for how long the oldest has."""
     with opened_admin(provider) as admin:
@@ -57,7 +58,7 @@ def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
 
 
 @app.command("topics")
-@shared
+@with_general_options
 def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the topics."""
     with opened_admin(provider) as admin:
@@ -66,7 +67,7 @@ def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
 
 
 @app.command("subscriptions")
-@shared
+@with_general_options
 def subscriptions(
     context: typer.Context,
     topic: str | None = typer.Argument(None, help="Of this topic; of all by default."),
@@ -80,7 +81,7 @@ def subscriptions(
 
 
 @app.command("entries")
-@shared
+@with_general_options
 def entries(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -96,7 +97,7 @@ def entries(
 
 
 @app.command("show")
-@shared
+@with_general_options
 def show(
     context: typer.Context,
     number: int = typer.Argument(help="The number of the message."),
@@ -110,7 +111,7 @@ def show(
 
 
 @app.command("move")
-@shared
+@with_general_options
 def move(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -129,7 +130,7 @@ def move(
 
 
 @app.command("copy")
-@shared
+@with_general_options
 def copy(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -147,7 +148,7 @@ def copy(
 
 
 @app.command("requeue")
-@shared
+@with_general_options
 def requeue(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -166,7 +167,7 @@ def requeue(
 
 
 @app.command("delete")
-@shared
+@with_general_options
 def delete(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -185,7 +186,7 @@ def delete(
 
 
 @app.command("purge")
-@shared
+@with_general_options
 def purge(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -203,7 +204,7 @@ def purge(
 
 
 @app.command("release")
-@shared
+@with_general_options
 def release(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,
@@ -220,7 +221,7 @@ def release(
 
 
 @app.command("reset")
-@shared
+@with_general_options
 def reset(
     context: typer.Context,
     client: str = typer.Argument(help="The client's name, as clients shows it."),
@@ -241,7 +242,7 @@ def reset(
 
 
 @app.command("unsubscribe")
-@shared
+@with_general_options
 def unsubscribe(
     context: typer.Context,
     topic: str = typer.Argument(help="The topic."),
@@ -258,7 +259,7 @@ def unsubscribe(
 
 
 @app.command("drop")
-@shared
+@with_general_options
 def drop(
     context: typer.Context,
     place: str = PLACE_ARGUMENT,

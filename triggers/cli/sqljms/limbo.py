@@ -6,7 +6,8 @@ import typer
 
 from history.bridge import drive
 from triggers.cli.parked import whole
-from triggers.cli.shared.options import YES_OPTION, confirm, shared
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms.options import (
     FORCE_OPTION,
@@ -28,7 +29,7 @@ _COLUMNS = ["id", "component", "port", "uuid", "due", "attempts", "failures", "b
 
 
 @app.command("list")
-@shared
+@with_general_options
 def list_(
     context: typer.Context,
     input_name: str | None = typer.Option(None, "--input", help="Only those that wait for this input again."),
@@ -45,7 +46,7 @@ def list_(
 
 
 @app.command("show")
-@shared
+@with_general_options
 def show(
     context: typer.Context,
     number: int = typer.Argument(help="The number of the message in limbo."),
@@ -60,7 +61,7 @@ def show(
 
 
 @app.command("release")
-@shared
+@with_general_options
 def release(
     context: typer.Context,
     numbers: list[int] = IDS_ARGUMENT,
@@ -76,7 +77,7 @@ def release(
 
 
 @app.command("delete")
-@shared
+@with_general_options
 def delete(
     context: typer.Context,
     numbers: list[int] = IDS_ARGUMENT,

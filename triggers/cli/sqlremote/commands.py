@@ -7,7 +7,8 @@ import typer
 
 from history.bridge import drive
 from history.store.watermark import Offset
-from triggers.cli.shared.options import YES_OPTION, confirm, shared
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 
 app = typer.Typer(no_args_is_help=True, help="Links: guaranteed, ordered delivery between two databases.")
@@ -19,7 +20,7 @@ _MODULE: Any = typer.Argument(help="The module whose triggers apply what arrives
 
 
 @app.command()
-@shared
+@with_general_options
 def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Create the tables and the links' rows; what is there stays, with its settings renewed."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -30,7 +31,7 @@ def setup(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | 
 
 
 @app.command()
-@shared
+@with_general_options
 def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Show how far each link got: what is sent, confirmed and received, what is missing, and why it stopped.
 
@@ -43,7 +44,7 @@ def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] |
 
 
 @app.command()
-@shared
+@with_general_options
 def stop(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -60,7 +61,7 @@ def stop(
 
 
 @app.command()
-@shared
+@with_general_options
 def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK) -> None:
     """Let a link go on that was stopped, or halted for a reason that is gone."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -73,7 +74,7 @@ def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK)
 
 
 @app.command()
-@shared
+@with_general_options
 def reset(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -119,7 +120,7 @@ def reset(
 
 
 @app.command()
-@shared
+@with_general_options
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Hear what the peers say, send what the schedule lets go, and end; work that arrived stays there."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -130,7 +131,7 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
 
 
 @app.command()
-@shared
+@with_general_options
 def receive(
     context: typer.Context,
     settings: Path = _SETTINGS,
@@ -145,7 +146,7 @@ def receive(
 
 
 @app.command()
-@shared
+@with_general_options
 def run(
     context: typer.Context,
     settings: Path = _SETTINGS,

@@ -1,0 +1,75 @@
+"""What ``doubtless`` can be told to do: the commands by their names, in the order of ``--help``.
+
+A summary is the first paragraph of the command's own help, so that ``--help`` need not load any.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from triggers.cli.shared.lazy_group import LazyCommand, LazyGroup
+
+COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "demo": LazyCommand(
+        "triggers.cli.demo:demo",
+        "Book a file of orders once each, although lines come twice, are broken, and the worker is killed.",
+    ),
+    "run": LazyCommand(
+        "triggers.cli.run:run",
+        "Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.",
+    ),
+    "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
+    "why": LazyCommand(
+        "triggers.cli.why:why",
+        "Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.",
+    ),
+    "guarantees": LazyCommand(
+        "triggers.cli.guarantees:guarantees",
+        "Say which level each trigger of a module reaches: atomic, fenced or in doubt.",
+    ),
+    "status": LazyCommand(
+        "triggers.cli.control:status",
+        "Show what the living consumers say of their triggers; they say something once a second.",
+    ),
+    "statistics": LazyCommand(
+        "triggers.cli.control:statistics",
+        "Show what all consumers of each trigger have counted together, also those that have ended.",
+    ),
+    "suspend": LazyCommand(
+        "triggers.cli.control:suspend",
+        'Let running consumers receive nothing for these triggers until "resume".',
+    ),
+    "resume": LazyCommand(
+        "triggers.cli.control:resume",
+        "Let running consumers receive again, whether a command or an error had suspended their triggers.",
+    ),
+    "disable": LazyCommand(
+        "triggers.cli.control:disable",
+        'Disconnect these triggers from the provider until "enable", also in consumers that start later.',
+    ),
+    "enable": LazyCommand(
+        "triggers.cli.control:enable",
+        "Connect these triggers again and receive, whatever had kept them from that.",
+    ),
+    "history": LazyCommand("triggers.cli.history:app", "What the document history remembers."),
+    "parked": LazyCommand(
+        "triggers.cli.parked:app", "In Doubt, rejected and unreadable messages: look, run or discard."
+    ),
+    "sqlremote": LazyCommand(
+        "triggers.cli.sqlremote.commands:app",
+        "Links: guaranteed, ordered delivery between two databases.",
+    ),
+    "patchbay": LazyCommand(
+        "triggers.cli.patchbay:app",
+        "Components wired to destinations by a file: run, check, convert.",
+    ),
+    "sqljms": LazyCommand(
+        "triggers.cli.sqljms.commands:app",
+        "Queues, topics, subscriptions and the limbo in a SQL database: look and mend.",
+    ),
+}
+
+
+class Commands(LazyGroup):
+    """All of them."""
+
+    lazy_commands = COMMANDS

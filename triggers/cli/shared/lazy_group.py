@@ -1,0 +1,78 @@
+"""A group of commands that are loaded when they are called; its help knows one line of each without that."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command or a group is, ``module:attribute``, and the first paragraph of its help."""
+
+    target: str
+    summary: str
+
+
+class LazyGroup(TyperGroup):
+    """Subclass it with ``lazy_commands``; a target is a function, or a :class:`typer.Typer` for a group.
+
+    ``commands`` loads what is looked up in it, ``get_command`` answers with the summary alone: help and
+    completion need no more. Any stands for the classes of Typer that it keeps to itself.
+    """
+
+    lazy_commands: ClassVar[Mapping[str, LazyCommand]]
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        commands: Any = _Loading(self.lazy_commands)
+        self.commands = commands
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(self.lazy_commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return what help and completion show of a command; None where there is none of this name."""
+        del ctx
+        if cmd_name not in self.lazy_commands:
+            return None
+        return TyperCommand(name=cmd_name, help=self.lazy_commands[cmd_name].summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is called, loaded."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else self.commands[name], rest
+
+
+class _Loading(Mapping[str, Any]):
+    """The commands by their names, each loaded when it is looked up."""
+
+    def __init__(self, commands: Mapping[str, LazyCommand]) -> None:
+        self._commands = commands
+
+    def __getitem__(self, name: str) -> Any:
+        return _load(name, self._commands[name].target)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commands)
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+
+@cache
+def _load(name: str, target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    found = getattr(import_module(module), attribute)
+    app = typer.Typer(rich_markup_mode="rich")
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name)(found)
+    return typer.main.get_group(app).commands[name]
