@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _report(error: Exception, state: State) -> int:
     """Say what went wrong, in one line, and return the exit code."""
     if state.verbose:
-        state.errors.print("".join(traceback.format_exception(error)), soft_wrap=True)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            state.note(line)
     match error:
         case ConfigurationError():
             state.complain(str(error))

@@ -1,4 +1,4 @@
-"""What ``doubtless`` can be told to do: the commands by their names, in the order of ``--help``.
+"""The commands of ``doubtless`` by their names, in the order of ``--help``.
 
 A summary is the first paragraph of the command's own help, so that ``--help`` need not load any.
 """

@@ -21,7 +21,7 @@ LOOK_INTERVAL = 0.1
 NOT_RUNNING = "NOT RUNNING"
 
 _STATUS = ["trigger", "consumer", "state", "busy", "reason", "since", "last_beat", "counts"]
-_OBEYED = ["trigger", "consumer", "obeyed", "state", "busy", "reason"]
+_ANSWERS = ["trigger", "consumer", "obeyed", "state", "busy", "reason"]
 _STATISTICS = [
     "trigger",
     "new",
@@ -62,7 +62,7 @@ def suspend(
     They stay connected; what runs may end. Consumers that start later receive. The exit code is 1 when no
     consumer runs one of the triggers, or one of them has not obeyed in time.
     """
-    _tell(context, Verb.SUSPEND, triggers, history, wait, reason)
+    _give_order(context, Verb.SUSPEND, triggers, history, wait, reason)
 
 
 @with_general_options
@@ -76,7 +76,7 @@ def resume(
 
     The exit code is 1 when no consumer runs one of the triggers, or one of them has not obeyed in time.
     """
-    _tell(context, Verb.RESUME, triggers, history, wait)
+    _give_order(context, Verb.RESUME, triggers, history, wait)
 
 
 @with_general_options
@@ -91,7 +91,7 @@ def disable(
 
     What runs may end. The exit code is 1 when a running consumer has not obeyed in time.
     """
-    _tell(context, Verb.DISABLE, triggers, history, wait, reason)
+    _give_order(context, Verb.DISABLE, triggers, history, wait, reason)
 
 
 @with_general_options
@@ -105,7 +105,7 @@ def enable(
 
     The exit code is 1 when a running consumer has not obeyed in time.
     """
-    _tell(context, Verb.ENABLE, triggers, history, wait)
+    _give_order(context, Verb.ENABLE, triggers, history, wait)
 
 
 @with_general_options
@@ -126,7 +126,12 @@ def status(
     if state.as_json:
         state.document(rows)
     else:
-        state.show("status", _STATUS, [row | {"counts": _told(row)} for row in rows], none="nothing is known")
+        state.show(
+            "status",
+            _STATUS,
+            [row | {"counts": _counts_in_words(row)} for row in rows],
+            none="nothing is known",
+        )
     if not rows:
         raise typer.Exit(1)
 
@@ -152,7 +157,7 @@ def statistics(
         raise typer.Exit(1)
 
 
-def _tell(
+def _give_order(
     context: typer.Context,
     verb: Verb,
     patterns: Sequence[str],
@@ -168,7 +173,7 @@ def _tell(
         _note_unknown(state, names, known)
         rows = _order(store.control, verb, names, reason, wait) if names else []
     idle = [name for name in names if name not in {row["trigger"] for row in rows}]
-    state.show(verb.value, _OBEYED, rows, none="no consumer runs it" if names else "no trigger is called so")
+    state.show(verb.value, _ANSWERS, rows, none="no consumer runs it" if names else "no trigger is called so")
     for name in idle if rows else []:
         state.note(f"no consumer runs {name}")
     if not names or not all(row["obeyed"] for row in rows) or (idle and not verb.lasts):
@@ -181,22 +186,22 @@ def _order(
     number = drive(control.order(verb, names, reason=reason))
     deadline = time.monotonic() + wait
     while True:
-        beats = [one for one in drive(control.overview()).beats if one.report.trigger in names]
-        rows = [_answer(one, verb, number) for one in sorted(beats, key=_place)]
+        beats = [beat for beat in drive(control.overview()).beats if beat.report.trigger in names]
+        rows = [_answer_row(beat, verb, number) for beat in sorted(beats, key=_by_name)]
         if all(row["obeyed"] for row in rows) or time.monotonic() >= deadline:
             return rows
         time.sleep(LOOK_INTERVAL)
 
 
-def _answer(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
-    said = beat.report
+def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
+    report = beat.report
     return {
-        "trigger": said.trigger,
-        "consumer": said.consumer,
-        "obeyed": said.obeyed >= number and said.state in _PROOFS.get(verb, TriggerState),
-        "state": said.state,
-        "busy": said.busy,
-        "reason": said.reason,
+        "trigger": report.trigger,
+        "consumer": report.consumer,
+        "obeyed": report.obeyed >= number and report.state in _PROOFS.get(verb, TriggerState),
+        "state": report.state,
+        "busy": report.busy,
+        "reason": report.reason,
     }
 
 
@@ -214,26 +219,26 @@ def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return the triggers that were named, each once; a name without ``*`` need not be known."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
-        told = wildcard(pattern)
-        matching = [name for name in known if told.fullmatch(name)] if "*" in pattern else [pattern]
+        expression = wildcard(pattern)
+        matching = [name for name in known if expression.fullmatch(name)] if "*" in pattern else [pattern]
         chosen.update(dict.fromkeys(matching))
     return list(chosen)
 
 
 def _status_of(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
-    beats = sorted((one for one in overview.beats if one.report.trigger == trigger), key=_place)
+    beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
     for beat in beats:
-        said = beat.report
+        report = beat.report
         yield {
             "trigger": trigger,
-            "consumer": said.consumer,
-            "state": said.state,
-            "busy": said.busy,
-            "reason": said.reason,
-            "by_command": said.by_command,
+            "consumer": report.consumer,
+            "state": report.state,
+            "busy": report.busy,
+            "reason": report.reason,
+            "by_command": report.by_command,
             "since": beat.since,
             "last_beat": beat.beat_at,
-            "counts": _named(said.counts),
+            "counts": _named(report.counts),
         }
     if not beats:
         disabled = overview.disabled(trigger)
@@ -250,7 +255,7 @@ def _status_of(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
         }
 
 
-def _place(beat: Beat) -> tuple[str, str]:
+def _by_name(beat: Beat) -> tuple[str, str]:
     return beat.report.trigger, beat.report.consumer
 
 
@@ -268,8 +273,8 @@ def _counted(trigger: str, counts: Counts) -> dict[str, Any]:
     return {"trigger": trigger, **_named(counts)}
 
 
-def _told(row: dict[str, Any]) -> str:
-    """Say in one cell what a consumer has counted of the verdicts, and of what went wrong."""
+def _counts_in_words(row: dict[str, Any]) -> str:
+    """Return the counts of verdicts and failures as the text of one cell."""
     left_out = {"runs", "seconds", "mean_ms"}
     some = [f"{count} {name}" for name, count in row["counts"].items() if count and name not in left_out]
     return ", ".join(some).replace("_", " ") or "-"

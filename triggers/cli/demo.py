@@ -54,8 +54,8 @@ def demo(
                 _print(state, summary)
             pipeline = end_with_pipeline(state, ground.history, file, folder) if spark else None
     if state.as_json:
-        told = None if pipeline is None else dataclasses.asdict(pipeline)
-        state.document({**dataclasses.asdict(summary), "spark": told})
+        of_spark = None if pipeline is None else dataclasses.asdict(pipeline)
+        state.document({**dataclasses.asdict(summary), "spark": of_spark})
     if summary.mistakes or (pipeline is not None and pipeline.mistakes):
         raise typer.Exit(1)
 

@@ -1,5 +1,6 @@
 """``doubtless guarantees``: what each trigger of a module promises, and why no more."""
 
+from dataclasses import astuple
 from typing import Any
 
 import typer
@@ -14,20 +15,21 @@ from triggers.cli.shared.output import State
 def guarantees(
     context: typer.Context,
     module: str | None = typer.Argument(
-        None, help="A module with triggers; without one, the levels themselves are told."
+        None, help="A module with triggers; without one, the levels are listed."
     ),
 ) -> None:
     """Say which level each trigger of a module reaches: atomic, fenced or in doubt.
 
-    It is told from settings and the service's parameters; whether a target checks the fence it cannot know.
+    It looks at settings and at the service's parameters; whether a target checks the fence it cannot know.
     """
     state = State.of(context)
     if module is None:
         rows: list[dict[str, Any]] = [
-            {"level": one.level, "when": one.when, "what is promised": one.promise} for one in GUARANTEES
+            {"level": level, "when": when, "what is promised": promise}
+            for level, when, promise in map(astuple, GUARANTEES)
         ]
         state.show("guarantees", ["level", "when", "what is promised"], rows)
         return
-    reached = [(trigger.name, guarantee_of(trigger)) for trigger in collect(module)]
-    rows = [{"trigger": name, "guarantee": one.promise, "why": one.why} for name, one in reached]
+    reached = {trigger.name: guarantee_of(trigger) for trigger in collect(module)}
+    rows = [{"trigger": name, "guarantee": by.promise, "why": by.why} for name, by in reached.items()]
     state.show("guarantees", ["trigger", "guarantee", "why"], rows)

@@ -4,7 +4,7 @@ import asyncio
 import base64
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,9 +13,7 @@ from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
 from history.rendering import repr_of
 from history.store.parking import Parked, Parking
-from triggers.cli.rerun import run_parked
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -26,8 +24,10 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 from triggers.consumer.housekeeping import close_settled
-from triggers.consumer.options import AnyTrigger
-from triggers.service.outcome import Outcome
+
+if TYPE_CHECKING:
+    from triggers.consumer.options import AnyTrigger
+    from triggers.service.outcome import Outcome
 
 app = typer.Typer(
     no_args_is_help=True, help="In Doubt, rejected and unreadable messages: look, run or discard."
@@ -61,9 +61,9 @@ def list_(
             with opened(history) as store:
                 for name in drive(store.triggers()) if trigger is None else [trigger]:
                     drive(close_settled(name, store, lot))
-        parked = drive(lot.list(trigger=trigger, limit=limit))
+        found = drive(lot.list(trigger=trigger, limit=limit))
         total = drive(lot.count(trigger=trigger))
-    rows = [_row(one) for one in parked]
+    rows = [_row(message) for message in found]
     State.of(context).show("parked", _COLUMNS, rows, total=total, none="nothing is parked")
 
 
@@ -78,15 +78,15 @@ def show(
     """Show one parked message whole, as JSON: headers, body, evidence, error and its traceback.
 
     A body of bytes is shown as text where it is UTF-8, else in base64; "body-kind" says which. The traceback,
-    "error_trace", is told to people once more on standard error, line by line.
+    "error_trace", is also printed on standard error, line by line, unless --json is given.
     """
     with _lot(history, local=local) as lot:
-        one = _get(lot, parked_id)
-    shown = one.model_dump(mode="json")
+        parked = _get(lot, parked_id)
+    shown = parked.model_dump(mode="json")
     state = State.of(context)
-    state.document(shown | {"message": None if one.message is None else whole(one.message)})
-    if one.error_trace is not None and not state.as_json:
-        for line in one.error_trace.splitlines():
+    state.document(shown | {"message": None if parked.message is None else whole(parked.message)})
+    if parked.error_trace is not None and not state.as_json:
+        for line in parked.error_trace.splitlines():
             state.note(line)
 
 
@@ -105,17 +105,15 @@ def run(
     The entry is taken over, so a run that is still alive somewhere cannot complete it as well; a message that
     has completed meanwhile is a DUPLICATE and is closed. The exit code is 1 when one of them stays parked.
     """
+    from triggers.cli.shared.loading import collect  # noqa: PLC0415  (the other commands run no trigger)
+
     state = State.of(context)
     triggers = collect(module)
     with _lot(history, local=local) as lot:
-        chosen = [(one, _trigger_of(one, triggers)) for one in _chosen(lot, parked_ids)]
+        runs = [(parked, _trigger_of(parked, triggers)) for parked in _chosen(lot, parked_ids)]
         if not yes:
-            told = ", ".join(
-                f"{trigger.name} on {one.uuid or one.id} ({one.kind})" for one, trigger in chosen
-            )
-            confirm(f"Run {told}?")
-        ended = [(one, _run(trigger, one, lot, history)) for one, trigger in chosen]
-    rows = [_ended(one, outcome) for one, outcome in ended]
+            confirm(f"Run {', '.join(_described(parked, trigger) for parked, trigger in runs)}?")
+        rows = [_outcome_row(parked, _run(trigger, parked, lot, history)) for parked, trigger in runs]
     if state.as_json:
         state.document(rows)
     for row in rows:
@@ -126,28 +124,34 @@ def run(
         raise typer.Exit(1)
 
 
-def _run(trigger: AnyTrigger, one: Parked, lot: Parking, history: str | None) -> Outcome:
+def _described(parked: Parked, trigger: "AnyTrigger") -> str:
+    return f"{trigger.name} on {parked.uuid or parked.id} ({parked.kind})"
+
+
+def _run(trigger: "AnyTrigger", parked: Parked, lot: Parking, history: str | None) -> "Outcome":
+    from triggers.cli.rerun import run_parked  # noqa: PLC0415  (as above)
+
     if history is not None:
         trigger.use_default_history(history)
     if not trigger.is_async:
         try:
-            return drive(run_parked(trigger, one, lot))
+            return drive(run_parked(trigger, parked, lot))
         finally:
             trigger.close()
 
-    async def run_and_close() -> Outcome:
+    async def run_and_close() -> "Outcome":
         try:
-            return await run_parked(trigger, one, lot)
+            return await run_parked(trigger, parked, lot)
         finally:
             await trigger.aclose()
 
     return asyncio.run(run_and_close())
 
 
-def _ended(one: Parked, outcome: Outcome) -> dict[str, Any]:
+def _outcome_row(parked: Parked, outcome: "Outcome") -> dict[str, Any]:
     return {
-        "id": one.id,
-        "uuid": one.uuid,
+        "id": parked.id,
+        "uuid": parked.uuid,
         "closed": outcome.acknowledge and not outcome.parked,
         "executed": outcome.executed,
         "status": outcome.status,
@@ -169,10 +173,10 @@ def discard(
     with _lot(history, local=local) as lot:
         chosen = _chosen(lot, parked_ids)
         if not yes:
-            confirm(f"Discard for good: {', '.join(one.uuid or one.id for one in chosen)}?")
-        for one in chosen:
-            drive(lot.remove(one))
-    State.of(context).show("discarded", _COLUMNS, [_row(one) for one in chosen])
+            confirm(f"Discard for good: {', '.join(parked.uuid or parked.id for parked in chosen)}?")
+        for parked in chosen:
+            drive(lot.remove(parked))
+    State.of(context).show("discarded", _COLUMNS, [_row(parked) for parked in chosen])
 
 
 @contextmanager
@@ -189,43 +193,44 @@ def _lot(history: str | None, *, local: bool) -> Generator[Parking]:
 
 def _chosen(lot: Parking, parked_ids: Sequence[str]) -> list[Parked]:
     """Find each of them once, before anything is done to one."""
-    found = {(one.trigger_name, one.id): one for one in (_get(lot, parked_id) for parked_id in parked_ids)}
-    return list(found.values())
+    found = [_get(lot, parked_id) for parked_id in parked_ids]
+    return list({(parked.trigger_name, parked.id): parked for parked in found}.values())
 
 
 def _get(lot: Parking, parked_id: str) -> Parked:
     found = drive(lot.get(parked_id)) if parked_id else None
     if found is not None:
         return found
-    begun = [one.id for one in drive(lot.list()) if one.id.startswith(parked_id)]
-    if not begun:
+    matching = [parked.id for parked in drive(lot.list()) if parked.id.startswith(parked_id)]
+    if not matching:
         raise NotParkedError(parked_id)
-    some = ", ".join(begun[:5]) + (", ..." if len(begun) > 5 else "")  # noqa: PLR2004  (as many as one line holds)
+    some = ", ".join(matching[:5]) + (", ..." if len(matching) > 5 else "")  # noqa: PLR2004  (as many as one line holds)
     raise ConfigurationError("PARKED_ID", f"{parked_id!r} is not unique: {some}", "give more of it")
 
 
-def _trigger_of(one: Parked, triggers: Sequence[AnyTrigger]) -> AnyTrigger:
-    if one.message is None:
-        raise ConfigurationError("PARKED_ID", f"{one.id} was no message", "send it mended, or discard it")
+def _trigger_of(parked: Parked, triggers: "Sequence[AnyTrigger]") -> "AnyTrigger":
+    if parked.message is None:
+        raise ConfigurationError("PARKED_ID", f"{parked.id} was no message", "send it mended, or discard it")
     for trigger in triggers:
-        if trigger.name == one.trigger_name:
+        if trigger.name == parked.trigger_name:
             return trigger
     raise ConfigurationError(
-        "MODULE", f"it has no trigger {one.trigger_name!r}", "name the module that has it"
+        "MODULE", f"it has no trigger {parked.trigger_name!r}", "name the module that has it"
     )
 
 
-def _row(one: Parked) -> dict[str, Any]:
+def _row(parked: Parked) -> dict[str, Any]:
+    error = [] if parked.error_message is None else [parked.error_message]
     return {
-        "id": one.id,
-        "trigger": one.trigger_name,
-        "kind": one.kind.value,
-        "uuid": one.uuid,
-        "destination": one.destination,
-        "parked_at": one.parked_at,
-        "reason": one.reason if one.error_message is None else f"{one.reason}: {one.error_message}",
-        "error_class": one.error_class,
-        "error_message": one.error_message,
+        "id": parked.id,
+        "trigger": parked.trigger_name,
+        "kind": parked.kind.value,
+        "uuid": parked.uuid,
+        "destination": parked.destination,
+        "parked_at": parked.parked_at,
+        "reason": ": ".join([parked.reason, *error]),
+        "error_class": parked.error_class,
+        "error_message": parked.error_message,
     }
 
 

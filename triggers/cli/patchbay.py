@@ -55,7 +55,7 @@ def run(
         raise typer.Exit(supervise(processes, name))
     with PatchBay(file, history=_history(history, file), name=name, parent=parent) as bay:
         with listening(sink or [], next(iter(bay.outputs.providers.values()))):
-            state.say(f"running {', '.join(one.name for one in file.components)}; Ctrl-C drains")
+            state.say(f"running {', '.join(component.name for component in file.components)}; Ctrl-C drains")
             bay.run(signals=True, until_idle=until_idle)
         counts = bay.counts
     columns = sorted({kind for count in counts.values() for kind in count})
@@ -75,18 +75,18 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
     with PatchBay(file, history=_history(history, file)) as bay:
         rows = [
             {
-                "component": one.component,
+                "component": wired.component,
                 "direction": "in",
-                "port": one.port,
-                "provider": one.outlet.provider,
-                "destination": one.outlet.address,
-                "input": one.trigger.name,
-                "redelivery": None if one.terms is None else one.terms.redelivery.on_failure,
+                "port": wired.port,
+                "provider": wired.outlet.provider,
+                "destination": wired.outlet.address,
+                "input": wired.trigger.name,
+                "redelivery": None if wired.terms is None else wired.terms.redelivery.on_failure,
             }
-            for one in bay.inputs
+            for wired in bay.inputs
         ] + [
             {
-                "component": one.name,
+                "component": component.name,
                 "direction": "out",
                 "port": port,
                 "provider": outlet.provider,
@@ -94,9 +94,9 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
                 "input": None,
                 "redelivery": None,
             }
-            for one in file.components
-            for port in file.outputs(one)
-            for outlet in bay.outputs.outlets(one.name, port)
+            for component in file.components
+            for port in file.outputs(component)
+            for outlet in bay.outputs.outlets(component.name, port)
         ]
     if state.as_json:
         state.document({"limbo": limbo_url(file) is not None, "wires": rows})
@@ -122,11 +122,12 @@ def convert(
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError("FILE", f"cannot be read: {error}", "name a readable file") from error
     found = from_xml(text, str(file))
-    urls = dict(_place(told) for told in provider or [])
+    urls = dict(_name_and_url(option) for option in provider or [])
     found.raw["providers"] = found.raw.get("providers", {}) | {
         name: {"url": url} for name, url in urls.items()
     }
-    notes = [one for one in found.notes if one not in {guess_note(name) for name in urls}]
+    answered = {guess_note(name) for name in urls}
+    notes = [note for note in found.notes if note not in answered]
     toml = to_toml(found.raw)
     if state.as_json:
         state.document({"toml": toml, "notes": notes})
@@ -138,10 +139,12 @@ def convert(
         state.note(note)
 
 
-def _place(told: str) -> tuple[str, str]:
-    name, _, url = told.partition("=")
+def _name_and_url(option: str) -> tuple[str, str]:
+    name, _, url = option.partition("=")
     if not name or not url:
-        raise ConfigurationError("--provider", f"{told!r} is not name=URL", "write sqldms=sqlite:///shop.db")
+        raise ConfigurationError(
+            "--provider", f"{option!r} is not name=URL", "write sqldms=sqlite:///shop.db"
+        )
     return name, url
 
 

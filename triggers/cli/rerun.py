@@ -50,14 +50,14 @@ class DecidedJudge(Judge):
         return run.found is not None and self.parked_fence in {None, run.found.fence}
 
     def _leave(self, run: Run) -> Decision:
-        """Leave a message, and its parked copy, to who has run it since; that copy tells how it ended."""
+        """Leave a message, and its parked copy, to who has run it since; that copy says how it ended."""
         run.notes.append("somebody has run it since it was parked, and it failed again: look at it anew")
         facts = replace(run.facts(self._count(run), Word.NOT_ASKED), found=Found.IN_PROGRESS)
         run.decision = decide(facts, self.settings.policy)
         return run.decision
 
     def token(self) -> str:
-        """Return a token that tells that somebody has decided."""
+        """Return a token that says that somebody has decided."""
         return f"{DECIDED}{Judge.token(self)}"
 
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
@@ -26,10 +24,13 @@ from triggers.producer.settings import DEFAULT_QUEUE_LIMIT
 from triggers.providers.outgoing import SendOptions
 from triggers.providers.provider import Provider
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 #: How many messages, and about how many bytes of them, go out in one call.
 SEND_BATCH, SEND_BYTES = 200, 8 * 1024 * 1024
 
-#: Whose queue it is that ``--queue`` names, unless ``--alias`` tells.
+#: Whose queue it is that ``--queue`` names, unless ``--alias`` says otherwise.
 DEFAULT_ALIAS = "doubtless-send"
 
 #: How many lines that are no messages are named at the end.
@@ -151,7 +152,7 @@ def _tell(state: State, report: _Report) -> None:
                 "destination": report.destination,
                 "sent": report.sent,
                 "sent_as_they_are": report.sent_as_they_are,
-                "first_of_these": [{"line": one.number, "problem": one.problem} for one in report.named],
+                "first_of_these": [{"line": line.number, "problem": line.problem} for line in report.named],
                 **({} if report.waiting is None else {"waiting": report.waiting}),
             }
         )
@@ -161,9 +162,9 @@ def _tell(state: State, report: _Report) -> None:
         state.note(f"{_messages(report.waiting)} wait in the queue for the provider to come back")
     if report.sent_as_they_are:
         more = ", and so on" if report.sent_as_they_are > len(report.named) else ""
-        told = "; ".join(f"line {one.number}: {one.problem}" for one in report.named)
+        lines = "; ".join(f"line {line.number}: {line.problem}" for line in report.named)
         state.note(
-            f"{report.sent_as_they_are} of them are no messages and were sent as they are: {told}{more}"
+            f"{report.sent_as_they_are} of them are no messages and were sent as they are: {lines}{more}"
         )
 
 
@@ -203,7 +204,7 @@ def _source(file: Path) -> Generator[BinaryIO]:
 class _Counting:
     """Moves the progress bar along as lines go by."""
 
-    def __init__(self, progress: Progress, size: int | None) -> None:
+    def __init__(self, progress: "Progress", size: int | None) -> None:
         self._progress = progress
         self._task = progress.add_task("sending", total=size)
 
@@ -214,10 +215,21 @@ class _Counting:
 
 
 @contextmanager
-def _progress(source: BinaryIO, *, quiet: bool) -> Generator[_Counting]:
-    """Show a bar on standard error, if somebody looks at it."""
+def _progress(source: BinaryIO, *, quiet: bool) -> Generator[Callable[[Iterable[Line]], Iterable[Line]]]:
+    """Show a bar on standard error, if somebody looks at it, while lines pass through what this yields."""
+    if quiet or not sys.stderr.isatty():
+        yield iter
+        return
+    from rich.console import Console  # noqa: PLC0415  (loaded for the bar alone)
+    from rich.progress import (  # noqa: PLC0415  (as above)
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     about = os.fstat(source.fileno())
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    hidden = quiet or not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield _Counting(progress, about.st_size if stat.S_ISREG(about.st_mode) else None)

@@ -54,8 +54,8 @@ def why(
     state = State.of(context)
     usual = _Judging(Policy(transacted=transacted), resolver)
     known = {
-        one.name: _Judging(one.settings.policy, one.resolver is not None)
-        for one in ([] if module is None else collect(module))
+        judged.name: _Judging(judged.settings.policy, judged.resolver is not None)
+        for judged in ([] if module is None else collect(module))
     }
     with opened(history) as store, opened_local() as local:
         lots = [store.parking] if local is None else [store.parking, local]
@@ -80,7 +80,7 @@ def _explain(
     store: HistoryStore, lots: Sequence[Parking], trigger: str, uuid: str, judging: _Judging
 ) -> dict[str, Any] | None:
     entry = drive(store.lookup(trigger, [uuid]))[0]
-    parked = [one for lot in lots for one in _parked(lot, trigger, uuid)]
+    parked = [message for lot in lots for message in _parked(lot, trigger, uuid)]
     if entry is None and not parked:
         return None
     shown = None if entry is None else entry_row(trigger, b"", entry)
@@ -92,20 +92,22 @@ def _explain(
         else {key: shown[key] for key in shown if key not in {"trigger", "digest"}},
         "next": explain(_next(entry, judging)),
         "parked": [
-            {"id": one.id, "kind": one.kind, "reason": one.reason, "at": one.parked_at} for one in parked
+            {"id": message.id, "kind": message.kind, "reason": message.reason, "at": message.parked_at}
+            for message in parked
         ],
     }
 
 
 def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:
     """Name the triggers to look at; one that parks locally may be unknown to this history."""
-    local = [] if trigger is not None else [one.trigger_name for lot in lots[1:] for one in drive(lot.list())]
+    parked = [] if trigger is not None else [message for lot in lots[1:] for message in drive(lot.list())]
+    local = [message.trigger_name for message in parked]
     return dict.fromkeys([*trigger_names(store, trigger), *local])
 
 
 def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[Parked]:
     everything = max(1, drive(lot.count(trigger=trigger)))
-    return [one for one in drive(lot.list(trigger=trigger, limit=everything)) if one.uuid == uuid]
+    return [message for message in drive(lot.list(trigger=trigger, limit=everything)) if message.uuid == uuid]
 
 
 def _next(entry: Entry | None, judging: _Judging) -> Decision:

@@ -160,9 +160,9 @@ class Job:
         drive(close_settled(book.name, store, store.parking))
         parked = drive(store.parking.list(trigger=book.name, limit=expected.lines))
         drive(store.close())
-        doubtful = [one for one in parked if one.kind is ParkedKind.IN_DOUBT]
+        doubtful = [message for message in parked if message.kind is ParkedKind.IN_DOUBT]
         rejected = len(parked) - len(doubtful)
-        in_doubt_uuids = {one.uuid for one in doubtful}
+        in_doubt_uuids = {message.uuid for message in doubtful}
         settled = sum(1 for uuid in rows if uuid not in in_doubt_uuids)
         return Summary(
             sent=expected.lines,
@@ -178,7 +178,7 @@ class Job:
 
     def _broken_promise(self, doubtful: Sequence[Parked]) -> Iterator[str]:
         if self.ground.atomic:
-            yield from _named(in_doubt_although_atomic=(one.uuid or one.id for one in doubtful))
+            yield from _named(in_doubt_although_atomic=(message.uuid or message.id for message in doubtful))
 
     def _expect(self) -> _Expected:
         """Read the file as the service would."""
@@ -207,7 +207,7 @@ def _is_order(message: Message) -> bool:
 def _mistakes(expected: _Expected, rows: Counter[str], parked: Sequence[Parked]) -> Iterator[str]:
     """Compare the booked rows and the parked messages with the file."""
     booked = set(rows)
-    aside = {one.uuid or one.id for one in parked}
+    aside = {message.uuid or message.id for message in parked}
     # The provider names what the file does not.
     named = expected.good | expected.broken
     nameless = {uuid for uuid in booked | aside if uuid.startswith("ID:") and uuid not in named}

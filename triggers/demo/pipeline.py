@@ -59,12 +59,12 @@ def why_left_out() -> str | None:
 def run_pipeline(history: str, orders: Path, folder: Path) -> PipelineSummary:
     """Run the pipeline in a process of its own, for Spark talks much."""
     words = [sys.executable, "-m", __name__, history, str(orders), str(folder)]
-    with (folder / "pipeline.log").open("wb") as log:
-        ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=log, timeout=DEADLINE, check=False)
+    with (folder / "pipeline.log").open("wb") as stderr:
+        ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=stderr, timeout=DEADLINE, check=False)
     if ended.returncode == 0:
         return PipelineSummary(**json.loads(ended.stdout))
-    told = (folder / "pipeline.log").read_text(errors="replace").strip().splitlines()
-    return PipelineSummary(mistakes=[f"the pipeline ended with {ended.returncode}: {told[-1:]}"])
+    log = (folder / "pipeline.log").read_text(errors="replace").strip().splitlines()
+    return PipelineSummary(mistakes=[f"the pipeline ended with {ended.returncode}: {log[-1:]}"])
 
 
 def main(history: str, orders: Path, folder: Path) -> PipelineSummary:

@@ -7,15 +7,17 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from history.errors import ConfigurationError
 from triggers.cli.shared.output import first_line
-from triggers.consumer.options import AnyTrigger
 from triggers.declaration.decorator import Trigger
 
+if TYPE_CHECKING:
+    from triggers.consumer.options import AnyTrigger
 
-def collect(module: str, only: Sequence[str] | None = None) -> list[AnyTrigger]:
+
+def collect(module: str, only: Sequence[str] | None = None) -> "list[AnyTrigger]":
     """Import a module, from the current folder too, and return the triggers it holds.
 
     Raises:
@@ -23,8 +25,8 @@ def collect(module: str, only: Sequence[str] | None = None) -> list[AnyTrigger]:
             the ``__cause__``.
     """
     found = _imported(module)
-    held = [cast("AnyTrigger", value) for value in vars(found).values() if isinstance(value, Trigger)]
-    triggers = list(dict.fromkeys(held))
+    values = [cast("AnyTrigger", value) for value in vars(found).values() if isinstance(value, Trigger)]
+    triggers = list(dict.fromkeys(values))  # each once, also under two names
     if not triggers:
         raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
     if not only:
@@ -67,11 +69,11 @@ def _as_dotted(module: str) -> str:
 
 def _failed_inside(module: str, error: BaseException) -> ConfigurationError:
     where = traceback.extract_tb(error.__traceback__)[-1]
-    # A syntax error names its place itself, and so does what is set in a way that cannot work.
-    placed = isinstance(error, SyntaxError) or getattr(error, "where", None) is not None
-    place = "" if placed else f" ({where.filename}, line {where.lineno})"
-    told = first_line(error)
-    named = told if told == type(error).__name__ else f"{type(error).__name__}: {told}"
+    # A syntax error names its line itself, and so does a wrong setting of a trigger.
+    names_line = isinstance(error, SyntaxError) or getattr(error, "where", None) is not None
+    line = "" if names_line else f" ({where.filename}, line {where.lineno})"
+    text, name = first_line(error), type(error).__name__
+    named = text if text == name else f"{name}: {text}"
     return ConfigurationError(
-        "MODULE", f"importing {module} raised {named}{place}", "mend it; --verbose shows the traceback"
+        "MODULE", f"importing {module} raised {named}{line}", "mend it; --verbose shows the traceback"
     )

@@ -19,8 +19,8 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the base class's name)
         """Return the line."""
         known = ((key, getattr(record, key, None)) for key in KEYS)
-        told = [f"{key}={value}" for key, value in known if value is not None]
-        return printable(" ".join([super().formatMessage(record), *told]))
+        fields = [f"{key}={value}" for key, value in known if value is not None]
+        return printable(" ".join([super().formatMessage(record), *fields]))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  (as above)
         """Format a traceback; what it quotes may not act on the terminal."""

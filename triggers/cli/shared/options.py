@@ -23,10 +23,10 @@ _LASTING_HISTORIES, _LASTING_PROVIDERS = (
     urls.replace(" or memory://", "") for urls in (HISTORY_URLS, PROVIDER_URLS)
 )
 
-#: The option by which every command is told of the history.
+#: The option that names the history.
 HISTORY_OPTION: Any = typer.Option(None, "--history", envvar="DOUBTLESS_HISTORY", help=_LASTING_HISTORIES)
 
-#: The option by which a command is told of the provider.
+#: The option that names the provider.
 PROVIDER_OPTION: Any = typer.Option(..., "--provider", envvar="DOUBTLESS_PROVIDER", help=_LASTING_PROVIDERS)
 
 #: The option that narrows a command down to one trigger.

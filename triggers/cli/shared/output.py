@@ -2,32 +2,35 @@
 
 Uuids, names and error texts come from strangers: nothing in them is taken for markup, and what a terminal
 would act on is shown as an escape. Standard output that is no terminal gets one line a row, however long.
+Only what goes to a terminal needs rich, which is loaded then.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from history.rendering import name_of, text_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: What makes rich write to a pipe as it does to a terminal.
+_FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
 @dataclass(slots=True)
 class State:
-    """The options that every command shares, and what they print on."""
+    """The options that every command shares, and how it prints."""
 
     as_json: bool = False
     verbose: bool = False
-    console: Console = field(default_factory=lambda: _console(sys.stdout))
-    errors: Console = field(default_factory=lambda: _console(sys.stderr))
 
     @staticmethod
     def of(context: typer.Context) -> "State":
@@ -50,13 +53,13 @@ class State:
             self.document(rows)
             return
         cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        console = _terminal(sys.stdout)
         if not cells:
             self.note(none)
-        elif self.console.is_terminal:
-            self.console.print(_table(title, columns, cells))
+        elif console is not None:
+            console.print(_table(title, columns, cells))
         else:
-            for line in _plain_table([list(columns), *cells]):
-                self.console.print(line, soft_wrap=True)
+            sys.stdout.writelines(line + "\n" for line in _plain_table([list(columns), *cells]))
         if total is not None and total > len(rows):
             self.note(f"{len(rows)} of {total}; --limit shows more")
 
@@ -70,22 +73,25 @@ class State:
     def say(self, text: str, *, style: str | None = None) -> None:
         """Print a line for people; programs that asked for JSON do not see it."""
         if not self.as_json:
-            self.console.print(printable(text), style=style, soft_wrap=True)
+            _print_line(sys.stdout, (text, style))
 
     def note(self, text: str) -> None:
         """Print a line on standard error: not the answer, but good to know."""
-        self.errors.print(printable(text), soft_wrap=True)
+        _print_line(sys.stderr, (text, None))
 
     def complain(self, text: str) -> None:
         """Print an error, in one line, on standard error."""
-        self.errors.print(Text.assemble(("error:", "bold red"), " ", printable(text)), soft_wrap=True)
+        _print_line(sys.stderr, ("error:", "bold red"), (f" {text}", None))
 
 
 def printable(text: str) -> str:
     """Return a text in one line, with what cannot be printed, or moves the cursor, as an escape."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -103,11 +109,33 @@ def _fits(text: str, encoding: str) -> bool:
     return text.replace("\n", "").isprintable()
 
 
-def _console(file: Any) -> Console:
-    return Console(file=file, markup=False, emoji=False, highlight=False)
+def _terminal(file: TextIO) -> "Console | None":
+    """Return a console on the terminal behind a stream; None where there is none."""
+    if not file.isatty() and not any(map(os.environ.get, _FORCING)):
+        return None
+    from rich.console import Console  # noqa: PLC0415  (only terminals need it)
+
+    console = Console(file=file, markup=False, emoji=False, highlight=False)
+    return console if console.is_terminal else None
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _print_line(file: TextIO, *parts: tuple[str, str | None]) -> None:
+    """Print one line of texts with their styles; only a terminal shows these."""
+    escaped = [(printable(text), style or "") for text, style in parts]
+    console = _terminal(file)
+    if console is None:
+        # typer.echo would write UTF-8 where the user asked for ASCII.
+        file.write("".join(text for text, _ in escaped) + "\n")
+        file.flush()
+        return
+    from rich.text import Text  # noqa: PLC0415  (as above)
+
+    console.print(Text.assemble(*escaped), soft_wrap=True)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    from rich.table import Table  # noqa: PLC0415  (as above)
+
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -118,6 +146,8 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 def _plain_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Align columns with spaces; no row is folded, and none ends with spaces."""
+    from rich.cells import cell_len  # noqa: PLC0415  (no other output measures texts)
+
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))

@@ -22,15 +22,15 @@ def listening(urls: Sequence[str], provider: Provider) -> Generator[None]:
     Raises:
         ConfigurationError: one of the sinks cannot be opened.
     """
-    told: list[tuple[Sink, Subscription]] = []
+    subscribed: list[tuple[Sink, Subscription]] = []
     try:
         for url in urls:
             sink = _opened(url, provider)
-            told.append((sink, on_retrieval_failure(synchronous=not _is_web(url))(sink)))
+            subscribed.append((sink, on_retrieval_failure(synchronous=not _is_web(url))(sink)))
         yield
     finally:
         flush_events()
-        for sink, subscription in told:
+        for sink, subscription in subscribed:
             subscription.close(timedelta(0))
             sink.close()
 

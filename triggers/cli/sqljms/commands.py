@@ -24,8 +24,8 @@ from triggers.cli.sqljms.options import (
     SUBSCRIPTION_OPTION,
     chosen,
     opened_admin,
-    tell,
-    tell_done,
+    show_changed,
+    show_done,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _BACKLOG = ["messages", "held", "later", "oldest"]
 def clients(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the consumers, whether they live and how much they hold."""
     with opened_admin(provider) as admin:
-        rows = [asdict(one) for one in drive(admin.clients())]
+        rows = [asdict(client) for client in drive(admin.clients())]
     State.of(context).show("clients", ["name", "id", "alive", "held", "lease_until"], rows)
 
 
@@ -62,7 +62,7 @@ def queues(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> No
 def topics(context: typer.Context, provider: str | None = PROVIDER_OPTION) -> None:
     """List the topics."""
     with opened_admin(provider) as admin:
-        rows = [asdict(one) for one in drive(admin.topics())]
+        rows = [asdict(topic) for topic in drive(admin.topics())]
     State.of(context).show("topics", ["name", "id", "subscriptions", "messages"], rows)
 
 
@@ -91,7 +91,7 @@ def entries(
 ) -> None:
     """List what waits at a place, in the order of its delivery; "client" is who handles it."""
     with opened_admin(provider) as admin:
-        rows = [asdict(one) for one in drive(admin.entries(place, subscription, limit=limit))]
+        rows = [asdict(entry) for entry in drive(admin.entries(place, subscription, limit=limit))]
     columns = ["id", "uuid", "type", "priority", "delivery_count", "due", "size", "client", "alive"]
     State.of(context).show("entries", columns, rows, none="nothing waits there")
 
@@ -106,7 +106,7 @@ def show(
     """Show a message whole, and where it waits, as JSON."""
     with opened_admin(provider) as admin:
         found = drive(admin.message(number))
-    places = [asdict(one) for one in found.places]
+    places = [asdict(view) for view in found.places]
     State.of(context).document({"id": found.id, "places": places, "message": whole(found.message)})
 
 
@@ -126,7 +126,7 @@ def move(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         moved = drive(admin.move(place, target, some, subscription=subscription, force=force))
-    tell(State.of(context), "moved", moved)
+    show_changed(State.of(context), "moved", moved)
 
 
 @app.command("copy")
@@ -144,7 +144,7 @@ def copy(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         copied = drive(admin.move(place, target, some, subscription=subscription, keep=True))
-    tell(State.of(context), "copied", copied)
+    show_changed(State.of(context), "copied", copied)
 
 
 @app.command("requeue")
@@ -163,7 +163,7 @@ def requeue(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         back = drive(admin.requeue(place, some, target=to, subscription=subscription, force=force))
-    tell(State.of(context), "requeued", back)
+    show_changed(State.of(context), "requeued", back)
 
 
 @app.command("delete")
@@ -182,7 +182,7 @@ def delete(
         if not yes:
             confirm(f"Delete for good from {place}: {', '.join(map(str, numbers))}?")
         gone = drive(admin.delete(place, numbers, subscription=subscription, force=force))
-    tell(State.of(context), "deleted", gone)
+    show_changed(State.of(context), "deleted", gone)
 
 
 @app.command("purge")
@@ -200,7 +200,7 @@ def purge(
         if not yes:
             confirm(f"Delete for good all messages of {place}?")
         gone = drive(admin.delete(place, subscription=subscription, force=force))
-    tell(State.of(context), "deleted", gone)
+    show_changed(State.of(context), "deleted", gone)
 
 
 @app.command("release")
@@ -217,7 +217,7 @@ def release(
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         due = drive(admin.release_now(place, some, subscription=subscription))
-    tell(State.of(context), "released", due)
+    show_changed(State.of(context), "released", due)
 
 
 @app.command("reset")
@@ -238,7 +238,7 @@ def reset(
             drive(admin.forget(client, force=force))
         else:
             drive(admin.reset(client, force=force))
-    tell_done(State.of(context), {"client": client, "forgotten": forget}, f"{client}: what it held is free")
+    show_done(State.of(context), {"client": client, "forgotten": forget}, f"{client}: what it held is free")
 
 
 @app.command("unsubscribe")
@@ -255,7 +255,7 @@ def unsubscribe(
         if not yes:
             confirm(f"End {subscription} of {topic}, and delete what it has not read?")
         drive(admin.unsubscribe(topic, subscription))
-    tell_done(State.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended")
+    show_done(State.of(context), {"topic": topic, "subscription": subscription}, f"{subscription} has ended")
 
 
 @app.command("drop")
@@ -272,11 +272,11 @@ def drop(
         if not yes:
             confirm(f"Delete {place}, and all that waits there?")
         drive(admin.drop(place, force=force))
-    tell_done(State.of(context), {"dropped": place}, f"{place} is gone")
+    show_done(State.of(context), {"dropped": place}, f"{place} is gone")
 
 
-def _show_places(state: State, title: str, places: Sequence["SourceView"], columns: Sequence[str]) -> None:
-    rows = [asdict(one) | {"oldest": _seconds(one.oldest)} for one in places]
+def _show_places(state: State, title: str, views: Sequence["SourceView"], columns: Sequence[str]) -> None:
+    rows = [asdict(view) | {"oldest": _seconds(view.oldest)} for view in views]
     state.show(title, columns, rows)
 
 

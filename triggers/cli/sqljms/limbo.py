@@ -15,7 +15,7 @@ from triggers.cli.sqljms.options import (
     LIMIT_OPTION,
     PROVIDER_OPTION,
     opened_limbo,
-    tell,
+    show_changed,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def list_(
 
     with opened_limbo(provider) as limbo:
         found, total = drive(list_limbo(limbo, input_name=input_name, limit=limit))
-    rows = [_row(one) for one in found]
+    rows = [_row(waiting) for waiting in found]
     State.of(context).show("limbo", _COLUMNS, rows, total=total, none="nothing waits in limbo")
 
 
@@ -73,7 +73,7 @@ def release(
 
     with opened_limbo(provider) as limbo:
         due = drive(release_from_limbo(limbo, numbers, force=force))
-    tell(State.of(context), "released", due)
+    show_changed(State.of(context), "released", due)
 
 
 @app.command("delete")
@@ -92,21 +92,21 @@ def delete(
         if not yes:
             confirm(f"Delete for good from limbo: {', '.join(map(str, numbers))}?")
         gone = drive(drop_from_limbo(limbo, numbers, force=force))
-    tell(State.of(context), "deleted", gone)
+    show_changed(State.of(context), "deleted", gone)
 
 
-def _row(one: "Waiting") -> dict[str, Any]:
-    again = one.again
+def _row(waiting: "Waiting") -> dict[str, Any]:
+    again = waiting.again
     return {
-        "id": one.id,
-        "component": one.component,
-        "port": one.port,
-        "uuid": one.message.uuid,
-        "due": one.due,
+        "id": waiting.id,
+        "component": waiting.component,
+        "port": waiting.port,
+        "uuid": waiting.message.uuid,
+        "due": waiting.due,
         "input": None if again is None else again.input,
         "attempts": None if again is None else f"{again.attempts} of {again.max_attempts}",
-        "failures": one.failures if again is None else None,
-        "busy_until": one.held_until,
-        "error": one.error,
-        "limbo": one.limbo,
+        "failures": waiting.failures if again is None else None,
+        "busy_until": waiting.held_until,
+        "error": waiting.error,
+        "limbo": waiting.limbo,
     }

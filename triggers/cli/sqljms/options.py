@@ -11,7 +11,6 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.options import named, refuse_absent_file
 from triggers.cli.shared.output import State
-from triggers.patchbay.wiring.checks import is_sql
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.admin.admin import Admin
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 _Opened = TypeVar("_Opened", "Admin", "Limbo")
 
+_SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
 _URLS = "sqlite:///file.db or postgresql://user@host/database"
 
 PROVIDER_OPTION: Any = typer.Option(None, "--provider", envvar="DOUBTLESS_PROVIDER", help=_URLS)
@@ -75,8 +75,8 @@ def checked_url(provider: str | None) -> str:
     """
     if not provider:
         raise ConfigurationError("--provider", "is missing", f"give {_URLS}, or set DOUBTLESS_PROVIDER")
-    if not is_sql(provider):
-        scheme = urlsplit(provider).scheme
+    scheme = urlsplit(provider).scheme
+    if scheme.partition("+")[0] not in _SCHEMES:
         raise ConfigurationError("--provider", f"{scheme}:// is no SQL database", f"use {_URLS}")
     refuse_absent_file("--provider", provider)
     return provider
@@ -93,15 +93,15 @@ def chosen(numbers: Sequence[int] | None, *, every: bool) -> Sequence[int] | Non
     return None if every else numbers
 
 
-def tell(state: State, done: str, numbers: Sequence[int]) -> None:
+def show_changed(state: State, done: str, numbers: Sequence[int]) -> None:
     """Print what was changed; exit code 1 where nothing was."""
     state.show(done, ["id"], [{"id": number} for number in numbers], none=f"nothing was {done}")
     if not numbers:
         raise typer.Exit(1)
 
 
-def tell_done(state: State, told: dict[str, Any], text: str) -> None:
+def show_done(state: State, document: dict[str, Any], text: str) -> None:
     """Print that something was done which has no list."""
     if state.as_json:
-        state.document(told)
+        state.document(document)
     state.say(text)

@@ -40,7 +40,7 @@ def status(context: typer.Context, settings: Path = _SETTINGS, only: list[str] |
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     with work.opened(settings) as links:
-        work.tell(State.of(context), links, work.chosen(links, only))
+        work.show_status(State.of(context), links, work.chosen(links, only))
 
 
 @app.command()
@@ -49,7 +49,7 @@ def stop(
     context: typer.Context,
     settings: Path = _SETTINGS,
     link: str = _LINK,
-    reason: str = typer.Option("somebody stopped it", help="What status tells."),
+    reason: str = typer.Option("somebody stopped it", help="Shown by status."),
 ) -> None:
     """Let a link stand still; its agent notices within a second or two, between two transactions."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
@@ -69,8 +69,8 @@ def start(context: typer.Context, settings: Path = _SETTINGS, link: str = _LINK)
     with work.opened(settings) as links:
         row = work.row_of(links, link)
         drive(links.history.watermarks.stop(link, None))
-    told = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
-    State.of(context).say(f"{link} may run; {told}")
+    before = "it was not stopped" if row.stopped is None else f"it was stopped: {row.stopped}"
+    State.of(context).say(f"{link} may run; {before}")
 
 
 @app.command()
@@ -89,8 +89,8 @@ def reset(
 ) -> None:
     """Begin anew, after a restore: by default with what is sent from here, at the end of the log.
 
-    What was not sent yet stays unsent, so extract the peer from this database in the same moment. The other
-    end is then told by --peer what this command prints.
+    What was not sent yet stays unsent, so extract the peer from this database in the same moment. Then reset
+    the other end, too, with --peer and what this command prints.
     """
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
@@ -110,11 +110,11 @@ def reset(
             )
         )
     outgoing = row.watermark.outgoing
-    told = f"{outgoing.epoch}:{outgoing.log_sent}"
+    position = f"{outgoing.epoch}:{outgoing.log_sent}"
     if state.as_json:
-        state.document({**work.short(row), "begin": told})
+        state.document({**work.short(row), "begin": position})
     elif sends:
-        state.say(f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {told}")
+        state.say(f"at the other end: doubtless sqlremote reset SETTINGS {link} --peer {position}")
     else:
         state.say(f"{link} goes on behind {outgoing.confirm_sent if begin is None else begin[1]}")
 
@@ -127,7 +127,7 @@ def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | N
 
     with work.opened(settings) as links:
         work.send_once(links, work.chosen(links, only))
-        work.tell(State.of(context), links, work.chosen(links, only))
+        work.show_status(State.of(context), links, work.chosen(links, only))
 
 
 @app.command()
@@ -164,6 +164,6 @@ def run(
             work.once(state, links, module, only, sends=True)
         elif batch:
             work.send_once(links, work.chosen(links, only))
-            work.tell(state, links, work.chosen(links, only))
+            work.show_status(state, links, work.chosen(links, only))
         else:
             work.run_links(state, links, module, work.chosen(links, only), until_idle)

@@ -64,4 +64,4 @@ async def run_sender(
 
 def trigger_of(link: str, triggers: Sequence[Trigger[..., Any]]) -> Trigger[..., Any] | None:
     """Return the trigger that receives from a link; None where none does."""
-    return next((one for one in triggers if LINK + link in one.destinations), None)
+    return next((trigger for trigger in triggers if LINK + link in trigger.destinations), None)

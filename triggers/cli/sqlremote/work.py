@@ -17,6 +17,7 @@ from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
 from triggers.consumer.drain import DrainSignals
+from triggers.consumer.options import AnyTrigger
 from triggers.consumer.threads import Consumer
 from triggers.providers.opening import open_provider
 from triggers.providers.sqlremote.inspection import status as status_of
@@ -64,15 +65,14 @@ def once(state: State, links: Links, module: str, only: list[str] | None, *, sen
         drive(run_once(agent, trigger))
         if trigger is not None:
             trigger.close()
-    tell(state, links, chosen(links, only))
+    show_status(state, links, chosen(links, only))
 
 
 def run_links(
     state: State, links: Links, module: str | None, names: Sequence[str], until_idle: float | None
 ) -> None:
     """Run links until a signal, those without a trigger in threads of their own."""
-    wanted = {LINK + name for name in names}
-    triggers = [] if module is None else [one for one in collect(module) if wanted & set(one.destinations)]
+    triggers = [] if module is None else _applying(names, collect(module))
     ended = threading.Event()
     senders = [name for name in names if trigger_of(name, triggers) is None]
     threads = [_sender(links, name, ended) for name in senders]
@@ -86,7 +86,13 @@ def run_links(
         ended.set()
         for thread in threads:
             thread.join()
-    tell(state, links, names)
+    show_status(state, links, names)
+
+
+def _applying(names: Sequence[str], triggers: Sequence[AnyTrigger]) -> list[AnyTrigger]:
+    """Return the triggers that receive from these links."""
+    wanted = {LINK + name for name in names}
+    return [trigger for trigger in triggers if wanted & set(trigger.destinations)]
 
 
 def _sender(links: Links, name: str, ended: threading.Event) -> threading.Thread:
@@ -112,7 +118,7 @@ def _wait(ended: threading.Event, threads: Sequence[threading.Thread], seconds: 
             waited += 0.1
 
 
-def tell(state: State, links: Links, names: Sequence[str]) -> None:
+def show_status(state: State, links: Links, names: Sequence[str]) -> None:
     """Show how far links got.
 
     Raises:
@@ -175,7 +181,7 @@ def question(link: str, begin: tuple[Epoch, Offset] | None, confirmed: int | Non
 
 
 def short(row: LinkRow) -> dict[str, Any]:
-    """Return what tells links apart."""
+    """Return the fields by which links differ."""
     return {
         "link": row.link,
         "publication": row.publication,
