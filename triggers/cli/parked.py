@@ -1,7 +1,6 @@
 """``doubtless parked``: decide what was kept aside."""
 
 import asyncio
-import base64
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,10 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
-from history.message import Message
 from history.rendering import repr_of
 from history.store.parking import Parked, Parking
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
     TRIGGER_OPTION,
@@ -232,22 +231,3 @@ def _row(parked: Parked) -> dict[str, Any]:
         "error_class": parked.error_class,
         "error_message": parked.error_message,
     }
-
-
-def whole(message: Message) -> dict[str, Any]:
-    """Return a message as JSON shows it: headers, and the body as text where it can be."""
-    kind, body = _shown(message)
-    return {"headers": message.headers(), "body-kind": kind, "body": body}
-
-
-def _shown(message: Message) -> tuple[str, Any]:
-    match message.body:
-        case bytes() as body:
-            try:
-                return "bytes", body.decode("utf-8")
-            except UnicodeDecodeError:
-                return "base64", base64.b64encode(body).decode("ascii")
-        case str() as body:
-            return "text", body
-        case body:
-            return "json", body

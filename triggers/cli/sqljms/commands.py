@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from history.bridge import drive
-from triggers.cli.parked import whole
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms import limbo as sqljms_limbo

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from history.bridge import drive
-from triggers.cli.parked import whole
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import YES_OPTION, confirm
 from triggers.cli.shared.output import State
 from triggers.cli.sqljms.options import (

@@ -1,0 +1,116 @@
+"""What a start loads: of ours only what is used, and no driver."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer
+
+import triggers
+from tests.acceptance.pages import ROOT
+from tests.acceptance.test_plain_import import DRIVERS
+from triggers.cli import app
+from triggers.cli.commands import COMMANDS
+
+OURS = ("history", "resolvers", "triggers")
+
+#: Loaded by more than one command; a start must not wait for any of these.
+HEAVY = {*DRIVERS, "asyncio", "concurrent", "importlib.metadata", "multiprocessing", "tenacity"}
+
+#: All of ours that the command line itself consists of.
+COMMAND_LINE = {
+    "triggers",
+    "triggers.cli",
+    "triggers.cli.commands",
+    "triggers.cli.shared",
+    "triggers.cli.shared.general_options",
+    "triggers.cli.shared.lazy_group",
+    "triggers.cli.shared.logs",
+    "triggers.cli.shared.output",
+}
+
+
+def loaded_by(program: str, *words: str) -> set[str]:
+    """Return the modules that are loaded when a program has ended, whatever it prints."""
+    listing = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{listing}\n{program}", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return set(ended.stderr.splitlines()[-1].split())
+
+
+def of_ours(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.partition(".")[0] in OURS}
+
+
+@pytest.fixture(scope="module")
+def of_history() -> set[str]:
+    """What the face of ``history`` loads, which stands below everything."""
+    return loaded_by("import history, history.rendering")
+
+
+def test_importing_triggers_loads_its_face_alone(of_history: set[str]) -> None:
+    modules = loaded_by("import triggers")
+
+    assert of_ours(modules - of_history) == {"triggers"}
+    assert modules & HEAVY <= of_history
+
+
+def test_a_name_loads_what_it_needs_and_nothing_else() -> None:
+    modules = loaded_by("from triggers import SelectorError")
+
+    assert "triggers.selectors.selector" in modules
+    assert not any(name.startswith(("triggers.consumer", "triggers.pipeline")) for name in modules)
+
+
+def test_every_public_name_is_found_and_no_other() -> None:
+    for name in triggers.__all__:
+        assert getattr(triggers, name) is not None
+    with pytest.raises(AttributeError, match="module 'triggers' has no attribute 'Konsumer'"):
+        _ = triggers.Konsumer  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_and_version_load_no_command_and_no_driver(word: str, of_history: set[str]) -> None:
+    modules = loaded_by("from triggers.cli import main; main()", word)
+
+    assert of_ours(modules - of_history) == COMMAND_LINE - of_history
+    drawing = {"rich", "typer"} if word == "--help" else {"importlib.metadata", "typer"}
+    assert modules & HEAVY - drawing <= of_history
+
+
+@pytest.mark.parametrize(
+    ("words", "unneeded"),
+    [
+        (("history", "stats"), ("triggers.patchbay", "triggers.pipeline", "triggers.consumer")),
+        (("parked", "list"), ("triggers.patchbay", "triggers.pipeline", "triggers.declaration")),
+        (("status",), ("triggers.patchbay", "triggers.pipeline", "triggers.declaration")),
+        (("send", "q", "none.jsonl"), ("triggers.patchbay", "triggers.pipeline", "triggers.consumer")),
+        (("sqljms", "queues"), ("triggers.patchbay", "triggers.pipeline", "triggers.consumer")),
+        (("run", "none", "--provider", "redis://x"), ("triggers.patchbay", "triggers.cli.parked")),
+    ],
+    ids=lambda value: value[0],
+)
+def test_a_command_loads_neither_the_others_nor_what_draws_on_terminals(
+    words: tuple[str, ...], unneeded: tuple[str, ...]
+) -> None:
+    modules = loaded_by("from triggers.cli import main; main()", *words)
+
+    assert f"triggers.cli.{words[0]}" in modules or "triggers.cli.control" in modules
+    assert [name for name in modules if name.startswith(unneeded)] == []
+    assert "rich.console" not in modules
+
+
+def summaries() -> Iterator[tuple[str, str]]:
+    group = typer.main.get_group(app)
+    for name, command in group.commands.items():
+        yield name, str(command.help).partition("\n\n")[0].replace("\n", " ")
+
+
+def test_the_help_says_of_each_command_what_it_says_itself() -> None:
+    assert {name: command.summary for name, command in COMMANDS.items()} == dict(summaries())
