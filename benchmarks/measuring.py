@@ -35,12 +35,16 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How many rounds, of how many messages, after how many that do not count; progress is shown."""
+    """How many rounds, of how many messages, after how many that do not count; progress is shown.
+
+    ``clock`` returns seconds: of the wall, or of the processor.
+    """
 
     count: int
     messages: int
     progress: Progress
     warm_up: int = WARM_UP
+    clock: Callable[[], float] = time.perf_counter
 
     def run(self, what: str, make: Callable[[int], Sequence[T]], passes: Mapping[str, Pass[T]]) -> Times:
         """Let competitors take turns on what ``make`` makes for each of them anew, in changing order."""
@@ -48,13 +52,12 @@ class Rounds:
         for number in self.progress.track(range(self.count + self.warm_up), description=what):
             names = list(passes) if number % 2 else list(passes)[::-1]
             for name in names:
-                seconds = _time(passes[name], make(self.messages))
+                seconds = self._time(passes[name], make(self.messages))
                 if number >= self.warm_up:
                     times[name].append(seconds / self.messages)
         return Times(times)
 
-
-def _time(one: Pass[T], material: Sequence[T]) -> float:
-    begin = time.perf_counter()
-    one(material)
-    return time.perf_counter() - begin
+    def _time(self, measured: Pass[T], material: Sequence[T]) -> float:
+        begin = self.clock()
+        measured(material)
+        return self.clock() - begin

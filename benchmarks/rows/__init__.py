@@ -12,6 +12,7 @@ from benchmarks.rows import (
     powertools,
     spark_batches,
     sqljms,
+    starts,
 )
 
 ROWS = (
@@ -25,5 +26,6 @@ ROWS = (
     Row("memory", memory.measure),
     Row("growth", growth.measure, full=True),
     Row("sqljms", sqljms.measure),
+    Row("starts", starts.measure),
     Row("sqljms-growth", sqljms.measure_growth, full=True),
 )
