@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# The package with what the demo needs, and what the tests, style and types need besides.
+RUN := $(VENV)/.installed-run
+DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
 
@@ -14,47 +16,51 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml .ci/setup
-	PYTHON=$(PYTHON) VENV=$(VENV) .ci/setup python
+$(RUN): pyproject.toml .ci/setup
+	PYTHON=$(PYTHON) VENV=$(VENV) .ci/setup run
 	@touch $@
 
-setup: $(STAMP)  ## Make the virtual environment
+$(DEV): pyproject.toml .ci/setup
+	PYTHON=$(PYTHON) VENV=$(VENV) .ci/setup dev
+	@touch $(RUN) $@
+
+setup: $(DEV)  ## Make the virtual environment with all tools
 
 servers:  ## Install Debian's servers for the tests where they are missing and we may
 	@.ci/setup servers
 
-demo: $(STAMP)  ## Run the main job on one SQLite file: book orders once each, with duplicates and a crash
+demo: $(RUN)  ## Run the main job on one SQLite file: book orders once each, with duplicates and a crash
 	@.ci/setup java || true  # for the pipeline of Spark at its end, which is left out without it
 	@$(BIN)/doubtless demo
 
-demo-redis: $(STAMP)  ## The same on Redis
+demo-redis: $(RUN)  ## The same on Redis
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis
 
 # Many tests wait for real servers and for processes that they kill: three workers for two cores.
-test: $(STAMP) servers  ## Run the tests, a small form of each proof among them
+test: $(DEV) servers  ## Run the tests, a small form of each proof among them
 	$(BIN)/pytest -n 3 --dist loadgroup -m "not prove"
 
-prove: $(STAMP) servers  ## Run the long proofs: soaks, brokers, drivers of Spark that are killed
+prove: $(DEV) servers  ## Run the long proofs: soaks, brokers, drivers of Spark that are killed
 	$(BIN)/pytest -n 3 --dist loadgroup -m prove
 
-installs: $(STAMP) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
+installs: $(DEV) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
 	.ci/installs
 
-lint: $(STAMP)  ## Style, import contracts
+lint: $(DEV)  ## Style, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: $(STAMP)  ## mypy and pyright, both strict
+types: $(DEV)  ## mypy and pyright, both strict
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-bench: $(STAMP)  ## Measure against the budgets, as ratios in one run
+bench: $(DEV)  ## Measure against the budgets, as ratios in one run
 	@.ci/setup redis
 	$(BIN)/python -m benchmarks
 
-soak: $(STAMP)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
+soak: $(RUN)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
 	@.ci/setup redis
 	$(BIN)/python -m benchmarks.soak
 
