@@ -21,7 +21,8 @@ and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract
 
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
-Of a store in the memory of one process, ``survives_forks`` is to be false.
+Of a store in the memory of one process, ``survives_forks`` is to be false; so is ``renews_batches``
+of one that is no :class:`~history.store.BatchLeases`.
 
 Each other file here holds the checks of one subject; ``common.py`` is what they share.
 """

@@ -6,7 +6,7 @@ import pytest
 
 from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, State
-from history.store import BatchOwner, HistoryStore
+from history.store import BatchLeases, BatchOwner, HistoryStore
 from history.store.progress import BatchState, Beginning, begin, changed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,6 +17,9 @@ class BatchContract:
 
     #: The batch of these checks.
     batch = BatchOwner("query-1/7")
+
+    #: Whether the store is a :class:`~history.store.BatchLeases`, too.
+    renews_batches = True
 
     async def test_a_batch_completes_thousands_with_one_write(
         self, store: HistoryStore, another: HistoryStore
@@ -156,6 +159,87 @@ class BatchContract:
 
         entries = await store.lookup(TRIGGER, ["u1", "u2"])
         assert [state_of(entry) for entry in entries] == [EntryOutcome.OK] * 2
+
+    async def test_a_batch_s_lease_is_renewed_as_a_whole_and_by_whoever_knows_its_token(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        await store.claim(TRIGGER, ["u1", "u2"], self.batch, SHORT)
+        await store.claim(TRIGGER, ["u3"], BatchOwner("query-1/8"), SHORT)
+
+        assert await self.renew(another, self.batch)
+        assert await self.renew(another, self.batch)
+
+        await eventually(lambda: _is_dead(store, "u3"))
+        entries = await store.lookup(TRIGGER, ["u1", "u2"])
+        assert [entry and (entry.state, entry.lease_alive) for entry in entries] == [
+            (State.STARTED, True)
+        ] * 2
+        assert await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+
+    async def test_a_batch_without_a_lease_is_given_one(self, store: HistoryStore) -> None:
+        (claim,) = await store.claim(TRIGGER, ["u1"], self.batch)
+
+        assert await self.renew(store, self.batch)
+
+        entry = await found(store, "u1")
+        assert (entry.lease_alive, entry.fence) == (True, claim.fence)
+
+    async def test_what_is_adopted_has_the_lease_of_its_batch(self, store: HistoryStore) -> None:
+        dead = await claim_one(store, "u1", BatchOwner("query-1/6"))
+        await claim_one(store, "u2", self.batch, lease=LONG)
+
+        assert await store.adopt(TRIGGER, [("u1", dead.fence)], self.batch) == [True]
+
+        assert (await found(store, "u1")).lease_alive
+
+    async def test_a_batch_that_is_unknown_or_has_ended_is_not_renewed(self, store: HistoryStore) -> None:
+        assert not await self.renew(store, self.batch)
+        for outcome in (None, EntryOutcome.OK):
+            await store.claim(TRIGGER, ["u1"], self.batch, LONG)
+            await store.settle_batch(TRIGGER, self.batch, outcome)
+
+            assert not await self.renew(store, self.batch)
+
+        assert state_of(await found(store, "u1")) is EntryOutcome.OK
+
+    async def test_a_batch_opened_again_is_renewed_and_what_it_had_completed_is_not(
+        self, store: HistoryStore
+    ) -> None:
+        await store.claim(TRIGGER, ["u1"], self.batch)
+        await store.settle_batch(TRIGGER, self.batch, EntryOutcome.OK)
+        await store.claim(TRIGGER, ["u2"], self.batch, SHORT)
+
+        assert await self.renew(store, self.batch)
+
+        done, running = await store.lookup(TRIGGER, ["u1", "u2"])
+        assert state_of(done) is EntryOutcome.OK
+        assert running is not None
+        assert running.lease_alive
+
+    async def test_a_lease_does_not_outlive_its_batch(self, store: HistoryStore) -> None:
+        await store.claim(TRIGGER, ["u1"], self.batch, SHORT, time_to_live=LONG / 2)
+        before = await found(store, "u1")
+
+        assert not await self.renew(store, self.batch)
+
+        after = await found(store, "u1")
+        assert (after.lease_until, after.expires_at) == (before.lease_until, before.expires_at)
+
+    async def test_a_batch_is_of_its_trigger(self, store: HistoryStore) -> None:
+        await store.claim("other", ["u1"], self.batch, SHORT)
+
+        assert not await self.renew(store, self.batch)
+
+    async def renew(self, store: HistoryStore, batch: BatchOwner) -> bool:
+        """Prolong a batch's lease to ``LONG``; skip the check of a store that cannot."""
+        return await self.skip_without_batch_leases(store).renew_batch(TRIGGER, batch, LONG)
+
+    def skip_without_batch_leases(self, store: HistoryStore) -> BatchLeases:
+        """Return the store as one that renews batches; a store without that overrides ``renews_batches``."""
+        if not self.renews_batches:
+            pytest.skip("it renews no batches")
+        assert isinstance(store, BatchLeases)
+        return store
 
     async def test_a_released_and_reopened_batch_does_not_resurrect_its_former_entries(
         self, store: HistoryStore
@@ -298,3 +382,7 @@ class BatchContract:
         assert await store.progress.read(TRIGGER, "query-1", 7) == begun
         assert await store.settle_batches(TRIGGER, [self.batch], None, record=done)
         assert await store.progress.read(TRIGGER, "query-1", 7) == done
+
+
+async def _is_dead(store: HistoryStore, uuid: str) -> bool:
+    return not (await found(store, uuid)).lease_alive

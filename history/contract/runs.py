@@ -13,7 +13,7 @@ from typing import Any
 from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.memory.history import MemoryHistory
 from history.message import Uuid
-from history.store import BatchOwner, HistoryStore, Owner
+from history.store import BatchLeases, BatchOwner, HistoryStore, Owner
 
 LEASE = timedelta(hours=1)
 UUIDS = tuple(Uuid(uuid) for uuid in ("u1", "u2", "u3", "u4"))
@@ -45,6 +45,8 @@ class Play:
                 await self._settle(*args)
             case "renew":
                 await self._renew(*args)
+            case "renew batch":
+                await self._renew_batch(*args)
             case _:
                 await self._end(name, *args)
         mine = await self.store.lookup(self.trigger, UUIDS)
@@ -82,6 +84,11 @@ class Play:
         pure_fence, own_fence = self.fences[place % len(self.fences)]
         own = await self.store.renew(self.trigger, uuid, own_fence, LEASE)
         assert own == await self.oracle.renew(self.trigger, uuid, pure_fence, LEASE)
+
+    async def _renew_batch(self, owner: BatchOwner) -> None:
+        if isinstance(self.store, BatchLeases):
+            own = await self.store.renew_batch(self.trigger, owner, LEASE)
+            assert own == await self.oracle.renew_batch(self.trigger, owner, LEASE)
 
     async def _end(self, name: str, *args: Any) -> None:
         if name == "forget":
@@ -144,6 +151,7 @@ def steps() -> Any:
         | step("take over", uuid, owner, lease, place)
         | step("settle", wishes)
         | step("renew", uuid, place)
+        | step("renew batch", batch)
         | step("settle batch", batch, outcome)
         | step("forget", uuid),
         max_size=12,

@@ -285,6 +285,19 @@ class MemoryHistory(SingleVerbs):
                 space.write(key, entry)
             return renewed
 
+    async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
+        """Prolong the lease in the one ledger entry of a batch; see :class:`~history.store.BatchLeases`."""
+        check_held("lease", lease)
+        with self._lock:
+            space, now = self._namespace(trigger), self._clock()
+            batch = space.read_batch(owner, now)
+            if batch is None:
+                return False
+            entry, renewed = renew(batch, fence=batch.fence, lease=lease, now=now)
+            if renewed and entry is not None:
+                space.ledger[batch.fence] = entry
+            return renewed
+
     async def settle_batches(
         self,
         trigger: str,

@@ -323,6 +323,12 @@ class RedisHistory(SingleVerbs):
         words = [b"%d" % fence, b"%d" % milliseconds(lease), digest(uuid), (owner or "").encode()]
         return bool(await self._scripts(trigger).run("entries/renew", words))
 
+    async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
+        """Prolong the lease in the one ledger record of a batch; see :class:`~history.store.BatchLeases`."""
+        check_held("lease", lease)
+        words = [b"%d" % milliseconds(lease), owner.token.encode()]
+        return bool(await self._scripts(trigger).run("entries/renew_batch", words))
+
     async def settle_batches(
         self,
         trigger: str,

@@ -45,7 +45,16 @@ from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
 from history.sql.settlements import settle_batches, settle_entries
 from history.sql.statements.dialects import Dialect
-from history.sql.statements.entries import FORGET, PIECE_END, RENEW, RENEW_BATCH, SCAN, STATS, TRIGGERS
+from history.sql.statements.entries import (
+    FORGET,
+    PIECE_END,
+    RENEW,
+    RENEW_BATCH,
+    RENEW_WHOLE_BATCH,
+    SCAN,
+    STATS,
+    TRIGGERS,
+)
 from history.sql.tables.history import Prepared
 from history.sql.transaction import SqlTransaction, guard, open_transaction
 from history.store import (
@@ -298,6 +307,18 @@ class SqlHistory(SingleVerbs):
             if await self._database.run("renewing a lease", step):
                 return True
         return False
+
+    async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
+        """Prolong the lease in the one row of a batch; see :class:`~history.store.BatchLeases`."""
+        check_held("lease", lease)
+        work = partial(
+            fetch,
+            statement=RENEW_WHOLE_BATCH,
+            trigger=trigger,
+            token=owner.token,
+            lease=milliseconds(lease),
+        )
+        return bool(await self._database.run("renewing a batch's lease", work))
 
     async def settle_batches(
         self,

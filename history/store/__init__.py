@@ -8,6 +8,7 @@
 ``joining.py``         :class:`Joining`: messages of several destinations that wait for each other
 ``progress.py``        :class:`Progress`: how far each query of Spark has come
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
+``batch_leases.py``    :class:`BatchLeases`, which a store may lack: the lease of a whole batch
 ``owners.py``          who claims, and tokens that nobody else has
 ``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made of those for many
 ``times.py``           instants and durations in milliseconds
@@ -20,6 +21,7 @@ the transitions; :class:`history.contract.HistoryContract` says whether it does 
 from typing import TYPE_CHECKING
 
 from history.faces import lazy
+from history.store.batch_leases import BatchLeases
 from history.store.control import (
     FORGOTTEN_AFTER,
     GONE_AFTER,
@@ -62,6 +64,7 @@ __all__ = [
     "WHOLE",
     "Added",
     "Addition",
+    "BatchLeases",
     "BatchOwner",
     "BatchRecord",
     "BatchState",

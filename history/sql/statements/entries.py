@@ -209,6 +209,14 @@ RENEW_BATCH = statement("""
     RETURNING number
 """)
 
+# Prolong the lease of all that an open batch holds, unless that would outlive the batch.
+RENEW_WHOLE_BATCH = statement("""
+    UPDATE doubtless_batches SET lease_until = {now} + CAST(:lease AS BIGINT)
+    WHERE trigger_name = :trigger AND token = :token AND NOT retired
+      AND state = 'started' AND expires_at >= {now} + CAST(:lease AS BIGINT)
+    RETURNING number
+""")
+
 # Where a piece ends that begins after a digest. Without it, what has expired would be read as well, however
 # much it is, until enough that is alive was found.
 PIECE_END = statement("""
