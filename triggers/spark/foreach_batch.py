@@ -29,6 +29,7 @@ token, and comes out the same; see :mod:`triggers.spark.batch.owners`.
 
 import inspect
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -44,11 +45,13 @@ from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from triggers.detection.table import InDoubtPolicy, Policy
 from triggers.service.checking import pointing
 from triggers.service.failures import Retry
-from triggers.service.settings import Settings, default_name, retry_of
-from triggers.spark.batch.batch import Batch
-from triggers.spark.batch.ledger import Ledger, identity_of
-from triggers.spark.batch.purging import Upkeep
+from triggers.service.settings import DEFAULT_LEASE, Settings, default_name, lease_of, retry_of
+from triggers.spark.batch.batch import Batch, RowsInProgressError
+from triggers.spark.batch.leases import with_possible_lease
+from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
+from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.steps import BatchObserver, BatchStep
+from triggers.spark.connections import FIRST_PAUSE
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.settings import (
@@ -61,6 +64,9 @@ from triggers.spark.settings import (
 )
 
 _log = logging.getLogger(__name__)
+
+#: The longest pause before a batch is begun anew that gave way to another one, in seconds.
+LONGEST_PAUSE_TO_GIVE_WAY = 8.0
 
 #: A function that is given the rows that are NEW, and the id of their batch.
 BatchFunction = Callable[[DataFrame, int], Any]
@@ -83,6 +89,7 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
     in_doubt: InDoubtPolicy = "park",
     max_delivery_count: int = 100,
     history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    lease: timedelta | None = DEFAULT_LEASE,
     retry: Retry | None = None,
     transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
     patience: timedelta = DEFAULT_PATIENCE,
@@ -117,10 +124,16 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
         in_doubt: "park" keeps In Doubt rows for a decision, "execute" runs them, "acknowledge" drops them.
         max_delivery_count: rows above it are rejected.
         history_time_to_live: how long an entry is remembered, from the start of its batch.
+        lease: for how long a batch is presumed alive, whatever becomes of its driver, which renews it while
+            the batch runs. Whoever meets its rows elsewhere meanwhile, a service of the same name or another
+            query, waits; the next run of the same batch does not. 30 seconds by default, a third of
+            history_time_to_live where that is shorter. None is the reference system's behaviour: such a copy
+            is In Doubt at once.
         retry: runs of the function after a transient failure, within the call; none by default.
         transient: exception classes worth another try, besides TransientError and UnavailableError. After
             one, the batch is released and the query fails; at its next run the rows are NEW.
-        patience: how long driver and executors wait for a history that is away before the batch fails.
+        patience: how long driver and executors wait, before the batch fails, for a history that is away and
+            for rows that somebody else who is alive processes.
         parking: the URL of the history where rows are kept aside; that of ``history`` by default.
         parked_to: also given what was kept aside, as a DataFrame with ``doubtless_status`` and
             ``doubtless_reason``, and the batch id; again at each run of the batch.
@@ -137,6 +150,7 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
             destination=destination,
             policy=Policy(max_delivery_count=max_delivery_count, in_doubt=in_doubt),
             history_time_to_live=history_time_to_live,
+            lease=lease_of(lease, history_time_to_live),
             retry=retry_of(retry),
             transient=transient,
         )
@@ -187,7 +201,7 @@ class ForeachBatch:
         self.function = function
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
-        self._upkeep = Upkeep(settings)
+        self._purging = Purging(settings)
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
         self.__module__ = function.__module__
 
@@ -219,17 +233,34 @@ class ForeachBatch:
         Raises:
             ConfigurationError: the stream's columns do not do.
             HistoryUnavailableError: the history stayed away for longer than ``patience``.
+            TransientError: so did somebody else with rows of the batch.
             Exception: what the function raised, unless ``on_fatal`` says to reject.
         """
         check_columns(self.settings.columns, batch.schema)
-        ledger = Ledger(self.settings)
-        record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
-        self.reach(BatchStep.BEGUN)
-        report = Batch(self.function, self.settings, ledger, record, notes, batch, self.reach).process()
+        settings = with_possible_lease(self.settings)
+        identity = identity_of(batch, settings.query)
+        report = self._process(settings, identity, batch, batch_id)
         self.reports.append(report)
         self.reach(BatchStep.NOTED)
         _log.info("%s", report, extra={"trigger": self.name, **report.counts})
-        self._upkeep.after(report)
+        self._purging.after(report)
+
+    def _process(
+        self, settings: BatchSettings, identity: QueryIdentity, batch: DataFrame, batch_id: int
+    ) -> BatchReport:
+        """Process a batch; begin it anew while it has to give way to another batch, up to ``patience``."""
+        deadline, pause = time.monotonic() + settings.patience.total_seconds(), FIRST_PAUSE
+        ledger = Ledger(settings)
+        while True:
+            record, notes = ledger.begin(identity, batch_id)
+            self.reach(BatchStep.BEGUN)
+            try:
+                return Batch(self.function, settings, ledger, record, notes, batch, self.reach).process()
+            except RowsInProgressError as error:
+                if not error.begin_anew or time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_TO_GIVE_WAY)
 
 
 def _check_function(function: Any) -> None:

@@ -1,7 +1,7 @@
 """Batches that come again: what was handed over before, and what becomes of it now."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.network import Network
 from tests.fixtures.servers.spark import SPARK
+from tests.integration.helpers.batches import Batches, DiedError
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import TransientError, on_retrieval_failure
 from triggers.events import RetrievalFailureEvent
@@ -30,69 +31,6 @@ from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.batch.steps import BatchStep
 
 pytestmark = SPARK
-
-
-class DiedError(BaseException):
-    """The driver dies here; what is no Exception stops everything, as a death does."""
-
-
-class Batches:
-    """Hands the same batch over, again and again, as Spark does after a failure."""
-
-    def __init__(self, spark: SparkSession, url: str) -> None:
-        self.spark = spark
-        self.url = url
-        self.given: list[str] = []
-        self.dies_at: BatchStep | None = None
-
-    def rows(self, uuids: Sequence[str]) -> DataFrame:
-        text = [f"struct('{uuid}' as uuid, 'body of {uuid}' as body)" for uuid in uuids]
-        return self.spark.sql(f"select inline(array({', '.join(text)}))")
-
-    def run(
-        self, uuids: Sequence[str], then: Callable[[], None] | None = None, batch_id: int = 7, **settings: Any
-    ) -> BatchReport:
-        """Hand a batch to a new run of the query; ``then`` comes after the effects."""
-
-        def load(new: DataFrame, _: int) -> None:
-            self.given += [row.uuid for row in new.collect()]
-            if then is not None:
-                then()
-
-        made = self.make(load, **settings)
-        made.observe = self._observe
-        made(self.rows(uuids), batch_id)
-        return made.reports[-1]
-
-    def run_and_die(self, step: BatchStep, uuids: Sequence[str], **settings: Any) -> None:
-        self.dies_at = step
-        with pytest.raises(DiedError):
-            self.run(uuids, **settings)
-        self.dies_at = None
-
-    def _observe(self, step: BatchStep) -> None:
-        if step is self.dies_at:
-            raise DiedError
-
-    def make(self, function: Callable[[DataFrame, int], None], **settings: Any) -> ForeachBatch:
-        given: dict[str, Any] = {
-            "uuid": "uuid",
-            "history": self.url,
-            "name": "load",
-            "query": "q",
-            **settings,
-        }
-        return foreach_batch("orders", **given)(function)
-
-    def take(self) -> list[str]:
-        given, self.given = sorted(self.given), []
-        return given
-
-    def parked(self) -> dict[str | None, tuple[ParkedKind, str]]:
-        store = open_history(self.url)
-        found = {one.uuid: (one.kind, one.reason) for one in drive(store.parking.list())}
-        drive(store.close())
-        return found
 
 
 @pytest.fixture
@@ -264,7 +202,7 @@ def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_proc
 
 
 def test_what_a_dead_attempt_wrote_does_not_stay_either(batches: Batches, folder: Folder) -> None:
-    folder.run_and_die(BatchStep.RUN, ["a", "b"])
+    folder.run_and_die(BatchStep.RUN, ["a", "b"], lease=None)
     batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
     batches.take()
 
@@ -277,7 +215,7 @@ def test_what_a_dead_attempt_wrote_does_not_stay_either(batches: Batches, folder
 def test_a_batch_that_never_entered_the_function_is_not_handed_over_empty(
     batches: Batches, folder: Folder
 ) -> None:
-    folder.run_and_die(BatchStep.CLAIMED, ["a"])
+    folder.run_and_die(BatchStep.CLAIMED, ["a"], lease=None)
     batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
     batches.take()
 

@@ -148,7 +148,7 @@ def test_a_batch_does_not_fail_where_the_upkeep_does(
     spark: SparkSession, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away(_: str) -> HistoryStore:
-        raise HistoryUnavailableError("tidying up")
+        raise HistoryUnavailableError("purging")
 
     sink = load(redis_url)
     monkeypatch.setattr(purging, "history_at", away)
@@ -161,10 +161,10 @@ def test_a_batch_does_not_fail_where_the_upkeep_does(
 
 
 def test_a_cursor_that_the_history_does_not_know_is_given_up(url: str) -> None:
-    tidying = purging.Upkeep(load(url).settings, cursor="of another version")
+    purging_of_load = purging.Purging(load(url).settings, cursor="of another version")
     expired(url, "a", "b")
 
     for batch_id in range(4):
-        tidying.after(BatchReport(batch_id=batch_id, query="q", rows=1))
+        purging_of_load.after(BatchReport(batch_id=batch_id, query="q", rows=1))
 
     assert kept(url) == (0, 0)

@@ -41,8 +41,8 @@ from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_tab
 from triggers.spark.atomic_sink.writing import TOLD, AtomicWriting
 from triggers.spark.batch.claiming import KEY, VERDICT, Verdict, prepared
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
-from triggers.spark.batch.purging import Upkeep
-from triggers.spark.batch.second_look import EVENT, STATUS, looked_at_again
+from triggers.spark.batch.purging import Purging
+from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.arrow import mapped
@@ -154,7 +154,7 @@ class AtomicSink:
         self._write = write
         self._resolver = resolver
         self._rows = rows
-        self._upkeep = Upkeep(settings)
+        self._purging = Purging(settings)
 
     def __repr__(self) -> str:
         return f"<AtomicSink {self.settings.name} on {self.settings.trigger.destination}>"
@@ -196,7 +196,7 @@ class AtomicSink:
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
         _log.info("%s", report, extra={"trigger": self.settings.name, **report.counts})
-        self._upkeep.after(report)
+        self._purging.after(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
         """Let the tasks write, and return their counts; publish the events of what they gave up."""
@@ -220,7 +220,7 @@ class AtomicSink:
     def _keyless(self, rows: DataFrame, record: BatchRecord) -> int:
         """Park rows without an identity, or with a delivery count that is none or too large; count them."""
         aside = rows.filter(F.col(KEY).isNull()).withColumn(VERDICT, F.lit(int(Verdict.ASIDE)).cast("byte"))
-        told = looked_at_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
+        told = judged_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
         self._publish([row[EVENT] for row in told if row[EVENT] is not None])
         return sum(row[STATUS] != Status.DUPLICATE for row in told)
 

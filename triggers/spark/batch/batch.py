@@ -12,19 +12,31 @@ from history.entry import EntryOutcome
 from history.rendering import text_of
 from history.store.progress import BatchRecord, BatchState, Ending
 from triggers.events import RetrievalFailureEvent, publish
-from triggers.service.failures import is_transient
+from triggers.service.failures import TransientError, is_transient
 from triggers.spark.batch.claiming import COUNT, KEY, VERDICT, Verdict, with_verdicts
+from triggers.spark.batch.leases import BatchLease
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.rejecting import reject
-from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, looked_at_again
-from triggers.spark.batch.session import plainly
+from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, judged_again
+from triggers.spark.batch.session import without_adaptive_execution
 from triggers.spark.batch.steps import BatchStep
 from triggers.spark.batch.tally import Tally
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.columns import quoted
 from triggers.spark.settings import BatchSettings
+
+
+class RowsInProgressError(TransientError):
+    """Others process rows of a batch, and are alive; ``begin_anew`` where it did not wait for them."""
+
+    def __init__(self, tally: Tally, record: BatchRecord) -> None:
+        super().__init__(
+            f"{tally.in_progress} rows of batch {record.batch} of query {record.query} are being processed "
+            f"elsewhere, such as {tally.example}; raise patience above the time that this may take"
+        )
+        self.begin_anew = tally.gives_way > 0
 
 
 @dataclass(slots=True)
@@ -40,44 +52,58 @@ class Batch:
     reach: Callable[[BatchStep], None]
 
     def process(self) -> BatchReport:
-        """Judge, run, complete; return the report."""
-        started = time.perf_counter()
+        """Judge, run, complete; return the report.
+
+        Raises:
+            RowsInProgressError: somebody else processes rows of it; what was claimed is given back.
+        """
         run = run_of(self.record)
+        with BatchLease(self.settings, run):
+            return self._process(run)
+
+    def _process(self, run: BatchRun) -> BatchReport:
+        started = time.perf_counter()
         verdicts = with_verdicts(self.batch, self.settings, run)
         aside: DataFrame | None = None
         try:
-            with plainly(self.batch.sparkSession):
-                told = Tally.of_verdicts(verdicts.persist(), self.settings.name)
+            with without_adaptive_execution(self.batch.sparkSession):
+                tally = Tally.of_verdicts(verdicts.persist(), self.settings.name)
             self.reach(BatchStep.CLAIMED)
-            if told.aside:
-                aside = looked_at_again(verdicts, self.settings, run).persist()
-                told = told.with_aside(aside)
-                self._tell(aside)
+            if tally.aside:
+                aside = judged_again(verdicts, self.settings, run).persist()
+                tally = tally.with_aside(aside)
+                self._give_back_if_in_progress(run, tally)
+                self._publish(aside)
                 self.reach(BatchStep.KEPT_ASIDE)
             if self.settings.on_replay == "execute":
-                told = told.with_whole_batch(unfinished=bool(self.record.unfinished))
-            ended = told
-            if told.runs:
-                ended = self._run(self._rows(verdicts, aside, told), run, told)
+                tally = tally.with_whole_batch(unfinished=bool(self.record.unfinished))
+            ended = tally
+            if tally.runs:
+                ended = self._run(self._rows(verdicts, aside, tally), run, tally)
             report = ended.report(self.record, self.notes, time.perf_counter() - started)
-            self._end(run, told, ended, report.counts)
+            self._end(run, tally, ended, report.counts)
             return replace(report, seconds=time.perf_counter() - started)
         finally:
-            for held in (verdicts, aside):
-                if held is not None:
-                    held.unpersist()
+            for persisted in (verdicts, aside):
+                if persisted is not None:
+                    persisted.unpersist()
 
-    def _rows(self, verdicts: DataFrame, aside: DataFrame | None, told: Tally) -> DataFrame:
+    def _give_back_if_in_progress(self, run: BatchRun, tally: Tally) -> None:
+        if tally.in_progress:
+            self.ledger.give_back(self.record, run.owners(claimed=True, resolved=True))
+            raise RowsInProgressError(tally, self.record)
+
+    def _rows(self, verdicts: DataFrame, aside: DataFrame | None, tally: Tally) -> DataFrame:
         """Return what the user's function is given."""
         wanted = f"{VERDICT} = {Verdict.NEW:d}"
-        if told.again:
+        if tally.again:
             wanted += f" OR {VERDICT} = {Verdict.DONE:d}"
         rows = verdicts.filter(wanted).drop(KEY, COUNT, VERDICT)
-        if aside is None or not told.runs_aside:
+        if aside is None or not tally.runs_aside:
             return rows
         return rows.unionByName(aside.filter(RUNS).select(*map(quoted, rows.columns)))
 
-    def _tell(self, aside: DataFrame) -> None:
+    def _publish(self, aside: DataFrame) -> None:
         """Publish the events of what was given up, and hand over what was kept aside."""
         for row in aside.filter(F.col(EVENT).isNotNull()).select(EVENT).toLocalIterator():
             event = RetrievalFailureEvent.model_validate_json(row[0])
@@ -86,23 +112,23 @@ class Batch:
             shown = [*map(quoted, self.batch.columns), STATUS, REASON]
             self.settings.parked_to(aside.filter(PARKED).select(*shown), self.record.batch)
 
-    def _run(self, new: DataFrame, run: BatchRun, told: "Tally") -> "Tally":
+    def _run(self, new: DataFrame, run: BatchRun, tally: Tally) -> Tally:
         """Run the user's function, or do what its failure asks for; return how the batch is to end."""
         self.ledger.note(self.record, BatchState.RUNNING)
         self.reach(BatchStep.ENTERED)
         error = self._attempts(new)
         if error is None:
             self.reach(BatchStep.RUN)
-            return told
+            return tally
         transient = is_transient(error, self.settings.trigger.transient)
         if transient:
-            owners = run.owners(claimed=told.new > 0, resolved=told.runs_aside > 0)
+            owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
             self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
         # Rows that an earlier run has completed cannot be given up.
-        if transient or self.settings.on_fatal == "raise" or told.again or _was_stopped(error):
+        if transient or self.settings.on_fatal == "raise" or tally.again or _was_stopped(error):
             raise error
         reject(new, self.settings, run, error)
-        return told.as_failed()
+        return tally.as_failed()
 
     def _attempts(self, new: DataFrame) -> Exception | None:
         """Call the user's function, again where the failure is transient and the settings say so."""
@@ -120,9 +146,9 @@ class Batch:
                 return None
         return failure
 
-    def _end(self, run: BatchRun, told: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
+    def _end(self, run: BatchRun, tally: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
         """Complete all that the run owns, and note it: one write, so that no later run finds half of it."""
-        owners = run.owners(claimed=told.new > 0, resolved=told.runs_aside > 0)
+        owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
         outcome, state = EntryOutcome.OK, BatchState.COMPLETED
         if ended.failed:
             outcome, state = EntryOutcome.FAILED, BatchState.FAILED
@@ -132,5 +158,5 @@ class Batch:
 
 def _was_stopped(error: Exception) -> bool:
     """Whether somebody stopped the query, which is no failure of its rows."""
-    told = text_of(error)
-    return "InterruptedException" in told or "cancelled" in told
+    text = text_of(error)
+    return "InterruptedException" in text or "cancelled" in text

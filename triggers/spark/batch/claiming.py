@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from history.entry import Claim, State
+from history.entry import Entry, State
 from history.message import UNDEFINED_COUNT
 from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
 from triggers.pipeline.run import found_in
@@ -99,6 +99,7 @@ class Claiming:
     url: str
     trigger: str
     time_to_live: timedelta
+    lease: timedelta | None
     patience: timedelta
     policy: Policy
     asks: bool
@@ -113,6 +114,7 @@ class Claiming:
             url=settings.history,
             trigger=settings.name,
             time_to_live=settings.trigger.history_time_to_live,
+            lease=settings.trigger.lease,
             patience=settings.patience,
             policy=settings.trigger.policy,
             asks=settings.resolver is not None,
@@ -133,8 +135,8 @@ class Claiming:
                 classes = _count_classes(numbers(counts)[claimed])
                 found[claimed] = self._judge(texts_at(keys, claimed), classes)
             # Every further row of a uuid gets the verdict of its first, which may stand in the batch before.
-            places = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
-            of_first = np.where(places < 0, last_verdict, found[places])
+            first_at = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
+            of_first = np.where(first_at < 0, last_verdict, found[first_at])
             if size and known[-1]:
                 last_key, last_verdict = last_of(keys), int(of_first[-1])
             yield np.where(first | ~known, found, of_first + AGAIN).astype(np.int8)
@@ -145,57 +147,62 @@ class Claiming:
         return verdicts
 
     def _kinds(self, uuids: Sequence[str]) -> Numbers:
-        """Claim, and return for each uuid what was found, as a place in :data:`_KINDS`."""
+        """Claim, and return for each uuid what was found, as an index of :data:`_KINDS`."""
         kinds = np.zeros(len(uuids), np.int8)
-        places: Sequence[int] = range(len(uuids))
+        indexes: Sequence[int] = range(len(uuids))
         for _ in range(ROUNDS):
-            adopted = self._claim(uuids, places, kinds)
-            if not adopted:
+            adoptable = self._claim(uuids, indexes, kinds)
+            if not adoptable:
                 return kinds
-            places = self._left(uuids, adopted)
-            if not places:
+            indexes = self._adopt(uuids, adoptable)
+            if not indexes:
                 return kinds
-        kinds[list(places)] = _KINDS.index((Found.STARTED, False))
+        kinds[list(indexes)] = _KINDS.index((Found.STARTED, False))
         return kinds
 
     def _claim(
-        self, uuids: Sequence[str], places: Sequence[int], kinds: Numbers
+        self, uuids: Sequence[str], indexes: Sequence[int], kinds: Numbers
     ) -> Sequence[tuple[int, int]]:
-        """Claim the uuids at some places and note what was found; return places and fences to adopt."""
+        """Claim the uuids at some indexes and note what was found; return indexes and fences to adopt."""
         store = history_at(self.url)
-        asked = uuids if len(places) == len(uuids) else [uuids[place] for place in places]
+        asked = uuids if len(indexes) == len(uuids) else [uuids[index] for index in indexes]
         claims = patiently(
-            self.patience, store.claim, self.trigger, asked, self.run.owner, time_to_live=self.time_to_live
+            self.patience,
+            store.claim,
+            self.trigger,
+            asked,
+            self.run.owner,
+            self.lease,
+            time_to_live=self.time_to_live,
         )
-        kinds[list(places)] = 0
-        adopted: list[tuple[int, int]] = []
-        for place, claim in zip(places, claims, strict=True):
+        kinds[list(indexes)] = 0
+        adoptable: list[tuple[int, int]] = []
+        for index, claim in zip(indexes, claims, strict=True):
             if claim.found is None:
                 continue
-            kinds[place], adopts = self._kind(claim)
-            if adopts:
-                adopted.append((place, claim.fence))
-        return adopted
+            kinds[index], is_adoptable = self._kind(claim.found)
+            if is_adoptable:
+                adoptable.append((index, claim.fence))
+        return adoptable
 
-    def _left(self, uuids: Sequence[str], adopted: Sequence[tuple[int, int]]) -> Sequence[int]:
-        """Adopt entries; return the places of those that changed hands meanwhile."""
-        store, wanted = history_at(self.url), [(uuids[place], fence) for place, fence in adopted]
-        done = patiently(
-            self.patience, store.adopt, self.trigger, wanted, self.run.owner, time_to_live=self.time_to_live
+    def _adopt(self, uuids: Sequence[str], adoptable: Sequence[tuple[int, int]]) -> Sequence[int]:
+        """Adopt entries; return the indexes of those that changed hands meanwhile."""
+        store, expected = history_at(self.url), [(uuids[index], fence) for index, fence in adoptable]
+        adopted = patiently(
+            self.patience, store.adopt, self.trigger, expected, self.run.owner, time_to_live=self.time_to_live
         )
-        return [place for (place, _), held in zip(adopted, done, strict=True) if not held]
+        return [index for (index, _), done in zip(adoptable, adopted, strict=True) if not done]
 
-    def _kind(self, claim: Claim) -> tuple[int, bool]:
+    def _kind(self, entry: Entry) -> tuple[int, bool]:
         """Return what an entry in the way is, and whether its row is ours to adopt."""
-        entry = claim.found
-        found = found_in(entry)
-        if entry is None or entry.state is not State.STARTED:
-            done = self.executes_replayed and entry is not None and self.run.has_completed(entry)
-            return _KINDS.index((found, done)), False
+        if entry.state is not State.STARTED:
+            done = self.executes_replayed and self.run.has_completed(entry)
+            return _KINDS.index((found_in(entry), done)), False
         if self.run.never_ran(entry):
             return 0, True
-        replayed = self.run.is_replayed(entry)
-        return _KINDS.index((found, replayed)), replayed and self.executes_replayed
+        if self.run.is_replayed(entry):  # whatever lease it has: its driver is dead, or its run is stale
+            return _KINDS.index((Found.STARTED, True)), self.executes_replayed
+        return _KINDS.index((found_in(entry), False)), False
 
     @cached_property
     def _table(self) -> Numbers:
@@ -233,7 +240,6 @@ _KINDS: tuple[tuple[Found, bool], ...] = (
     (Found.IN_PROGRESS, False),
     (Found.COMPLETED_OK, True),
     (Found.STARTED, True),
-    (Found.IN_PROGRESS, True),
 )
 
 #: The classes of delivery counts that are not over the limit.

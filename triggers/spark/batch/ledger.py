@@ -105,6 +105,14 @@ class Ledger:
         if patiently(patience, end, store, name, record, owners, ending, now) is None:
             raise HistoryUnavailableError(f"settling run {record.run}: it has forgotten what was claimed")
 
+    def give_back(self, record: BatchRecord, owners: Sequence[BatchOwner]) -> None:
+        """Release what a run owns that never entered the user's function, and never will.
+
+        Raises:
+            StaleRunError: another run of the batch has begun since.
+        """
+        self.end(record, owners, Ending(outcome=None, state=BatchState.CLAIMING))
+
     def _resets(self, identity: QueryIdentity, batch_id: int, latest: Sequence[BatchRecord]) -> Sequence[str]:
         """Say that batch ids went back, if they did."""
         own = [last for last in latest if last.query == identity.query]

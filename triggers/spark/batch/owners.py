@@ -10,11 +10,16 @@ it is absent, or has our token     claimed by this run, be it now, by an earlier
 a token of an earlier run of the   the row comes again. When the ledger knows that the run never entered the
 same batch                         user's function, the row was never handed over: it is adopted, and NEW.
                                    Else it may have been processed: ``on_replay`` and the resolver decide
-anything else, STARTED             somebody else's: In Doubt, or the resolver decides
+anything else, STARTED, its lease  somebody else's, who is alive: it is waited for. Of two batches that wait
+alive                              for each other, one gives back what it has claimed, and begins anew
+anything else, STARTED             somebody else's, who is dead: In Doubt, or the resolver decides
 COMPLETED                          a duplicate. Where the token is an earlier run's of the same batch, and the
                                    sink is one that is written anew, it is handed over again if the function
                                    is called at all: it gets all rows of its batch, or none
 =================================  ========================================================================
+
+A lease that an earlier run of the same batch has left is nobody's: its driver is dead, or its run is stale.
+So the rows of a driver that was killed are not waited for where they come again.
 
 That a run entered the function is noted in the ledger *before* it does, by a write that a run which was begun
 anew since then is refused. So "never entered" stays true, however late the dead run's driver wakes up.
@@ -24,7 +29,7 @@ partition that is computed again would find those rows to be its own, and hand t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from urllib.parse import quote
 
@@ -58,6 +63,20 @@ class BatchRun:
     def resolved_owner(self) -> BatchOwner:
         """Who takes over what the resolver says is NEW."""
         return BatchOwner(self._batch + self.token + "+")
+
+    def as_found(self, found: Entry | None) -> Entry | None:
+        """Return an entry as this run has to see it: what an earlier run has left has no lease."""
+        if found is None or not self.is_replayed(found):
+            return found
+        return replace(found, lease_until=None)
+
+    def gives_way_to(self, found: Entry) -> bool:
+        """Whether an entry is of another batch for which this one must not wait with claims in its hands.
+
+        Two that waited for each other would do so for ever. So of any two batches only the one with the
+        smaller token waits.
+        """
+        return found.batch and (found.owner or "") < self.owner.token
 
     def is_replayed(self, found: Entry) -> bool:
         """Whether an entry is an earlier run's of this batch, so that its row is here again."""

@@ -27,7 +27,7 @@ ARREARS = 2
 
 
 @dataclass(slots=True)
-class Upkeep:
+class Purging:
     """Tidies up for one trigger, some after each batch, and keeps the place up to which it has come.
 
     What fails is logged and waits for the next batch: no batch fails for it.

@@ -3,6 +3,10 @@
 There are few of them, so they travel to Python whole and are judged one by one, by the same
 :class:`~triggers.pipeline.judge.Judge` as messages are. What the table says to keep aside is parked from the
 executors; events are published by the driver, where their subscribers are.
+
+A row that somebody else processes, whose lease is alive, is waited for. Meanwhile the batch keeps what it has
+claimed, and so two batches could wait for each other. One of them does not wait: its rows GIVE WAY, and its
+driver gives back what it has claimed and begins anew.
 """
 
 import logging
@@ -25,7 +29,6 @@ from triggers.detection.table import Answer, HistoryUse, Status, Word, classify_
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
-from triggers.service.failures import TransientError
 from triggers.spark.batch.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
@@ -35,7 +38,7 @@ from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
 
-#: What is added to a row that was looked at again; the first two are for ``parked_to`` as well.
+#: What is added to a row that was judged again; the first two are for ``parked_to`` as well.
 STATUS, REASON = "doubtless_status", "doubtless_reason"
 RUNS, PARKED, EVENT = "__doubtless_runs", "__doubtless_parked", "__doubtless_event"
 
@@ -44,6 +47,9 @@ RESOLUTION, WHY = "__doubtless_resolution", "__doubtless_why"
 
 #: The status of a row that was given up.
 REJECTED = "REJECTED"
+
+#: The status of a row that somebody else processes, who is alive: after a wait for it, and without a wait.
+IN_PROGRESS, GIVES_WAY = "IN_PROGRESS", "GIVES_WAY"
 
 _ADDED = (
     StructField(STATUS, StringType()),
@@ -56,7 +62,7 @@ _ADDED = (
 _UNREADABLE = "its delivery count, uuid or message id is none"
 
 
-def looked_at_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
+def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
     """Return the rows that were put aside, with what became of each; they are parked when it is computed."""
     aside = verdicts.filter(F.col(VERDICT) % AGAIN >= int(Verdict.ASIDE))
     for verdict, resolver in (
@@ -66,9 +72,9 @@ def looked_at_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun)
         if resolver is not None and resolver.shape is Shape.DATAFRAME:
             aside = _answered(aside, resolver, verdict, settings.name)
     together = aside.repartition(task_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
-    looking = Looking(settings=settings.shipped, run=run)
+    second = SecondLook(settings=settings.shipped, run=run)
     schema = StructType([*together.schema.fields, *_ADDED])
-    return mapped(together, looking.at, schema)
+    return mapped(together, second.rows, schema)
 
 
 def _answered(aside: DataFrame, resolver: AskedInBulk, verdict: Verdict, trigger: str) -> DataFrame:
@@ -77,22 +83,22 @@ def _answered(aside: DataFrame, resolver: AskedInBulk, verdict: Verdict, trigger
     asked = aside.filter(F.col(VERDICT) == int(verdict)).withColumn(UUID_COLUMN, F.col(KEY))
     answers = resolver.ask_rows(asked.drop(*internal), trigger)
     why = F.col("reason") if "reason" in answers.columns else F.lit(None)
-    told = answers.select(
+    answered = answers.select(
         F.col(UUID_COLUMN).alias("__doubtless_asked"),
         F.lit(int(verdict)).alias("__doubtless_for"),
-        F.col("resolution").cast("string").alias("__doubtless_told"),
-        why.cast("string").alias("__doubtless_told_why"),
+        F.col("resolution").cast("string").alias("__doubtless_answer"),
+        why.cast("string").alias("__doubtless_answer_why"),
     ).dropDuplicates(["__doubtless_asked"])
     fits = (F.col(KEY) == F.col("__doubtless_asked")) & (F.col(VERDICT) % AGAIN == F.col("__doubtless_for"))
-    joined = aside.join(told, fits, "left")
+    joined = aside.join(answered, fits, "left")
     has = RESOLUTION in aside.columns
     before, why_before = (F.col(RESOLUTION), F.col(WHY)) if has else (F.lit(None), F.lit(None))
     return joined.withColumns(
         {
-            RESOLUTION: F.coalesce(F.col("__doubtless_told"), before.cast("string")),
-            WHY: F.coalesce(F.col("__doubtless_told_why"), why_before.cast("string")),
+            RESOLUTION: F.coalesce(F.col("__doubtless_answer"), before.cast("string")),
+            WHY: F.coalesce(F.col("__doubtless_answer_why"), why_before.cast("string")),
         }
-    ).drop("__doubtless_asked", "__doubtless_for", "__doubtless_told", "__doubtless_told_why")
+    ).drop("__doubtless_asked", "__doubtless_for", "__doubtless_answer", "__doubtless_answer_why")
 
 
 @dataclass(slots=True)
@@ -108,6 +114,7 @@ class _Row:
     status: str = REJECTED
     reason: str = _UNREADABLE
     runs: bool = False
+    waiting: str | None = None
 
     @property
     def is_in_progress(self) -> bool:
@@ -134,13 +141,13 @@ class _Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looking:
-    """What a task needs to look at rows again."""
+class SecondLook:
+    """What a task needs to judge rows again."""
 
     settings: BatchSettings
     run: BatchRun
 
-    def at(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    def rows(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """Judge and park the rows of one partition, whose keys are sorted."""
         last: _Row | None = None
         for batch in batches:
@@ -172,10 +179,17 @@ class Looking:
         while rows:
             patiently(self.settings.patience, self._judge_once, rows)
             rows = [row for row in rows if row.is_in_progress]
-            if rows and time.monotonic() > deadline:
-                raise TransientError(f"{len(rows)} rows are in progress elsewhere, such as {rows[0].key}")
+            gives_way = any(self._gives_way(row) for row in rows)
+            if gives_way or time.monotonic() > deadline:
+                for row in rows:
+                    row.waiting = GIVES_WAY if gives_way else IN_PROGRESS
+                return
             if rows:
                 time.sleep(LONGEST_PAUSE)
+
+    def _gives_way(self, row: _Row) -> bool:
+        found = None if row.run is None else row.run.found
+        return found is not None and self.run.gives_way_to(found)
 
     async def _judge_once(self, rows: Sequence[_Row]) -> None:
         runs = [row.run for row in rows if row.run is not None]
@@ -188,6 +202,8 @@ class Looking:
             batch=self.run.resolved_owner,
         )
         await judge.claim(runs)
+        for run in runs:
+            run.found = self.run.as_found(run.found)
         answers = _Answers()
         answers.given.update(await self._answers(rows, self.settings.resolver, replayed=False))
         answers.given.update(await self._answers(rows, self.settings.replay_resolver, replayed=True))
@@ -208,14 +224,14 @@ class Looking:
         if resolver is None or not runs:
             return {}
         if resolver.shape is Shape.DATAFRAME:
-            return {id(run.message): _told(row.values, resolver) for row, run in asked}
-        told = await resolver.ask(
+            return {id(run.message): _answer_in(row.values, resolver) for row, run in asked}
+        answers = await resolver.ask(
             [run.message.uuid or "" for run in runs],
             self.settings.name,
             [run.message for run in runs],
             [run.evidence() for run in runs],
         )
-        return {id(run.message): one for run, one in zip(runs, told, strict=True)}
+        return {id(run.message): answer for run, answer in zip(runs, answers, strict=True)}
 
     def _asks(self, run: Run, *, replayed: bool) -> bool:
         """Whether the table wants the last word on a row of this kind."""
@@ -235,6 +251,7 @@ class Looking:
             return
         run = row.run
         if first is not None and first.run is not None:
+            row.waiting = first.waiting
             if first.runs:
                 row.status, row.reason = Status.DUPLICATE, "a duplicate of another row of this batch"
                 return
@@ -242,6 +259,9 @@ class Looking:
             run.notes = list(first.run.notes)
         decision = run.decision
         assert decision is not None  # noqa: S101  (every first row was judged)
+        if row.waiting is not None:
+            row.status, row.reason = row.waiting, f"{row.key}: {run.reason}"
+            return
         row.runs, row.reason = decision.runs, run.reason
         row.status = REJECTED if decision.status is None else decision.status
         if decision.status is Status.IN_DOUBT and not decision.park and not decision.runs:
@@ -288,7 +308,7 @@ def _with_results(batch: RecordBatch, rows: Sequence[_Row]) -> RecordBatch:
     return widened(batch, texts, truths)
 
 
-def _told(values: Mapping[str, Any], resolver: AskedInBulk) -> Resolved | Exception:
+def _answer_in(values: Mapping[str, Any], resolver: AskedInBulk) -> Resolved | Exception:
     """Return what a resolver of DataFrames has answered about a row."""
     answer = values.get(RESOLUTION)
     try:

@@ -14,8 +14,8 @@ _SETTINGS = {
 
 
 @contextmanager
-def plainly(spark: SparkSession) -> Generator[None]:
-    """Set a session so for a while. A streaming query has one of its own, which nobody else sees."""
+def without_adaptive_execution(spark: SparkSession) -> Generator[None]:
+    """Let a session compute so for a while. A streaming query has one of its own, which nobody else sees."""
     before = {name: spark.conf.get(name) or "" for name in _SETTINGS}
     try:
         for name, value in _SETTINGS.items():

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from history.store.progress import BatchRecord
 from triggers.detection.table import Status
 from triggers.spark.batch.claiming import AGAIN, VERDICT, Verdict
-from triggers.spark.batch.second_look import REJECTED, RUNS, STATUS
+from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
 from triggers.spark.report import BatchReport
 
 #: What the name of the observed metrics of a trigger begins with.
@@ -23,6 +23,8 @@ class Tally:
 
     ``done`` duplicates were completed by an earlier run of the same batch; ``again`` rows are such ones that
     the function is given once more. ``unfinished`` says that it is called even where no row is left.
+    ``in_progress`` rows are somebody else's who is alive, and for ``gives_way`` of them this batch must not
+    wait with claims in its hands; ``example`` is one of both.
     """
 
     new: int = 0
@@ -34,6 +36,9 @@ class Tally:
     aside: int = 0
     runs_aside: int = 0
     new_aside: int = 0
+    in_progress: int = 0
+    gives_way: int = 0
+    example: str = ""
     unfinished: bool = False
     failed: bool = False
 
@@ -49,7 +54,9 @@ class Tally:
 
     def with_aside(self, aside: DataFrame) -> "Tally":
         """Count what became of the rows that were put aside, which computes it."""
-        counts = counted(aside, STATUS, [*Status, REJECTED], F.count_if(RUNS).alias("runs"))
+        statuses = [*Status, REJECTED, IN_PROGRESS, GIVES_WAY]
+        example = F.max(F.when(F.col(STATUS).isin(IN_PROGRESS, GIVES_WAY), F.col(REASON))).alias("example")
+        counts = counted(aside, STATUS, statuses, F.count_if(RUNS).alias("runs"), example)
         return replace(
             self,
             duplicate=self.duplicate + counts[Status.DUPLICATE],
@@ -57,6 +64,9 @@ class Tally:
             rejected=counts[REJECTED],
             runs_aside=counts["runs"],
             new_aside=counts[Status.NEW],
+            in_progress=counts[IN_PROGRESS] + counts[GIVES_WAY],
+            gives_way=counts[GIVES_WAY],
+            example=counts["example"] or "",
         )
 
     def with_whole_batch(self, *, unfinished: bool) -> "Tally":

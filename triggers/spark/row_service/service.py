@@ -34,7 +34,7 @@ from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
 from triggers.spark.batch.claiming import COUNT, KEY, prepared
 from triggers.spark.batch.ledger import Ledger, identity_of
-from triggers.spark.batch.purging import Upkeep
+from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.tally import counted
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport
@@ -65,7 +65,7 @@ class RowService:
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self._shipped: bytes | None = None
-        self._upkeep = Upkeep(settings)
+        self._purging = Purging(settings)
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ class RowService:
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
         _log.info("%s", report, extra={"trigger": self.name, **report.counts})
-        self._upkeep.after(report)
+        self._purging.after(report)
 
     def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return how many rows became what, and why some are to be given back."""

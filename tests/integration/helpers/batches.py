@@ -1,0 +1,76 @@
+"""A micro-batch that is handed over again and again, by drivers that die where they are told to."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from history import open_history
+from history.bridge import drive
+from history.store.parking import ParkedKind
+from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+from triggers.spark.batch.steps import BatchStep
+
+
+class DiedError(BaseException):
+    """The driver dies here; what is no Exception stops everything, as a death does."""
+
+
+class Batches:
+    """Hands the same batch over, again and again, as Spark does after a failure."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self.spark = spark
+        self.url = url
+        self.given: list[str] = []
+        self.dies_at: BatchStep | None = None
+
+    def rows(self, uuids: Sequence[str]) -> DataFrame:
+        text = [f"struct('{uuid}' as uuid, 'body of {uuid}' as body)" for uuid in uuids]
+        return self.spark.sql(f"select inline(array({', '.join(text)}))")
+
+    def run(
+        self, uuids: Sequence[str], then: Callable[[], None] | None = None, batch_id: int = 7, **settings: Any
+    ) -> BatchReport:
+        """Hand a batch to a new run of the query; ``then`` comes after the effects."""
+
+        def load(new: DataFrame, _: int) -> None:
+            self.given += [row.uuid for row in new.collect()]
+            if then is not None:
+                then()
+
+        made = self.make(load, **settings)
+        made.observe = self._observe
+        made(self.rows(uuids), batch_id)
+        return made.reports[-1]
+
+    def run_and_die(self, step: BatchStep, uuids: Sequence[str], **settings: Any) -> None:
+        self.dies_at = step
+        with pytest.raises(DiedError):
+            self.run(uuids, **settings)
+        self.dies_at = None
+
+    def _observe(self, step: BatchStep) -> None:
+        if step is self.dies_at:
+            raise DiedError
+
+    def make(self, function: Callable[[DataFrame, int], None], **settings: Any) -> ForeachBatch:
+        given: dict[str, Any] = {
+            "uuid": "uuid",
+            "history": self.url,
+            "name": "load",
+            "query": "q",
+            **settings,
+        }
+        return foreach_batch("orders", **given)(function)
+
+    def take(self) -> list[str]:
+        given, self.given = sorted(self.given), []
+        return given
+
+    def parked(self) -> dict[str | None, tuple[ParkedKind, str]]:
+        store = open_history(self.url)
+        found = {one.uuid: (one.kind, one.reason) for one in drive(store.parking.list())}
+        drive(store.close())
+        return found
