@@ -30,14 +30,14 @@ def show(results: Sequence[Result], console: Console) -> None:
         ("met", False),
     ):
         table.add_column(heading, justify="right" if right else "left")
-    for one in results:
+    for result in results:
         table.add_row(
-            f"{one.what}\n[dim]beside {one.beside}[/]",
-            _number(one.measured, one.unit),
-            _number(one.floor, one.unit),
-            f"{one.ratio:.2f}",
-            "-" if one.budget is None else str(one.budget),
-            {True: "[green]yes[/]", False: "[red]no[/]", None: "-"}[one.met],
+            f"{result.what}\n[dim]beside {result.beside}[/]",
+            _number(result.measured, result.unit),
+            _number(result.floor, result.unit),
+            f"{result.ratio:.2f}",
+            "-" if result.budget is None else str(result.budget),
+            {True: "[green]yes[/]", False: "[red]no[/]", None: "-"}[result.met],
         )
     console.print(table)
     console.print(_MEANING)
@@ -45,19 +45,19 @@ def show(results: Sequence[Result], console: Console) -> None:
 
 def to_json(results: Sequence[Result]) -> str:
     """Return the results, and what they were measured on, as a JSON object."""
-    return json.dumps({"machine": _machine(), "results": [_fields(one) for one in results]}, indent=2)
+    return json.dumps({"machine": _machine(), "results": [_fields(result) for result in results]}, indent=2)
 
 
-def _fields(one: Result) -> dict[str, object]:
+def _fields(result: Result) -> dict[str, object]:
     return {
-        "what": one.what,
-        "beside": one.beside,
-        "unit": one.unit,
-        "measured": one.measured,
-        "floor": one.floor,
-        "ratio": one.ratio,
-        "budget": None if one.budget is None else str(one.budget),
-        "met": one.met,
+        "what": result.what,
+        "beside": result.beside,
+        "unit": result.unit,
+        "measured": result.measured,
+        "floor": result.floor,
+        "ratio": result.ratio,
+        "budget": None if result.budget is None else str(result.budget),
+        "met": result.met,
     }
 
 

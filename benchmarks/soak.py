@@ -182,9 +182,9 @@ class Soak:
         store = open_history(self.history or self.redis_url)
         drive(close_settled(NAME, store, store.parking))
         parked = {
-            one.message.message_id
-            for one in drive(store.parking.list(trigger=NAME, limit=self.messages))
-            if one.message is not None
+            parked.message.message_id
+            for parked in drive(store.parking.list(trigger=NAME, limit=self.messages))
+            if parked.message is not None
         }
         # An effect that is no effect of this run makes nothing here a duplicate.
         completed = _completed(store, sorted({uuid for uuid, _, _ in lines}))

@@ -58,7 +58,7 @@ def book_at_the_counter(order: Order) -> None:
 
 def make_pipeline(spark: SparkSession, redis_url: str, folder: Path) -> ForeachBatch:
     """Return what enriches a batch of orders and writes it into its folder."""
-    countries = spark.sql(f"SELECT * FROM VALUES {COUNTRIES} AS told (customer, country)")  # noqa: S608  (ours)
+    countries = spark.sql(f"SELECT * FROM VALUES {COUNTRIES} AS known (customer, country)")  # noqa: S608  (ours)
 
     @foreach_batch("orders", name="book-order", uuid="uuid", history=redis_url, on_replay="execute")
     def book(new: DataFrame, batch_id: int) -> None:

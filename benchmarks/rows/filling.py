@@ -20,6 +20,7 @@ def complete_some(bench: Bench, history: RedisHistory, trigger: str) -> None:
     uuids = [str(next(bench.numbers)) for _ in range(CLAIM_BATCH)]
     claims = drive(history.claim(trigger, uuids, "benchmark"))
     ends = [
-        Settlement(Uuid(uuid), one.fence, EntryOutcome.OK) for uuid, one in zip(uuids, claims, strict=True)
+        Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
+        for uuid, claim in zip(uuids, claims, strict=True)
     ]
     drive(history.settle(trigger, ends))

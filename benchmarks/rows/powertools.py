@@ -27,7 +27,7 @@ def measure(bench: Bench) -> Iterable[Result]:
     idle, powertools = bench.idle_trigger("powertools"), _powertools(bench)
     passes: dict[str, Pass[Message]] = {
         "handle": lambda messages: [idle.handle(message) for message in messages],
-        "powertools": lambda messages: [powertools(record={"uuid": one.uuid}) for one in messages],
+        "powertools": lambda messages: [powertools(record={"uuid": message.uuid}) for message in messages],
     }
     times = bench.rounds().run(_WHAT, bench.fresh, passes)
     yield Result(

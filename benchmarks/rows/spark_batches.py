@@ -97,7 +97,7 @@ class _Queries:
         times: dict[str, Sequence[float]] = {}
         for name in self.bench.progress.track(_COMPETITORS, description=what):
             seconds = self._run(name, self._stream(_LATER + _COUNTED, size, past))
-            times[name] = [one / size for one in seconds[-_COUNTED:]]
+            times[name] = [duration / size for duration in seconds[-_COUNTED:]]
         return _result(what, Times(times))
 
     def _stream(self, batches: int, size: int, past: int = 0) -> Path:
@@ -118,8 +118,8 @@ class _Queries:
         writer = self._writer(name, _read(self.spark, source)).option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        told = [one for one in query.recentProgress if one["numInputRows"]]
-        return [one["durationMs"]["triggerExecution"] / 1000 for one in told]
+        batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
+        return [progress["durationMs"]["triggerExecution"] / 1000 for progress in batches]
 
     def _writer(self, name: str, stream: DataFrame) -> DataStreamWriter:
         if name == "rocksdb":
@@ -152,10 +152,10 @@ def _session(folder: Path) -> SparkSession:
 def _write(spark: SparkSession, folder: Path, batch: int, rows: int) -> None:
     """Write one micro-batch: 1 in 10 rows repeats another of its own, 1 in 10 one of the batch before."""
     stream = folder.parent.name
-    place = f"""CASE WHEN id % 10 = 0 AND {batch} > 0 THEN id + 1 - {rows}
+    number = f"""CASE WHEN id % 10 = 0 AND {batch} > 0 THEN id + 1 - {rows}
                      WHEN id % 10 = 9 THEN id - 1 ELSE id END + {batch * rows}"""
     spark.range(rows).selectExpr(
-        f"concat('{stream}-5f0c6b1e-9f5d-4a70-', lpad(cast({place} as string), 12, '0')) as uuid",
+        f"concat('{stream}-5f0c6b1e-9f5d-4a70-', lpad(cast({number} as string), 12, '0')) as uuid",
         "timestamp'2026-01-01 00:00:00' + make_interval(0, 0, 0, 0, 0, 0, id % 3600) as sent",
         "repeat('x', 200) as body",
     ).coalesce(1).write.parquet(str(folder))

@@ -105,7 +105,7 @@ class OurJobs:
                 self.queue, name="bench", history=self.url, transacted=True, batch=BATCH, prefetch=2 * BATCH
             )
             def write(messages: list[Message], connection: Connection) -> None:
-                connection.execute(INSERT, [{"uuid": one.uuid} for one in messages])
+                connection.execute(INSERT, [{"uuid": message.uuid} for message in messages])
                 note(len(messages))
 
             return write
@@ -150,8 +150,8 @@ def measure(bench: Bench) -> Iterable[Result]:
                 "PgQueuer": PgQueuerJobs(url, insert=insert),
             }
             competitors: dict[str, Jobs] = {"ours": OurJobs(url, insert=insert), **rivals}
-            for one in competitors.values():
-                one.fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
+            for competitor in competitors.values():
+                competitor.fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
             times = _rounds(bench, f"SQL-JMS, {kind}", competitors, JOBS)
         for name in rivals:
             yield Result(
