@@ -8,6 +8,19 @@
     load.write_stream(stream).option("checkpointLocation", path).start()
 
 A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", body="value")``.
+
+=======================  ========================================================================
+``foreach_batch.py``     ``@foreach_batch``, and its steps in a table
+``batch/``               one micro-batch of it: claims, second look, lease, completion
+``row_service/``         a trigger, row by row on the executors
+``atomic_sink/``         rows and history entries in one transaction of a database
+``sources/``             sources of streams: a Redis stream, SQL-JMS, a publication of SQL Remote
+``rows/``                rows as messages, and back
+``document_history.py``  what triggers remember, as a table
+``settings.py``          the settings, which travel to the executors
+``connections.py``       the histories that driver and executors have opened
+``report.py``            what became of the rows of a batch
+=======================  ========================================================================
 """
 
 from history.errors import MissingExtraError

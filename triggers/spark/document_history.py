@@ -125,7 +125,7 @@ class DocumentHistoryReader(DataSourceReader):
         store = open_history(self._url)
         try:
             for entries in _pages(store, asked.trigger, asked.part):
-                yield record_batch([_row(asked.trigger, one) for one in entries], _SCHEMA)
+                yield record_batch([_row(asked.trigger, entry) for entry in entries], _SCHEMA)
         finally:
             drive(store.close())
 

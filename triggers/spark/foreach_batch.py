@@ -8,7 +8,7 @@ step   done                                                    a run that comes 
 =====  ======================================================  =============================================
 1      a run of the batch is begun in the ledger               nothing: every row is NEW
 2      the executors have claimed and judged the rows          rows that were never handed over: NEW
-3      what the table keeps aside is parked, events are told   the same, parked again under the same ids
+3      what the table keeps aside is parked, events published  the same, parked again under the same ids
 4      the ledger says that the user's function is entered     rows that may be processed: ``on_replay``
 5      the user's function has run                             the same
 6      the batch is completed and the ledger holds its         duplicates

@@ -42,6 +42,6 @@ class BatchReport:
         }
 
     def __str__(self) -> str:
-        told = f"{self.rows} rows, {self.new} new, {self.duplicate} duplicate"
+        counts = f"{self.rows} rows, {self.new} new, {self.duplicate} duplicate"
         more = f", {self.in_doubt} in doubt, {self.rejected} rejected in {self.seconds:.2f} s"
-        return f"batch {self.batch_id} of {self.query}: {told}{more}"
+        return f"batch {self.batch_id} of {self.query}: {counts}{more}"

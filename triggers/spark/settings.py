@@ -1,4 +1,4 @@
-"""What ``foreach_batch`` was told: plain values that travel to the executors."""
+"""The settings of ``foreach_batch``: plain values that travel to the executors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -86,7 +86,9 @@ class BatchSettings:
         if self.parking is not None:
             check_url("parking", self.parking)
         if self.partitions is not None and (type(self.partitions) is not int or self.partitions < 1):
-            raise ConfigurationError("partitions", f"{self.partitions!r} is no number from 1", "leave it out")
+            raise ConfigurationError(
+                "partitions", f"{self.partitions!r:.60} must be 1 or more", "leave it out"
+            )
 
     @property
     def name(self) -> str:

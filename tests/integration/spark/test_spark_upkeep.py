@@ -157,7 +157,7 @@ def test_a_batch_does_not_fail_where_the_upkeep_does(
     sink(rows(spark, "b"), 1)
 
     assert [one.new for one in sink.reports] == [1, 1]
-    assert "waits for the next batch" in caplog.text
+    assert "the next batch tries again" in caplog.text
 
 
 def test_a_cursor_that_the_history_does_not_know_is_given_up(url: str) -> None:

@@ -13,7 +13,7 @@
 The table is in the history's own database. A task claims its rows, writes them and completes their entries
 in one transaction: what is killed leaves all three behind, or none, and whoever comes next, be it another
 attempt of the task, a speculative twin, the next run of the batch or another query with the same name, finds
-duplicates.
+duplicates. So there is no lease: what a task has claimed nobody else sees before it is complete.
 """
 
 import logging
@@ -38,7 +38,7 @@ from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.checking import pointing
 from triggers.service.settings import Settings, default_name
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
-from triggers.spark.atomic_sink.writing import TOLD, AtomicWriting
+from triggers.spark.atomic_sink.writing import RESULT, AtomicWriting
 from triggers.spark.batch.claiming import KEY, VERDICT, Verdict, prepared
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
 from triggers.spark.batch.purging import Purging
@@ -212,21 +212,21 @@ class AtomicSink:
             patience=self.settings.patience,
             token=token,
         )
-        told = mapped(rows, writing.partition, TOLD).collect()
-        for row in told:
+        results = mapped(rows, writing.partition, RESULT).collect()
+        for row in results:
             self._publish(row["events"])
-        return {name: sum(row[name] for row in told) for name in TOLD.names if name != "events"}
+        return {name: sum(row[name] for row in results) for name in RESULT.names if name != "events"}
 
     def _keyless(self, rows: DataFrame, record: BatchRecord) -> int:
         """Park rows without an identity, or with a delivery count that is none or too large; count them."""
         aside = rows.filter(F.col(KEY).isNull()).withColumn(VERDICT, F.lit(int(Verdict.ASIDE)).cast("byte"))
-        told = judged_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
-        self._publish([row[EVENT] for row in told if row[EVENT] is not None])
-        return sum(row[STATUS] != Status.DUPLICATE for row in told)
+        judged = judged_again(aside, self.settings, run_of(record)).select(STATUS, EVENT).collect()
+        self._publish([row[EVENT] for row in judged if row[EVENT] is not None])
+        return sum(row[STATUS] != Status.DUPLICATE for row in judged)
 
     def _publish(self, events: Sequence[str]) -> None:
-        for told in events:
-            event = RetrievalFailureEvent.model_validate_json(told)
+        for document in events:
+            event = RetrievalFailureEvent.model_validate_json(document)
             patiently(self.settings.patience, publish, event, blocking=True)
 
 
@@ -241,4 +241,4 @@ def _check(history: Any, write: Any, rows: Any) -> None:
     if not callable(write):
         raise ConfigurationError("write", f"{write!r:.60} is not callable", "give into_table(...)")
     if type(rows) is not int or rows < 1:
-        raise ConfigurationError("rows_per_transaction", f"{rows!r} is no number from 1", "leave it out")
+        raise ConfigurationError("rows_per_transaction", f"{rows!r:.60} must be 1 or more", "leave it out")

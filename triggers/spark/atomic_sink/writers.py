@@ -92,8 +92,8 @@ class TableWriter:
             raise DBAPIError(f"COPY {target}", None, error, connection_invalidated=driver.closed) from error
 
     def _insert(self, connection: Connection, rows: Sequence[SqlRow], columns: Sequence[str]) -> None:
-        places = ", ".join("?" * len(columns))
-        into = f"INSERT INTO {_quoted(self.table)} ({_listed(columns)}) VALUES ({places})"  # noqa: S608  (quoted)
+        markers = ", ".join("?" * len(columns))
+        into = f"INSERT INTO {_quoted(self.table)} ({_listed(columns)}) VALUES ({markers})"  # noqa: S608  (quoted)
         values = [tuple(_for_sqlite(row[name]) for name in columns) for row in rows]
         connection.exec_driver_sql(into + self._conflict(columns), values)
 

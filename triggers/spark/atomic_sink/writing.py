@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from history.sql.history import SqlHistory
     from history.sql.transaction import SqlTransaction
 
-#: What a task says of its rows: counts, and the events of those that were given up.
-TOLD = StructType(
+#: The result of a task: counts, and the events of those that were given up.
+RESULT = StructType(
     [
         *(StructField(name, LongType()) for name in ("new", "duplicate", "in_doubt", "rejected", "keyless")),
         StructField("events", ArrayType(StringType())),
@@ -69,8 +69,8 @@ class Tally:
         self.keyless += other.keyless
         self.events += other.events
 
-    def told(self) -> tuple[Any, ...]:
-        """Return the row of :data:`TOLD`."""
+    def result(self) -> tuple[Any, ...]:
+        """Return the row of :data:`RESULT`."""
         events = [event.model_dump_json() for event in self.events]
         return (self.new, self.duplicate, self.in_doubt, self.rejected, self.keyless, events)
 
@@ -108,7 +108,7 @@ class AtomicWriting:
             chunk = Chunk(self, rows, mine, before)
             tally.add(patiently(self.patience, chunk.write))
             before = rows[-1][KEY]
-        yield record_batch([tally.told()], TOLD)
+        yield record_batch([tally.result()], RESULT)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""One run of one micro-batch; its steps are told of in :mod:`triggers.spark.foreach_batch`."""
+"""One run of one micro-batch; its steps are listed in :mod:`triggers.spark.foreach_batch`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -82,7 +82,7 @@ def task_count(batch: DataFrame, settings: BatchSettings) -> int:
     most = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     try:
         return min(most, spark.sparkContext.defaultParallelism)
-    except PySparkException:  # Spark Connect does not tell
+    except PySparkException:  # Spark Connect does not say
         return most
 
 

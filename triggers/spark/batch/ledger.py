@@ -38,21 +38,21 @@ def identity_of(batch: DataFrame, given: str | None) -> QueryIdentity:
     """Find out which query a batch belongs to: the name given, else its queryName, else its id.
 
     Raises:
-        ConfigurationError: no name was given, and Spark does not tell, such as over Spark Connect.
+        ConfigurationError: no name was given, and Spark does not say, such as over Spark Connect.
     """
     try:
         context = batch.sparkSession.sparkContext
         lineage = context.getLocalProperty(_QUERY_ID)
-        told = context.getLocalProperty(_DESCRIPTION) or ""
+        description = context.getLocalProperty(_DESCRIPTION) or ""
     except Exception:  # noqa: BLE001  (Spark Connect has no context, and says so in many ways)
-        lineage, told = None, ""
+        lineage, description = None, ""
     if lineage is None:
         if given is None:
             raise ConfigurationError(
-                "query", "Spark does not tell which query this is", "give query='a name'"
+                "query", "Spark does not say which query this batch is of", "give query='a name'"
             )
         return QueryIdentity(given, given, given)
-    named = given or (found[1] if (found := _NAME.match(told)) else None)
+    named = given or (found[1] if (found := _NAME.match(description)) else None)
     return QueryIdentity(named or lineage, lineage, named)
 
 
@@ -121,9 +121,9 @@ class Ledger:
         else:
             nameless = [last for last in latest if last.name is None] if identity.name is None else []
             back = [last for last in own or nameless if batch_id <= last.batch]
-        return [self._tell_reset(identity, batch_id, last) for last in back[:1]]
+        return [self._report_reset(identity, batch_id, last) for last in back[:1]]
 
-    def _tell_reset(self, identity: QueryIdentity, batch_id: int, last: BatchRecord) -> str:
+    def _report_reset(self, identity: QueryIdentity, batch_id: int, last: BatchRecord) -> str:
         old = last.lineage == identity.lineage
         what = "an older state of its checkpoint" if old else f"a new checkpoint ({identity.lineage})"
         when = f"{last.changed_at:%Y-%m-%d %H:%M}Z"

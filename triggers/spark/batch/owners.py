@@ -1,4 +1,4 @@
-"""Who owns the entries of a micro-batch, so that each row's past can be told from its entry alone.
+"""Who owns the entries of a micro-batch, so that an entry alone says what has become of its row.
 
 A token is ``<lineage>/<batch>/<run>``: the query's checkpoint, the batch, and one run of it, which is drawn
 anew whenever the driver begins the batch. All tasks of a run claim under its token, whatever the attempt or

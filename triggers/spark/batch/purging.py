@@ -1,4 +1,4 @@
-"""What the driver does after a batch: forget what has expired, and close parked copies that are settled.
+"""What the driver does after a batch: delete what has expired, and close parked copies that are settled.
 
 Where no service shares the history, nobody else does it.
 """
@@ -28,9 +28,9 @@ ARREARS = 2
 
 @dataclass(slots=True)
 class Purging:
-    """Tidies up for one trigger, some after each batch, and keeps the place up to which it has come.
+    """Deletes what has expired of one trigger, a piece after each batch. ``cursor`` is where the next begins.
 
-    What fails is logged and waits for the next batch: no batch fails for it.
+    What fails is logged, and the next batch tries again: no batch fails for it.
     """
 
     settings: BatchSettings
@@ -48,7 +48,11 @@ class Purging:
                 self._sweep(store)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the batch is completed)
             self.cursor = None
-            _log.warning("what has expired waits for the next batch: %s", error, extra={"trigger": name})
+            _log.warning(
+                "expired entries could not be deleted, the next batch tries again: %s",
+                error,
+                extra={"trigger": name},
+            )
 
     def _purge(self, store: HistoryStore, most: int) -> None:
         """Delete some of what has expired; a piece takes the server a few milliseconds."""

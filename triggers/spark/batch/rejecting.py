@@ -54,7 +54,7 @@ class Rejecting:
         for batch in batches:
             runs = [self._run(values) for values in rows_of(batch)]
             if runs:
-                parked = [run.copy(settings.name).model_copy(update=self._told) for run in runs]
+                parked = [run.copy(settings.name).model_copy(update=self._error_fields) for run in runs]
                 patiently(settings.patience, lot.park, parked)
             events = [self._event(run).model_dump_json() for run in runs]
             yield text_batch({"event": events})
@@ -77,5 +77,5 @@ class Rejecting:
         return event.model_copy(update=update)
 
     @property
-    def _told(self) -> dict[str, str]:
+    def _error_fields(self) -> dict[str, str]:
         return {"error_class": self.failure.kind, "error_message": self.failure.text}

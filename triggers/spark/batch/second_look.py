@@ -265,7 +265,11 @@ class SecondLook:
         row.runs, row.reason = decision.runs, run.reason
         row.status = REJECTED if decision.status is None else decision.status
         if decision.status is Status.IN_DOUBT and not decision.park and not decision.runs:
-            _log.error("an In Doubt row is dropped, as in_doubt='acknowledge' says", extra={"trigger": name})
+            _log.error(
+                "row %s is In Doubt and is dropped, because of in_doubt='acknowledge'",
+                row.key,
+                extra={"trigger": name, "uuid": row.key},
+            )
         if run.parks:
             row.parked = run.copy(name)
         if run.raises_event:

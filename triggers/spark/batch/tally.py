@@ -44,7 +44,7 @@ class Tally:
 
     @classmethod
     def of_verdicts(cls, verdicts: DataFrame, trigger: str) -> "Tally":
-        """Count the verdicts, which computes and persists them; Spark's listeners are told, too."""
+        """Count the verdicts, which computes and persists them; Spark's listeners see them, too."""
         metrics = _metrics()
         done = F.expr(f"count_if({VERDICT} = {Verdict.DONE:d}) AS done")
         # Not by groupBy: for a handful of groups Spark would start 200 tasks, spark.sql.shuffle.partitions.

@@ -98,7 +98,9 @@ class RowService:
         counts, reason = self._run(batch)
         if undecided := counts.get(UNDECIDED, 0):
             ledger.note(record, BatchState.RELEASED)
-            raise TransientError(f"{undecided} rows of batch {batch_id} are to be given back: {reason}")
+            raise TransientError(
+                f"{undecided} rows of batch {batch_id} are undecided, so the batch must come again: {reason}"
+            )
         report = _report(counts, record, notes, time.perf_counter() - started)
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
@@ -124,19 +126,23 @@ class _Running:
         """Take the rows of one partition through the trigger's pipeline, a chunk at a time."""
         trigger = unpacked(self.shipped)
         for batch in batches:
-            told = [one for rows in chunks_of(batch, CLAIM_BATCH) for one in self._chunk(trigger, rows)]
-            yield text_batch({"status": [one for one, _ in told], "reason": [why for _, why in told]})
+            results = [
+                result for rows in chunks_of(batch, CLAIM_BATCH) for result in self._chunk(trigger, rows)
+            ]
+            yield text_batch(
+                {"status": [status for status, _ in results], "reason": [reason for _, reason in results]}
+            )
 
     def _chunk(self, trigger: Shippable, rows: Sequence[dict[str, Any]]) -> list[tuple[str, str | None]]:
         messages: list[Message] = []
-        told: list[tuple[str, str | None]] = []
+        rejected: list[tuple[str, str | None]] = []
         for row in rows:
             try:
                 messages.append(self._message(row))
             except (ValidationError, NoIdentityError) as error:
                 self._set_aside(trigger, row, error)
-                told.append((REJECTED, None))
-        return told + [_told(outcome) for outcome in self._handle(trigger, messages)]
+                rejected.append((REJECTED, None))
+        return rejected + [_result_of(outcome) for outcome in self._handle(trigger, messages)]
 
     def _message(self, row: dict[str, Any]) -> Message:
         key = row.pop(KEY)
@@ -154,22 +160,22 @@ class _Running:
         """Handle messages, and again those that somebody alive is at; the rest is to be given back."""
         outcomes = list(trigger.handle_batch(messages))
         deadline = time.monotonic() + self.settings.patience.total_seconds()
-        while waiting := [place for place, one in enumerate(outcomes) if _comes_again(one)]:
+        while waiting := [index for index, outcome in enumerate(outcomes) if _comes_again(outcome)]:
             if time.monotonic() > deadline:
                 break
-            time.sleep(min(max(outcomes[place].recover_after for place in waiting), LONGEST_PAUSE))
-            again = trigger.handle_batch([messages[place] for place in waiting])
-            for place, outcome in zip(waiting, again, strict=True):
-                outcomes[place] = outcome
+            time.sleep(min(max(outcomes[index].recover_after for index in waiting), LONGEST_PAUSE))
+            again = trigger.handle_batch([messages[index] for index in waiting])
+            for index, outcome in zip(waiting, again, strict=True):
+                outcomes[index] = outcome
         return outcomes
 
 
 def _comes_again(outcome: Outcome) -> bool:
-    """Whether a provider would be told to deliver it again, at once or a little later."""
+    """Whether a provider would have to deliver it again, at once or a little later."""
     return not outcome.acknowledge and not outcome.executed
 
 
-def _told(outcome: Outcome) -> tuple[str, str | None]:
+def _result_of(outcome: Outcome) -> tuple[str, str | None]:
     """Return what became of a row; one whose service has failed was given up, and parked."""
     if not outcome.acknowledge:
         return UNDECIDED, outcome.reason

@@ -1,1 +1,8 @@
-"""Rows as messages, and back."""
+"""Rows as messages, and back.
+
+===============  ====================================================================
+``columns.py``   what a row says of its message, as Spark SQL: identity and count
+``messages.py``  rows as messages, in Python
+``arrow.py``     the edge to pyarrow: batches of rows, and rows as batches
+===============  ====================================================================
+"""

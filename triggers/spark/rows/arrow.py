@@ -50,8 +50,8 @@ def byte_column(
 
     def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         settle_in()
-        for one in verdicts(cast("Any", given)):
-            yield _arrow.array(one, _arrow.int8())
+        for column in verdicts(cast("Any", given)):
+            yield _arrow.array(column, _arrow.int8())
 
     # Spark reads from the annotations what is asked of it.
     batches.__annotations__ = {
@@ -103,15 +103,15 @@ def rows_of(batch: RecordBatch, *, maps: Maps = None) -> list[dict[str, Any]]:
     try:
         return cast("list[dict[str, Any]]", batch.to_pylist(maps_as_pydicts=maps))
     except (ValueError, OverflowError):
-        return [_row(batch.slice(place, 1), maps) for place in range(cast("int", batch.num_rows))]
+        return [_row(batch.slice(index, 1), maps) for index in range(cast("int", batch.num_rows))]
 
 
-def _row(one: RecordBatch, maps: Maps) -> dict[str, Any]:
+def _row(batch: RecordBatch, maps: Maps) -> dict[str, Any]:
     try:
-        return cast("dict[str, Any]", one.to_pylist(maps_as_pydicts=maps)[0])
+        return cast("dict[str, Any]", batch.to_pylist(maps_as_pydicts=maps)[0])
     except (ValueError, OverflowError):
         row = OddRow()
-    for name, column in zip(one.schema.names, one.columns, strict=True):
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[0].as_py(maps_as_pydicts=maps)
         except (ValueError, OverflowError):
@@ -126,10 +126,10 @@ def _odd(value: Any, maps: Maps) -> Any:
     if not value.is_valid or not _arrow.types.is_nested(kind):
         return _odd_leaf(value)
     if _arrow.types.is_struct(kind):
-        return {kind.field(place).name: _odd(value[place], maps) for place in range(kind.num_fields)}
+        return {kind.field(index).name: _odd(value[index], maps) for index in range(kind.num_fields)}
     if not _arrow.types.is_map(kind):
-        return [_odd(one, maps) for one in value.values]
-    pairs = [(_odd(one["key"], maps), _odd(one["value"], maps)) for one in value.values]
+        return [_odd(item, maps) for item in value.values]
+    pairs = [(_odd(item["key"], maps), _odd(item["value"], maps)) for item in value.values]
     return pairs if maps is None else dict(pairs)
 
 
@@ -175,7 +175,7 @@ def numbers(column: Array) -> Numbers:
 
 
 def texts_at(keys: Array, wanted: Numbers) -> list[str]:
-    """Return the texts at some places."""
+    """Return the texts that are wanted."""
     return cast("list[str]", keys.filter(_arrow.array(wanted)).to_pylist())
 
 

@@ -50,7 +50,7 @@ _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def check_columns(columns: Columns, schema: StructType) -> None:
-    """Refuse a stream that lacks a column, or that has one of a type from which nothing can be told.
+    """Refuse a stream that lacks a column, or that has one of a type that cannot say it.
 
     Raises:
         ConfigurationError: naming the setting, the column, its type and the remedy.
@@ -98,10 +98,10 @@ def identity(columns: Columns, schema: StructType) -> str:
     """
     named = [name for name in (columns.uuid, columns.message_id) if name]
     parts = [f"nullif({_as_text(quoted(name), schema[name].dataType)}, '')" for name in named]
-    told = f"coalesce({', '.join(parts)})"
+    identity = f"coalesce({', '.join(parts)})"
     if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
-        return told
-    return f"try_validate_utf8({told})"
+        return identity
+    return f"try_validate_utf8({identity})"
 
 
 def _as_text(column: str, kind: DataType) -> str:
@@ -122,12 +122,12 @@ def delivery_count(columns: Columns) -> str:
 
 def hashable(schema: StructType) -> Sequence[str]:
     """Return the columns that can be hashed; a map cannot, nor what holds one."""
-    return [quoted(one.name) for one in schema.fields if _is_hashable(one.dataType)]
+    return [quoted(field.name) for field in schema.fields if _is_hashable(field.dataType)]
 
 
 def _is_hashable(kind: DataType) -> bool:
     if isinstance(kind, StructType):
-        return all(_is_hashable(one.dataType) for one in kind.fields)
+        return all(_is_hashable(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
         return _is_hashable(kind.elementType)
     return not isinstance(kind, MapType | VariantType)

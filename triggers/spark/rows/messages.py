@@ -57,7 +57,7 @@ def message_of(row: Mapping[str, Any], columns: Columns, *, destination: str, uu
 
     A column with the name of a JMS header is that header. Without a column for the body, the body is the
     whole row, as a JSON object. What JSON cannot hold is written as text. ``uuid`` is the identity as Spark
-    has told it.
+    has computed it.
 
     Raises:
         pydantic.ValidationError: the row's uuid, message id or delivery count is none.
@@ -112,22 +112,22 @@ def _body(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
     try:
-        return json.loads(json.dumps(value, default=_told))
+        return json.loads(json.dumps(value, default=_as_written))
     except TypeError:  # the keys of a map are no text
-        return json.loads(json.dumps(_with_text_keys(value), default=_told))
+        return json.loads(json.dumps(_with_text_keys(value), default=_as_written))
 
 
 def _with_text_keys(value: Any) -> Any:
     if isinstance(value, dict):
         pairs: Mapping[Any, Any] = cast("Any", value)
-        return {_told(key): _with_text_keys(one) for key, one in pairs.items()}
+        return {_as_written(key): _with_text_keys(item) for key, item in pairs.items()}
     if isinstance(value, list | tuple):
         items: Sequence[Any] = cast("Any", value)
-        return [_with_text_keys(one) for one in items]
+        return [_with_text_keys(item) for item in items]
     return value
 
 
-def _told(value: Any) -> str:
+def _as_written(value: Any) -> str:
     if isinstance(value, BrokenText):
         return value.decode("utf-8", "backslashreplace")
     return value.hex() if isinstance(value, bytes | bytearray) else str(value)

@@ -1,9 +1,21 @@
 """Sources that a Spark stream can read from; each is a log, and remembers how far a query got by an offset.
 
-from triggers.spark.sources import RedisStreamSource
+::
 
-spark.dataSource.register(RedisStreamSource)
-spark.readStream.format("redis_streams").option("url", ...).option("destination", ...).load()
+    from triggers.spark.sources import RedisStreamSource
+
+    spark.dataSource.register(RedisStreamSource)
+    spark.readStream.format("redis_streams").option("url", ...).option("destination", ...).load()
+
+=======================  ========================================================================
+``log.py``               what a query needs of a log, whatever it is kept in
+``reader.py``            a log as a source of Spark
+``options.py``           the options of a source
+``message_rows.py``      messages as rows
+``redis_stream.py``      the source ``redis_streams``, and ``redis_log.py`` its log
+``sqljms.py``            the source ``sqljms``, and ``sqljms_log.py`` its log
+``publication.py``       the source ``publication``, and ``publication_log.py`` its log
+=======================  ========================================================================
 """
 
 from triggers.spark.sources.publication import PublicationSource

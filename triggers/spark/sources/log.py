@@ -4,9 +4,9 @@ What a Spark query needs of one, whatever it is kept in: to find how far it may 
 plan a batch again exactly as it was (:meth:`Log.plan`), and to read a part of it on any machine
 (:meth:`Log.read`). :mod:`triggers.spark.sources.reader` turns that into a Spark source.
 
-A place counts the entries up to it. That is what tells an entry that is gone from one that never was: between
-two places there must be as many entries as their counts differ by. The kind of entry is the log's own: most
-hold messages (:class:`LogEntry`).
+A position counts the entries up to it, so that an entry that is gone differs from one that never was: between
+two positions there must be as many entries as their counts differ by. The kind of entry is the log's own:
+most hold messages (:class:`LogEntry`).
 """
 
 import logging
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """How far a reader got: ``offset`` of the last entry read, and how many the log ever had up to it.
 
     A log that was not counted from its beginning counts from where the query began. The count is -1 where
@@ -39,17 +39,17 @@ class Place:
         return {"offset": self.offset, "count": self.count}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, str | int]) -> Self:
+    def from_json(cls, kept: Mapping[str, str | int]) -> Self:
         """Read what :meth:`to_json` wrote."""
-        return cls(str(told["offset"]), int(told["count"]))
+        return cls(str(kept["offset"]), int(kept["count"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """A part of the log: what stands after ``start``, up to ``end`` and with it."""
 
-    start: Place
-    end: Place
+    start: Position
+    end: Position
 
     @property
     def rows(self) -> int:
@@ -77,7 +77,7 @@ class EntriesLostError(DoubtlessError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """What a query is told of any log it reads; ``patience`` is in seconds."""
+    """The settings of a query for any log it reads; ``patience`` is in seconds."""
 
     url: str
     rows_of_a_span: int = 10_000
@@ -108,27 +108,27 @@ class Log(Protocol[E_co]):
     ConfigurationError when it can never answer.
     """
 
-    def begin(self) -> Place:
+    def begin(self) -> Position:
         """Return where a new query begins."""
         ...
 
-    def end(self) -> Place:
-        """Return the place of the last entry."""
+    def end(self) -> Position:
+        """Return the position of the last entry."""
         ...
 
-    def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
-        """Return the places that part what stands after ``start`` into spans; the last is how far to read.
+    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
+        """Return the positions that part what stands after ``start`` into spans; the last is how far to read.
 
         At most ``rows`` entries (more where the log keeps some together that are more), and none after
         ``until``; nothing when there is no entry.
 
         Raises:
-            EntriesLostError: between ``start`` and the last place an entry is known to be gone.
+            EntriesLostError: between ``start`` and the last position an entry is known to be gone.
         """
         ...
 
-    def plan(self, start: Place, end: Place) -> Sequence[Place]:
-        """Return the places that part a batch, the last of which is ``end``.
+    def plan(self, start: Position, end: Position) -> Sequence[Position]:
+        """Return the positions that part a batch, the last of which is ``end``.
 
         Raises:
             EntriesLostError: not all of its entries are there any more.
@@ -143,8 +143,8 @@ class Log(Protocol[E_co]):
         """
         ...
 
-    def hold(self, place: Place) -> None:
-        """Let the log know that everything up to ``place`` is processed and may be trimmed."""
+    def hold(self, position: Position) -> None:
+        """Let the log know that everything up to ``position`` is processed and may be trimmed."""
         ...
 
     def close(self) -> None:

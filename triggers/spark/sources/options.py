@@ -1,4 +1,4 @@
-"""What a source is told by ``option(name, value)``: read, checked, and nothing unknown let through."""
+"""The options that a source was given by ``option(name, value)``: read, checked, and none unknown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Options:
     """The options of one source; names compare without case, as Spark's do."""
 
     source: str
-    told: Mapping[str, str]
+    given: Mapping[str, str]
     _asked: dict[str, str] = field(default_factory=dict[str, str])
 
     def needed(self, name: str, example: str) -> str:
@@ -31,7 +31,7 @@ class Options:
     def text(self, name: str) -> str | None:
         """Return an option as it is; None where it is left out."""
         self._asked[name.lower()] = name
-        return {key.lower(): value for key, value in self.told.items()}.get(name.lower())
+        return {key.lower(): value for key, value in self.given.items()}.get(name.lower())
 
     def choice(self, name: str, *choices: str) -> str:
         """Return one of several words; the first is the default."""
@@ -73,7 +73,7 @@ class Options:
         Raises:
             ConfigurationError: there is one that nobody knows.
         """
-        unknown = sorted(name for name in self.told if name.lower() not in self._asked)
+        unknown = sorted(name for name in self.given if name.lower() not in self._asked)
         if unknown:
             raise ConfigurationError(
                 self.source,

@@ -45,7 +45,10 @@ class OperationRows:
         """Return one batch for each page of operations."""
         schema, name = self.schema, self.publication
         for page in pages:
-            rows = [(f"publication:{name}:{one.offset}:{one.position}", *one) for one in page]
+            rows = [
+                (f"publication:{name}:{operation.offset}:{operation.position}", *operation)
+                for operation in page
+            ]
             yield record_batch(rows, schema)
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from history.errors import MissingExtraError
 from triggers.spark.rows.arrow import RecordBatch
-from triggers.spark.sources.log import Log, Place, Span
+from triggers.spark.sources.log import Log, Position, Span
 from triggers.spark.sources.message_rows import BodyType, MessageRows
 from triggers.spark.sources.options import Options
 
@@ -28,8 +28,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("a streaming source", extra="spark", package="pyspark 4.2 or newer") from error
 
-#: A place, as Spark keeps it.
-Told = dict[str, Any]
+#: A position, as Spark keeps it: JSON.
+PositionJson = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,25 +88,25 @@ class LogSource(DataSource):
 
     def log(self) -> Log[Any]:
         """Return a link to the log, once all options are checked."""
-        options = self._told
+        options = self._options
         log = self.open_log(Reading.of(options), options)
         self.open_rows(options)
         options.all_known()
         return log
 
     @property
-    def _told(self) -> Options:
+    def _options(self) -> Options:
         return Options(self.name(), cast("Mapping[str, str]", self.options))
 
     @property
     def reading(self) -> Reading:
         """The options that every source has."""
-        return Reading.of(self._told)
+        return Reading.of(self._options)
 
     @property
     def rows(self) -> Rows:
         """What makes rows of entries."""
-        return self.open_rows(self._told)
+        return self.open_rows(self._options)
 
     def schema(self) -> StructType:
         """Return the columns."""
@@ -143,15 +143,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, source: LogSource) -> None:
         self._source = source
-        self._target: Place | None = None
+        self._target: Position | None = None
         #: How the batch that is planned next was walked, so that it is not walked twice.
-        self._walked: tuple[Place, Sequence[Place]] | None = None
+        self._walked: tuple[Position, Sequence[Position]] | None = None
 
     @cached_property
     def _log(self) -> Log[Any]:
         return self._source.log()
 
-    def initialOffset(self) -> Told:  # noqa: N802  (Spark's name, as those below)
+    def initialOffset(self) -> PositionJson:  # noqa: N802  (Spark's name, as those below)
         """Return where a new query begins."""
         return self._log.begin().to_json()
 
@@ -164,37 +164,37 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note where the log ends: a query with ``availableNow`` reads that far and stops."""
         self._target = self._log.end()
 
-    def latestOffset(self, start: Told, limit: ReadLimit) -> Told:  # noqa: N802
+    def latestOffset(self, start: PositionJson, limit: ReadLimit) -> PositionJson:  # noqa: N802
         """Return how far the next batch goes."""
-        begin = Place.from_json(start)
+        begin = Position.from_json(start)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        places = self._log.walk(begin, until=self._target, rows=rows)
-        self._walked = (begin, places)
-        return places[-1].to_json() if places else start
+        positions = self._log.walk(begin, until=self._target, rows=rows)
+        self._walked = (begin, positions)
+        return positions[-1].to_json() if positions else start
 
-    def reportLatestOffset(self) -> Told:  # noqa: N802
+    def reportLatestOffset(self) -> PositionJson:  # noqa: N802
         """Return the end of the log, for the query's progress."""
         return self._log.end().to_json()
 
-    def partitions(self, start: Told, end: Told) -> Sequence[InputPartition]:
+    def partitions(self, start: PositionJson, end: PositionJson) -> Sequence[InputPartition]:
         """Part a batch; a batch that is planned again has the same rows."""
-        begin, last = Place.from_json(start), Place.from_json(end)
+        begin, last = Position.from_json(start), Position.from_json(end)
         if begin == last:
             return []
-        places: Sequence[Place] = []
+        positions: Sequence[Position] = []
         if self._walked is not None and self._walked[0] == begin:
-            places = self._walked[1]
-        if not places or places[-1] != last:
-            places = self._log.plan(begin, last)
-        return _parted(begin, places)
+            positions = self._walked[1]
+        if not positions or positions[-1] != last:
+            positions = self._log.plan(begin, last)
+        return _parted(begin, positions)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """Read one part of a batch, on an executor."""
         return _read(self._source, partition)
 
-    def commit(self, end: Told) -> None:
+    def commit(self, end: PositionJson) -> None:
         """Note that a batch is done. Spark says so late, and not for every batch."""
-        self._log.hold(Place.from_json(end))
+        self._log.hold(Position.from_json(end))
 
     def stop(self) -> None:
         """Close the driver's link."""
@@ -221,6 +221,6 @@ class LogTableReader(DataSourceReader):
         return _read(self._source, partition)
 
 
-def _parted(begin: Place, places: Sequence[Place]) -> Sequence[InputPartition]:
-    starts = [begin, *places]
-    return [SpanPartition(Span(start, end)) for start, end in zip(starts, places, strict=False)]
+def _parted(begin: Position, positions: Sequence[Position]) -> Sequence[InputPartition]:
+    starts = [begin, *positions]
+    return [SpanPartition(Span(start, end)) for start, end in zip(starts, positions, strict=False)]

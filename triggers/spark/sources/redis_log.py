@@ -12,13 +12,13 @@ from triggers.providers.redis_streams.keys import StreamKeys
 from triggers.providers.redis_streams.link import PATIENCE, RedisLink
 from triggers.providers.redis_streams.settings import StreamSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span
+from triggers.spark.sources.log import LogEntry, LogSettings, Position, Span
 
 #: How many entries Redis steps over, or sends, at once: a millisecond or two of its time.
 PAGE = 1000
 
-#: The place before every entry of a stream that nothing was ever added to.
-ORIGIN = Place("0-0", 0)
+#: The position before every entry of a stream that nothing was ever added to.
+ORIGIN = Position("0-0", 0)
 
 #: Nobody delivers what is read without a subscription, so nobody counts: JMSXDeliveryCount is undefined.
 UNCOUNTED = -1
@@ -29,7 +29,7 @@ HELD_BY = "spark:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLogSettings(LogSettings):
-    """What a query is told of the stream it reads; see the options of ``RedisStreamSource``."""
+    """The settings of a query for the stream it reads; see the options of ``RedisStreamSource``."""
 
     stream: str
     from_the_end: bool = False
@@ -55,21 +55,21 @@ class RedisLog:
     _opened: RedisLink | None = field(default=None)
     _subscribed: bool = field(default=False)
 
-    def begin(self) -> Place:
+    def begin(self) -> Position:
         """Return where a new query begins: before what is there, or behind it."""
         step = self._step("0-0", "+", 1)
         if step is None:
             return ORIGIN
         if self.settings.from_the_end:
-            return Place(step.last_id.decode(), step.added)
-        return Place("0-0", step.added - step.length)
+            return Position(step.last_id.decode(), step.added)
+        return Position("0-0", step.added - step.length)
 
-    def end(self) -> Place:
-        """Return the place of the entry that was added last."""
+    def end(self) -> Position:
+        """Return the position of the entry that was added last."""
         step = self._step("0-0", "+", 1)
-        return ORIGIN if step is None else Place(step.last_id.decode(), step.added)
+        return ORIGIN if step is None else Position(step.last_id.decode(), step.added)
 
-    def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
+    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
         """Step through what stands after ``start``; see :class:`~triggers.spark.sources.log.Log`."""
         if not self._subscribed:
             self.hold(start)
@@ -78,40 +78,40 @@ class RedisLog:
             return []
         return self._walk(start, bound, rows)
 
-    def _walk(self, start: Place, bound: str, rows: int | None) -> Sequence[Place]:
+    def _walk(self, start: Position, bound: str, rows: int | None) -> Sequence[Position]:
         step = self._step(start.offset, bound, self._page(rows, 0))
         if step is None:
             if start != ORIGIN:
                 self._lose("the stream is gone, and with it what was not read yet")
             return []
-        at = Place(start.offset, start.count + self._gap(start, step))
-        before, places = at.count, list[Place]()
+        at = Position(start.offset, start.count + self._gap(start, step))
+        before, positions = at.count, list[Position]()
         while step is not None and step.stepped:
-            at = Place(step.reached.decode(), at.count + step.stepped)
-            self._part(places, at, start)
+            at = Position(step.reached.decode(), at.count + step.stepped)
+            self._part(positions, at, start)
             done = at.count - before
             if rows is not None and done >= rows:
-                return places
+                return positions
             step = self._step(at.offset, bound, self._page(rows, done))
-        if bound == "+" and step is not None and places and step.added > at.count:
+        if bound == "+" and step is not None and positions and step.added > at.count:
             # The walk reached the end, and has not met as many as were added: some were deleted one by one.
             self._lose(f"{step.added - at.count} entries were deleted before they were read")
-            places[-1] = Place(places[-1].offset, step.added)
-        return places
+            positions[-1] = Position(positions[-1].offset, step.added)
+        return positions
 
-    def _part(self, places: list[Place], at: Place, start: Place) -> None:
+    def _part(self, positions: list[Position], at: Position, start: Position) -> None:
         """Let the last span reach up to ``at``, or begin another where it would grow too long."""
-        before = places[-2] if len(places) > 1 else start
-        if places and at.count - before.count <= self.settings.rows_of_a_span:
-            places[-1] = at
+        before = positions[-2] if len(positions) > 1 else start
+        if positions and at.count - before.count <= self.settings.rows_of_a_span:
+            positions[-1] = at
         else:
-            places.append(at)
+            positions.append(at)
 
     def _page(self, rows: int | None, done: int) -> int:
         page = min(PAGE, self.settings.rows_of_a_span)
         return page if rows is None else min(page, rows - done)
 
-    def _gap(self, start: Place, step: _Step) -> int:
+    def _gap(self, start: Position, step: _Step) -> int:
         """Count what is gone between ``start`` and the first entry that is there."""
         if _is_after(start.offset, step.last_id.decode()) or step.added < start.count:
             self._lose("this is another stream than the one that was read before")
@@ -125,14 +125,14 @@ class RedisLog:
             self._lose(f"{gone} entries after {start.offset} were deleted before they were read")
         return max(0, gone)
 
-    def plan(self, start: Place, end: Place) -> Sequence[Place]:
+    def plan(self, start: Position, end: Position) -> Sequence[Position]:
         """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
-        places = list(self._walk(start, end.offset, None))
-        found = places[-1] if places else start
+        positions = list(self._walk(start, end.offset, None))
+        found = positions[-1] if positions else start
         if found.count != end.count:
             missing = end.count - found.count
             self._lose(f"{missing} entries of the batch up to {end.offset} are not there any more")
-        return [*places[:-1], end]
+        return [*positions[:-1], end]
 
     def read(self, span: Span) -> Iterator[Sequence[LogEntry]]:
         """Read a span, a page at a time."""
@@ -154,10 +154,10 @@ class RedisLog:
             return LogEntry(entry_id.decode(), None, problem_of(error), fields)
         return LogEntry(entry_id.decode(), message, None, fields)
 
-    def hold(self, place: Place) -> None:
+    def hold(self, position: Position) -> None:
         """Move the subscription on, if there is one: ``trim=acknowledged`` keeps what it has not got to."""
         if self.settings.subscription is not None:
-            self._run("hold", HELD_BY + self.settings.subscription, "", "", 0, place.offset)
+            self._run("hold", HELD_BY + self.settings.subscription, "", "", 0, position.offset)
             self._subscribed = True
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class RedisLog:
         step = _Step(*reply)
         if step.added < 0:
             raise ConfigurationError(
-                "url", "this Redis is older than 7.0 and cannot tell what was trimmed", "use 7.0 or newer"
+                "url", "this Redis is older than 7.0 and does not say what was trimmed", "use 7.0 or newer"
             )
         return step
 

@@ -35,17 +35,17 @@ class SqlJmsSource(LogSource):
         """Return a link to the queue or topic.
 
         Raises:
-            ConfigurationError: nothing can be kept there for a query, or it is told to begin at the end.
+            ConfigurationError: nothing can be kept there for a query, or it is to begin at the end.
         """
         if reading.from_the_end:
             raise ConfigurationError(
                 "startingOffsets", "a queue has no latest", "leave it out: the query gets what waits"
             )
-        told = options.needed("destination", "queue://orders")
-        destination = Destination.parse(told)
+        given = options.needed("destination", "queue://orders")
+        destination = Destination.parse(given)
         if destination.is_temporary or not destination.durable:
             raise ConfigurationError(
-                "destination", f"{told!r} keeps nothing for a query that is stopped", "use a durable one"
+                "destination", f"{given!r} keeps nothing for a query that is stopped", "use a durable one"
             )
         settings = SqlJmsLogSettings(
             url=options.needed("url", "postgresql://user@host/database"),

@@ -1,6 +1,6 @@
 """A queue or a subscription of SQL-JMS as a log: what is read is pinned, and taken out when it is done.
 
-A place ``3@5f1c`` stands behind lot 3 of the line of lots 5f1c, see
+A position ``3@5f1c`` stands behind lot 3 of the line of lots 5f1c, see
 :mod:`triggers.providers.sqljms.receiving.pinning`; ``0`` is before all. A lot is a span, and its entries stay
 the same until the query is done with it. A query that begins takes the lots over that were pinned under its
 name: another one with this name finds out that its line has ended.
@@ -24,12 +24,12 @@ from triggers.providers.sqljms.receiving.pinning import Lot, Pins
 from triggers.providers.sqljms.receiving.receiver import received_of
 from triggers.providers.sqljms.settings import SqlJmsSettings
 from triggers.spark.connections import patiently
-from triggers.spark.sources.log import LogEntry, LogSettings, Place, Span
+from triggers.spark.sources.log import LogEntry, LogSettings, Position, Span
 
 T = TypeVar("T")
 
-#: The place before everything.
-ORIGIN = Place("0", 0)
+#: The position before everything.
+ORIGIN = Position("0", 0)
 
 #: How many messages are read at once.
 PAGE = 200
@@ -40,7 +40,7 @@ READ_BY = "spark:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlJmsLogSettings(LogSettings):
-    """What a query is told of the place it reads; see the options of ``SqlJmsSource``."""
+    """The settings of a query for the position it reads; see the options of ``SqlJmsSource``."""
 
     destination: Destination
     subscription: str
@@ -54,54 +54,54 @@ class SqlJmsLog:
     _opened: SqlLink | None = field(default=None)
     #: The line that this process pins to.
     _line: str | None = field(default=None)
-    #: The place behind which nothing is pinned. To look costs as much as is pinned.
+    #: The position behind which nothing is pinned. To look costs as much as is pinned.
     _last: str | None = field(default=None)
 
-    def begin(self) -> Place:
+    def begin(self) -> Position:
         """See to it that what is sent from now on waits for the query; return where a new one begins."""
         self._do("opening the source", partial(pinning.attach, pins=self._pins("")))
         return ORIGIN
 
-    def end(self) -> Place:
+    def end(self) -> Position:
         """Return the server's time: what is due up to it, and committed, is there now."""
-        return Place(str(self._see("looking at the clock", pinning.now)), -1)
+        return Position(str(self._see("looking at the clock", pinning.now)), -1)
 
-    def walk(self, start: Place, *, until: Place | None, rows: int | None) -> Sequence[Place]:
+    def walk(self, start: Position, *, until: Position | None, rows: int | None) -> Sequence[Position]:
         """Return the lots that are pinned after ``start``, and pin what is due by now, or by ``until``."""
         lot, line = self._attached(start)
-        places = [] if self._last == start.offset else self._left(start, lot, line, rows)
-        at = places[-1] if places else start
+        positions = [] if self._last == start.offset else self._left(start, lot, line, rows)
+        at = positions[-1] if positions else start
         look = partial(pinning.is_anything, pins=self._pins(line))
         if self._last != at.offset or not self._see("looking for messages", look):
-            return places
+            return positions
         self._do("sweeping", clients.sweep)
         now = self._see("looking at the clock", pinning.now)
         due = now if until is None else min(now, int(until.offset))
         while rows is None or at.count - start.count < rows:
             left = self.settings.rows_of_a_span if rows is None else rows - (at.count - start.count)
-            lot = _parsed(at)[0] if places else lot
+            lot = _parsed(at)[0] if positions else lot
             found = self._pin(line, lot, due, min(left, self.settings.rows_of_a_span))
             if found is None:
                 self._lose_line()
                 return self.walk(start, until=until, rows=rows)
             if not found.entries:
                 break
-            at = Place(f"{found.number}@{line}", at.count + found.entries)
-            places.append(at)
+            at = Position(f"{found.number}@{line}", at.count + found.entries)
+            positions.append(at)
             self._last = at.offset
-        return places
+        return positions
 
-    def _left(self, start: Place, lot: int, line: str, rows: int | None) -> list[Place]:
+    def _left(self, start: Position, lot: int, line: str, rows: int | None) -> list[Position]:
         """Return the lots that were pinned and never planned: nobody else will read them."""
-        places, at = list[Place](), start
+        positions, at = list[Position](), start
         find = partial(pinning.lots, pins=self._pins(line), after=lot)
         for number, entries in self._see("looking for lots", find):
             if rows is not None and at.count - start.count >= rows:
-                return places
-            at = Place(f"{number}@{line}", at.count + entries)
-            places.append(at)
+                return positions
+            at = Position(f"{number}@{line}", at.count + entries)
+            positions.append(at)
         self._last = at.offset
-        return places
+        return positions
 
     def _pin(self, line: str, lot: int, due: int, limit: int) -> Lot | None:
         tried = False
@@ -109,13 +109,13 @@ class SqlJmsLog:
         async def pin(connection: AnyConnection) -> Lot | None:
             nonlocal tried
             again, tried = tried, True
-            told = {"after": lot, "until": due, "limit": limit}
-            return await pinning.pin(connection, self._pins(line), **told, again=again)
+            bounds = {"after": lot, "until": due, "limit": limit}
+            return await pinning.pin(connection, self._pins(line), **bounds, again=again)
 
         return self._do("pinning messages", pin)
 
-    def _attached(self, start: Place) -> tuple[int, str]:
-        """Return lot and line of a place, once the line is this query's."""
+    def _attached(self, start: Position) -> tuple[int, str]:
+        """Return lot and line of a position, once the line is this query's."""
         lot, line = _parsed(start)
         if self._line is None and line:
             self._line = line
@@ -135,18 +135,18 @@ class SqlJmsLog:
         )
         self._take_over()
 
-    def plan(self, start: Place, end: Place) -> Sequence[Place]:
+    def plan(self, start: Position, end: Position) -> Sequence[Position]:
         """Part a batch; see :class:`~triggers.spark.sources.log.Log`."""
         after, upto, line = _between(start, end)
         find = partial(pinning.lots, pins=self._pins(line), after=after, upto=upto)
-        places, at = list[Place](), start
+        positions, at = list[Position](), start
         for number, entries in self._see("planning a batch again", find):
-            at = Place(f"{number}@{line}", at.count + entries)
-            places.append(at)
+            at = Position(f"{number}@{line}", at.count + entries)
+            positions.append(at)
         if at.count != end.count:
             missing = end.count - at.count
             self._lose(f"{missing} entries of the batch up to {end.offset} are not the query's any more")
-        return [*places[:-1], end]
+        return [*positions[:-1], end]
 
     def read(self, span: Span) -> Iterator[Sequence[LogEntry]]:
         """Read a span, some messages at a time."""
@@ -165,9 +165,9 @@ class SqlJmsLog:
                 f"{missing} of {span.rows} entries up to {span.end.offset} are not the query's any more"
             )
 
-    def hold(self, place: Place) -> None:
-        """Take out everything up to ``place``: it is processed."""
-        lot, line = _parsed(place)
+    def hold(self, position: Position) -> None:
+        """Take out everything up to ``position``: it is processed."""
+        lot, line = _parsed(position)
         pins = self._pins(line)
         for number, _ in self._see("looking at lots", partial(pinning.lots, pins=pins, after=0, upto=lot)):
             self._do("taking a lot out", partial(pinning.take_out, pins=pins, lot=number))
@@ -203,12 +203,12 @@ class SqlJmsLog:
         self.settings.lose(self.settings.destination.name, problem)
 
 
-def _parsed(place: Place) -> tuple[int, str]:
-    lot, _, line = place.offset.partition("@")
+def _parsed(position: Position) -> tuple[int, str]:
+    lot, _, line = position.offset.partition("@")
     return int(lot), line
 
 
-def _between(start: Place, end: Place) -> tuple[int, int, str]:
+def _between(start: Position, end: Position) -> tuple[int, int, str]:
     """Return after which lot, up to which one, and of which line; another line's lots do not count."""
     (after, before), (upto, line) = _parsed(start), _parsed(end)
     return (after if before == line else 0), upto, line

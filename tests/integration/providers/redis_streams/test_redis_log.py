@@ -15,7 +15,7 @@ from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import PATIENCE
 from tests.integration.helpers.orders import Send, orders
 from triggers.providers.redis_streams import RedisStreams
-from triggers.spark.sources.log import EntriesLostError, Place, Span
+from triggers.spark.sources.log import EntriesLostError, Position, Span
 from triggers.spark.sources.redis_log import ORIGIN, RedisLog, RedisLogSettings
 from triggers.testing.redis_server import RedisServer
 
@@ -40,10 +40,10 @@ def test_spans_are_the_stream_in_order_and_read_the_same_each_time(send: Send, o
     send(orders(25))
     log = opened()
 
-    places = log.walk(log.begin(), until=None, rows=None)
+    positions = log.walk(log.begin(), until=None, rows=None)
 
-    assert [place.count for place in places] == [10, 20, 25]
-    first, again = read(log, places), read(opened(), places)
+    assert [position.count for position in positions] == [10, 20, 25]
+    first, again = read(log, positions), read(opened(), positions)
     assert first == again == [f"order-{number}" for number in range(25)]
 
 
@@ -56,7 +56,7 @@ def test_a_walk_stops_at_its_limit_and_at_its_target(send: Send, opened: Open) -
     limited = log.walk(log.begin(), until=target, rows=14)
     rest = log.walk(limited[-1], until=target, rows=14)
 
-    assert [place.count for place in (*limited, *rest)] == [10, 14, 24, 25]
+    assert [position.count for position in (*limited, *rest)] == [10, 14, 24, 25]
     assert rest[-1] == target
     assert log.walk(target, until=target, rows=14) == []
 
@@ -65,10 +65,10 @@ def test_a_batch_that_is_planned_again_is_the_same(send: Send, opened: Open) -> 
     send(orders(25))
     log = opened()
     begin = log.begin()
-    places = log.walk(begin, until=None, rows=17)
+    positions = log.walk(begin, until=None, rows=17)
     send(orders(30, first=25))
 
-    assert opened().plan(begin, places[-1]) == places
+    assert opened().plan(begin, positions[-1]) == positions
 
 
 def test_a_stream_that_is_not_there_yet_is_empty(send: Send, opened: Open) -> None:
@@ -100,20 +100,20 @@ def test_what_was_trimmed_before_the_query_began_is_not_lost(
     log = opened()
     begin = log.begin()
 
-    places = log.walk(begin, until=None, rows=None)
+    positions = log.walk(begin, until=None, rows=None)
 
-    assert (begin.count, places[-1].count) == (5, 9)
+    assert (begin.count, positions[-1].count) == (5, 9)
 
 
 def test_a_trim_of_what_was_read_is_no_loss(redis_url: str, send: Send, opened: Open) -> None:
     send(orders(5))
     log = opened()
-    place = log.walk(log.begin(), until=None, rows=None)[-1]
+    position = log.walk(log.begin(), until=None, rows=None)[-1]
     send(orders(3, first=5))
     with connected(redis_url) as client:
         client.xtrim("orders", maxlen=3, approximate=False)
 
-    assert read(log, log.walk(place, until=None, rows=None), place) == ["order-5", "order-6", "order-7"]
+    assert read(log, log.walk(position, until=None, rows=None), position) == ["order-5", "order-6", "order-7"]
 
 
 @pytest.mark.parametrize("left", [2, 0], ids=["some left", "none left"])
@@ -122,34 +122,34 @@ def test_a_trim_of_what_was_not_read_is_an_error_and_says_how_much(
 ) -> None:
     send(orders(5))
     log = opened()
-    place = log.walk(log.begin(), until=None, rows=2)[-1]
+    position = log.walk(log.begin(), until=None, rows=2)[-1]
     with connected(redis_url) as client:
         client.xtrim("orders", maxlen=left, approximate=False)
 
     with pytest.raises(EntriesLostError, match=f"orders: {3 - left} entries after .* failOnDataLoss"):
-        log.walk(place, until=None, rows=None)
+        log.walk(position, until=None, rows=None)
 
     tolerant = opened(fail_on_loss=False)
-    places = tolerant.walk(place, until=None, rows=None)
-    assert read(tolerant, places, place) == [f"order-{number}" for number in range(5 - left, 5)]
+    positions = tolerant.walk(position, until=None, rows=None)
+    assert read(tolerant, positions, position) == [f"order-{number}" for number in range(5 - left, 5)]
     send(orders(1, first=5))
-    after = places[-1] if places else place
+    after = positions[-1] if positions else position
     assert read(tolerant, tolerant.walk(after, until=None, rows=None), after) == ["order-5"]
 
 
 def test_an_entry_that_was_deleted_alone_is_missed(redis_url: str, send: Send, opened: Open) -> None:
     send(orders(5))
     log = opened()
-    places = log.walk(log.begin(), until=None, rows=None)
+    positions = log.walk(log.begin(), until=None, rows=None)
     with connected(redis_url) as client:
-        client.xdel("orders", places[-1].offset)
+        client.xdel("orders", positions[-1].offset)
 
     with pytest.raises(EntriesLostError, match=r"1 entries .*were deleted"):
         log.walk(ORIGIN, until=None, rows=None)
     with pytest.raises(EntriesLostError, match="1 entries"):
-        log.plan(ORIGIN, places[-1])
+        log.plan(ORIGIN, positions[-1])
     with pytest.raises(EntriesLostError, match="1 of 5 entries"):
-        read(log, places)
+        read(log, positions)
 
 
 @pytest.mark.parametrize("sent", [0, 2, 9], ids=["gone", "shorter", "longer"])
@@ -158,13 +158,13 @@ def test_another_stream_under_the_name_is_an_error(
 ) -> None:
     send(orders(5))
     log = opened()
-    place = log.walk(log.begin(), until=None, rows=None)[-1]
+    position = log.walk(log.begin(), until=None, rows=None)[-1]
     with connected(redis_url) as client:
         client.delete("orders")
     send(orders(sent))
 
     with pytest.raises(EntriesLostError, match=r"another stream|the stream is gone"):
-        log.walk(place, until=None, rows=None)
+        log.walk(position, until=None, rows=None)
 
 
 def test_a_subscription_keeps_what_is_not_processed_from_a_trim(
@@ -174,12 +174,12 @@ def test_a_subscription_keeps_what_is_not_processed_from_a_trim(
     begin = log.begin()
     log.walk(begin, until=None, rows=None)
     send(orders(300))
-    places = log.walk(begin, until=None, rows=None)
+    positions = log.walk(begin, until=None, rows=None)
     trimming = RedisStreams.from_url(f"{redis_url}?trim=acknowledged")
     consume_all(trimming)
     with connected(redis_url) as client:
         kept = client.xlen("orders")
-        log.hold(places[-1])
+        log.hold(positions[-1])
         consume_all(trimming)
         assert (kept, client.xlen("orders") < 300) == (300, True)
     drive(trimming.close())
@@ -196,12 +196,12 @@ def test_delayed_messages_come_when_they_are_due(send: Send, opened: Open) -> No
         ]
     )
 
-    places: Sequence[Place] = []
-    while not places:
-        places = log.walk(ORIGIN, until=None, rows=None)
+    positions: Sequence[Position] = []
+    while not positions:
+        positions = log.walk(ORIGIN, until=None, rows=None)
 
     assert datetime.now(UTC) >= soon
-    assert read(log, places) == ["soon"]
+    assert read(log, positions) == ["soon"]
 
 
 def test_a_server_that_is_away_is_waited_for_as_long_as_patience_lasts(
@@ -221,8 +221,8 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_patience_lasts(
             assert (waited, begin.result(PATIENCE)) == (True, ORIGIN)
 
 
-def read(log: RedisLog, places: Sequence[Place], begin: Place = ORIGIN) -> list[str | None]:
-    spans = [Span(start, end) for start, end in zip([begin, *places], places, strict=False)]
+def read(log: RedisLog, positions: Sequence[Position], begin: Position = ORIGIN) -> list[str | None]:
+    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
     entries = [entry for span in spans for page in log.read(span) for entry in page]
     return [None if entry.message is None else entry.message.uuid for entry in entries]
 

@@ -18,7 +18,7 @@ from triggers.providers.sqljms.link import SqlLink
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving.pinning import Lot, Pins, pin, take_over
 from triggers.spark.sources import SqlJmsSource
-from triggers.spark.sources.log import EntriesLostError, Place, Span
+from triggers.spark.sources.log import EntriesLostError, Position, Span
 from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings
 
 Open = Callable[..., SqlJmsLog]
@@ -37,8 +37,8 @@ def opened(url: str) -> Iterator[Open]:
 
     def make(destination: str = "queue://orders", **settings: Any) -> SqlJmsLog:
         told: dict[str, Any] = {"url": url, "subscription": "pipeline", "rows_of_a_span": 10, "patience": 0.0}
-        place = Destination.parse(destination)
-        logs.append(SqlJmsLog(SqlJmsLogSettings(destination=place, **(told | settings))))
+        position = Destination.parse(destination)
+        logs.append(SqlJmsLog(SqlJmsLogSettings(destination=position, **(told | settings))))
         return logs[-1]
 
     yield make
@@ -68,16 +68,16 @@ def test_a_batch_that_is_planned_again_has_the_same_rows(
     begin = log.begin()
     send(provider, destination, 25)
 
-    places = log.walk(begin, until=None, rows=14)
-    first = read(log, begin, places)
+    positions = log.walk(begin, until=None, rows=14)
+    first = read(log, begin, positions)
     drive(provider.send(destination, [Message(body="", uuid="urgent", priority=9)]))
     again = opened(destination)
 
-    assert [place.count for place in places] == [10, 14]
+    assert [position.count for position in positions] == [10, 14]
     assert first == [f"order-{number}" for number in range(14)]
-    assert again.plan(again.begin(), places[-1]) == places
-    assert read(again, begin, places) == first
-    assert read(log, places[-1], log.walk(places[-1], until=None, rows=None))[0] == "urgent"
+    assert again.plan(again.begin(), positions[-1]) == positions
+    assert read(again, begin, positions) == first
+    assert read(log, positions[-1], log.walk(positions[-1], until=None, rows=None))[0] == "urgent"
 
 
 def test_what_was_pinned_and_never_planned_comes_first(provider: SqlJms, opened: Open) -> None:
@@ -88,12 +88,12 @@ def test_what_was_pinned_and_never_planned_comes_first(provider: SqlJms, opened:
 
     restarted = opened()
     for log in (before, restarted):
-        places = log.walk(start, until=None, rows=10)
-        assert [place.count for place in places] == [20]
-    places = restarted.walk(start, until=None, rows=None)
+        positions = log.walk(start, until=None, rows=10)
+        assert [position.count for position in positions] == [20]
+    positions = restarted.walk(start, until=None, rows=None)
 
-    assert [place.count for place in places] == [20, 25]
-    assert read(restarted, start, places) == [f"order-{number}" for number in range(10, 25)]
+    assert [position.count for position in positions] == [20, 25]
+    assert read(restarted, start, positions) == [f"order-{number}" for number in range(10, 25)]
 
 
 def test_a_lot_whose_answer_was_lost_is_not_pinned_twice(provider: SqlJms, url: str) -> None:
@@ -117,19 +117,19 @@ def test_what_is_processed_is_taken_out_and_nothing_else(
     begin = log.begin()
     others = drive(provider.open_receiver("topic://orders", subscription="others", name="a"))
     send(provider, "topic://orders", 25)
-    places = log.walk(begin, until=None, rows=20)
+    positions = log.walk(begin, until=None, rows=20)
 
-    log.hold(places[0])
+    log.hold(positions[0])
 
-    assert {place.subscription: place.messages for place in drive(admin.subscriptions())} == {
+    assert {position.subscription: position.messages for position in drive(admin.subscriptions())} == {
         "spark:pipeline": 15,
         "others": 25,
     }
     restarted = opened("topic://orders")
-    assert read(restarted, places[1], restarted.walk(places[1], until=None, rows=None)) == [
+    assert read(restarted, positions[1], restarted.walk(positions[1], until=None, rows=None)) == [
         f"order-{number}" for number in range(20, 25)
     ]
-    assert [place.messages for place in drive(admin.subscriptions("orders"))] == [25, 5]
+    assert [position.messages for position in drive(admin.subscriptions("orders"))] == [25, 5]
     drive(others.close())
 
 
@@ -160,7 +160,7 @@ def test_what_is_not_due_or_has_expired_is_not_pinned(provider: SqlJms, opened: 
 
     assert nothing == []
     assert read(log, begin, log.walk(begin, until=None, rows=None)) == ["later"]
-    assert [place.messages for place in drive(admin.queues())] == [1]
+    assert [position.messages for position in drive(admin.queues())] == [1]
 
 
 def test_a_target_bounds_what_is_pinned(provider: SqlJms, opened: Open) -> None:
@@ -172,10 +172,10 @@ def test_a_target_bounds_what_is_pinned(provider: SqlJms, opened: Open) -> None:
         pass
     send(provider, "queue://orders", 3, first=3)
 
-    places = log.walk(begin, until=target, rows=None)
+    positions = log.walk(begin, until=target, rows=None)
 
-    assert read(log, begin, places) == ["order-0", "order-1", "order-2"]
-    assert log.walk(places[-1], until=target, rows=None) == []
+    assert read(log, begin, positions) == ["order-0", "order-1", "order-2"]
+    assert log.walk(positions[-1], until=target, rows=None) == []
 
 
 def test_neither_a_reaper_nor_a_reset_takes_what_is_pinned(
@@ -184,7 +184,7 @@ def test_neither_a_reaper_nor_a_reset_takes_what_is_pinned(
     send(provider, "queue://orders", 3)
     log = opened()
     begin = log.begin()
-    places = log.walk(begin, until=None, rows=None)
+    positions = log.walk(begin, until=None, rows=None)
     log.close()
 
     other = drive(provider.open_receiver("queue://orders", subscription="s", name="a"))
@@ -193,7 +193,7 @@ def test_neither_a_reaper_nor_a_reset_takes_what_is_pinned(
         drive(admin.reset(READER))
 
     assert stolen == []
-    assert read(opened(), begin, places) == ["order-0", "order-1", "order-2"]
+    assert read(opened(), begin, positions) == ["order-0", "order-1", "order-2"]
     drive(other.close())
 
 
@@ -201,32 +201,32 @@ def test_what_is_given_back_by_force_is_an_error(provider: SqlJms, opened: Open,
     send(provider, "queue://orders", 3)
     log = opened()
     begin = log.begin()
-    places = log.walk(begin, until=None, rows=2)
+    positions = log.walk(begin, until=None, rows=2)
     drive(admin.reset(READER, force=True))
 
     with pytest.raises(EntriesLostError, match="2 of 2 entries"):
-        read(log, begin, places)
+        read(log, begin, positions)
     with pytest.raises(EntriesLostError, match="2 entries of the batch"):
-        opened().plan(begin, places[-1])
+        opened().plan(begin, positions[-1])
     with pytest.raises(EntriesLostError, match=r"was given back, or another query .* failOnDataLoss"):
-        log.walk(places[-1], until=None, rows=None)
+        log.walk(positions[-1], until=None, rows=None)
     tolerant = opened(fail_on_loss=False)
-    found = tolerant.walk(places[-1], until=None, rows=None)
-    assert read(tolerant, places[-1], found) == ["order-0", "order-1", "order-2"]
-    assert opened(fail_on_loss=False).plan(places[-1], found[-1]) == found
+    found = tolerant.walk(positions[-1], until=None, rows=None)
+    assert read(tolerant, positions[-1], found) == ["order-0", "order-1", "order-2"]
+    assert opened(fail_on_loss=False).plan(positions[-1], found[-1]) == found
 
 
 def test_a_single_entry_that_was_taken_away_is_missed(provider: SqlJms, opened: Open, admin: Admin) -> None:
     send(provider, "queue://orders", 3)
     log = opened()
     begin = log.begin()
-    places = log.walk(begin, until=None, rows=None)
+    positions = log.walk(begin, until=None, rows=None)
     drive(admin.delete("queue://orders", [drive(admin.entries("queue://orders"))[1].id], force=True))
 
     with pytest.raises(EntriesLostError, match="1 entries of the batch"):
-        log.plan(begin, places[-1])
+        log.plan(begin, positions[-1])
     with pytest.raises(EntriesLostError, match="1 of 3 entries"):
-        read(log, begin, places)
+        read(log, begin, positions)
 
 
 def test_a_new_query_of_the_name_gets_what_was_pinned_and_the_old_one_finds_out(
@@ -234,7 +234,7 @@ def test_a_new_query_of_the_name_gets_what_was_pinned_and_the_old_one_finds_out(
 ) -> None:
     send(provider, "queue://orders", 3)
     old = opened()
-    place = old.walk(old.begin(), until=None, rows=2)[-1]
+    position = old.walk(old.begin(), until=None, rows=2)[-1]
 
     new = opened()
     begin = new.begin()
@@ -242,8 +242,8 @@ def test_a_new_query_of_the_name_gets_what_was_pinned_and_the_old_one_finds_out(
 
     assert read(new, begin, found) == ["order-0", "order-1", "order-2"]
     with pytest.raises(EntriesLostError, match="another query has this name"):
-        old.walk(place, until=None, rows=None)
-    old.hold(place)
+        old.walk(position, until=None, rows=None)
+    old.hold(position)
     assert read(opened(), begin, found) == ["order-0", "order-1", "order-2"]
 
 
@@ -275,7 +275,7 @@ def send(provider: SqlJms, destination: str, count: int, *, first: int = 0) -> N
     drive(provider.send(destination, orders(count, first=first)))
 
 
-def read(log: SqlJmsLog, begin: Place, places: Sequence[Place]) -> list[str | None]:
-    spans = [Span(start, end) for start, end in zip([begin, *places], places, strict=False)]
+def read(log: SqlJmsLog, begin: Position, positions: Sequence[Position]) -> list[str | None]:
+    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
     entries = [entry for span in spans for page in log.read(span) for entry in page]
     return [None if entry.message is None else entry.message.uuid for entry in entries]

@@ -13,7 +13,7 @@ from tests.integration.providers.sqlremote.link_ends import ORDERS
 from triggers.providers.sqlremote.publication.log import Log
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource
-from triggers.spark.sources.log import EntriesLostError, Place, Span
+from triggers.spark.sources.log import EntriesLostError, Position, Span
 from triggers.spark.sources.publication_log import Operation, PublicationLog, PublicationLogSettings
 
 Open = Callable[..., PublicationLog]
@@ -52,10 +52,10 @@ def test_spans_are_the_log_in_order_and_read_the_same_each_time(engine: Engine, 
     log = opened()
     begin = log.begin()
 
-    places = log.walk(begin, until=None, rows=None)
+    positions = log.walk(begin, until=None, rows=None)
 
-    assert [place.count for place in places] == [4, 7]
-    first, again = read(log, begin, places), read(opened(), begin, places)
+    assert [position.count for position in positions] == [4, 7]
+    first, again = read(log, begin, positions), read(opened(), begin, positions)
     assert first == again
     assert [(one.offset, one.position, one.origin, one.operation) for one in first[2:5]] == [
         (1, 2, None, '"c"'),
@@ -73,8 +73,8 @@ def test_a_batch_ends_where_a_transaction_does_and_at_its_target(engine: Engine,
     first = log.walk(begin, until=target, rows=4)
     second = log.walk(first[-1], until=target, rows=5)
 
-    assert [place.offset for place in (first[-1], second[-1])] == ["2/1", "3/6"]
-    assert [place.count for place in second] == [8, 10]
+    assert [position.offset for position in (first[-1], second[-1])] == ["2/1", "3/6"]
+    assert [position.count for position in second] == [8, 10]
     assert log.walk(second[-1], until=target, rows=5) == []
     assert opened().plan(first[-1], second[-1]) == second
 
@@ -112,18 +112,20 @@ def test_a_new_query_begins_before_what_is_there_or_behind_it(engine: Engine, op
 def test_what_is_deleted_after_it_was_read_is_no_loss(engine: Engine, url: str, opened: Open) -> None:
     append(engine, "a", "b")
     log = opened()
-    place = log.walk(log.begin(), until=None, rows=None)[-1]
+    position = log.walk(log.begin(), until=None, rows=None)[-1]
     prune(url)
     append(engine, "c")
 
-    assert [one.operation for one in read(log, place, log.walk(place, until=None, rows=None))] == ['"c"']
+    assert [one.operation for one in read(log, position, log.walk(position, until=None, rows=None))] == [
+        '"c"'
+    ]
 
 
 def test_what_is_deleted_unread_is_an_error(engine: Engine, url: str, opened: Open) -> None:
     append(engine, "a", "b", "c")
     log = opened()
     begin = log.begin()
-    place = log.walk(begin, until=None, rows=1)[-1]
+    position = log.walk(begin, until=None, rows=1)[-1]
     last = log.walk(begin, until=None, rows=None)
     prune(url)
     append(engine, "d")
@@ -131,15 +133,15 @@ def test_what_is_deleted_unread_is_an_error(engine: Engine, url: str, opened: Op
     with pytest.raises(
         EntriesLostError, match=r"deleted up to 3, and what was read ends before 2.*failOnData"
     ):
-        log.walk(place, until=None, rows=None)
+        log.walk(position, until=None, rows=None)
     with pytest.raises(EntriesLostError, match="3 operations of the batch"):
         log.plan(begin, last[-1])
     with pytest.raises(EntriesLostError, match="3 of 3 operations"):
         read(log, begin, last)
     tolerant = opened(fail_on_loss=False)
-    assert [one.operation for one in read(tolerant, place, tolerant.walk(place, until=None, rows=None))] == [
-        '"d"'
-    ]
+    assert [
+        one.operation for one in read(tolerant, position, tolerant.walk(position, until=None, rows=None))
+    ] == ['"d"']
 
 
 def test_a_deletion_of_another_publication_accuses_nobody_who_watched(
@@ -147,27 +149,29 @@ def test_a_deletion_of_another_publication_accuses_nobody_who_watched(
 ) -> None:
     append(engine, "a")
     log = opened()
-    place = log.walk(log.begin(), until=None, rows=None)[-1]
+    position = log.walk(log.begin(), until=None, rows=None)[-1]
     append(engine, "b", publication=OTHERS)
 
-    assert log.walk(place, until=None, rows=None) == []
+    assert log.walk(position, until=None, rows=None) == []
     prune(url)
     prune(url, OTHERS)
     append(engine, "c")
 
-    assert [one.operation for one in read(log, place, log.walk(place, until=None, rows=None))] == ['"c"']
+    assert [one.operation for one in read(log, position, log.walk(position, until=None, rows=None))] == [
+        '"c"'
+    ]
 
 
 def test_a_log_that_ends_before_what_was_read_is_another_one(engine: Engine, opened: Open) -> None:
     append(engine, "a", "b")
     log = opened()
-    place = log.walk(log.begin(), until=None, rows=None)[-1]
+    position = log.walk(log.begin(), until=None, rows=None)[-1]
     with engine.begin() as connection:
         connection.execute(text("UPDATE doubtless_link_end SET last_offset = 1"))
         connection.execute(text("DELETE FROM doubtless_link_log WHERE commit_offset = 2"))
 
     with pytest.raises(EntriesLostError, match="ends at 1: this is another log"):
-        log.walk(place, until=None, rows=None)
+        log.walk(position, until=None, rows=None)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +204,6 @@ def prune(url: str, publication: Publication = ORDERS) -> None:
     drive(history.close())
 
 
-def read(log: PublicationLog, begin: Place, places: Sequence[Place]) -> list[Operation]:
-    spans = [Span(start, end) for start, end in zip([begin, *places], places, strict=False)]
+def read(log: PublicationLog, begin: Position, positions: Sequence[Position]) -> list[Operation]:
+    spans = [Span(start, end) for start, end in zip([begin, *positions], positions, strict=False)]
     return [one for span in spans for page in log.read(span) for one in page]

@@ -57,3 +57,22 @@ def test_what_is_completed_or_no_batch_s_is_no_replay() -> None:
 def test_both_owners_of_a_run_are_told_from_each_other() -> None:
     assert BatchOwner("a%2Fb/7/now") == RUN.owner
     assert BatchOwner("a%2Fb/7/now+") == RUN.resolved_owner
+
+
+def test_a_lease_that_an_earlier_run_of_the_batch_has_left_is_nobody_s() -> None:
+    lease_until = NOW + timedelta(hours=1)
+    earlier = replace(entry("a%2Fb/7/entered+"), lease_until=lease_until)
+    others = replace(entry("worker-1", batch=False), lease_until=lease_until)
+
+    assert RUN.as_found(earlier) == replace(earlier, lease_until=None)
+    assert RUN.as_found(others) is others
+    assert RUN.as_found(None) is None
+
+
+@pytest.mark.parametrize("part", ["", "+"])
+def test_of_two_batches_exactly_one_gives_way_to_the_other(part: str) -> None:
+    first, second = replace(RUN, lineage="a"), replace(RUN, lineage="z")
+
+    assert second.gives_way_to(entry(first.owner.token + part))
+    assert not first.gives_way_to(entry(second.owner.token + part))
+    assert not second.gives_way_to(entry("a worker that runs a single message", batch=False))
