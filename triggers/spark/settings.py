@@ -87,7 +87,7 @@ class BatchSettings:
             check_url("parking", self.parking)
         if self.partitions is not None and (type(self.partitions) is not int or self.partitions < 1):
             raise ConfigurationError(
-                "partitions", f"{self.partitions!r:.60} must be 1 or more", "leave it out"
+                "partitions", f"must be 1 or more, not {self.partitions!r:.60}", "leave it out"
             )
 
     @property

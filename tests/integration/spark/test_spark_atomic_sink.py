@@ -268,7 +268,7 @@ def test_a_writer_of_ones_own_may_not_end_the_transaction(spark: SparkSession, s
     [
         ({"history": "redis://127.0.0.1"}, "needs a SQL database"),
         ({"write": "bookings"}, "not callable"),
-        ({"rows_per_transaction": 0}, "no number from 1"),
+        ({"rows_per_transaction": 0}, "must be 1 or more, not 0"),
         ({}, "say name="),
     ],
     ids=["history", "write", "rows", "name"],

@@ -241,4 +241,6 @@ def _check(history: Any, write: Any, rows: Any) -> None:
     if not callable(write):
         raise ConfigurationError("write", f"{write!r:.60} is not callable", "give into_table(...)")
     if type(rows) is not int or rows < 1:
-        raise ConfigurationError("rows_per_transaction", f"{rows!r:.60} must be 1 or more", "leave it out")
+        raise ConfigurationError(
+            "rows_per_transaction", f"must be 1 or more, not {rows!r:.60}", "leave it out"
+        )
