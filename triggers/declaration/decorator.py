@@ -13,6 +13,7 @@ from triggers.service.options import (
     HistorySource,
     TriggerOptions,
     check_names,
+    showing_options,
 )
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
 from triggers.service.terms import listed
@@ -23,23 +24,9 @@ _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _showing_options(function: F) -> F:
-    """Have ``help()`` and notebooks show each option with its default, as a type checker knows them."""
-    defaults = {"history": CONSUMERS_DEFAULT, "resolver": None, **TRIGGER_DEFAULTS}
-    keywords = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
-        for name, annotation in TriggerOptions.__annotations__.items()
-    ]
-    shown = inspect.signature(function)
-    destination = shown.parameters["destination"]
-    vars(function)["__signature__"] = shown.replace(parameters=[destination, *keywords])
-    return function
-
-
-@_showing_options
+@showing_options(TriggerOptions, {"history": CONSUMERS_DEFAULT, "resolver": None, **TRIGGER_DEFAULTS})
 def trigger(
     destination: str | Sequence[str], **options: Unpack[TriggerOptions]
 ) -> Callable[[Callable[P, R]], Trigger[P, R]]:

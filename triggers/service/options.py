@@ -4,12 +4,13 @@ Their meaning stands in the docstring of :func:`triggers.trigger`, their default
 :class:`~triggers.service.settings.Settings`, which also checks their values.
 """
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from history.errors import ConfigurationError
 from history.store import HistoryStore
@@ -25,6 +26,8 @@ from triggers.detection.table import (
 from triggers.service.failures import Retry
 from triggers.service.filters import MessageFilter
 from triggers.service.terms import AcknowledgeMode, JoinKind
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,22 @@ class TriggerOptions(CommonOptions, total=False):
     ordered: bool
     selector: str | None
     filter: MessageFilter | None
+
+
+def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:
+    """Have ``help()`` and notebooks show each option with its default, as a type checker knows them."""
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
+        for name, annotation in options.__annotations__.items()
+    ]
+
+    def show(function: F) -> F:
+        signature = inspect.signature(function)
+        named = [given for given in signature.parameters.values() if given.kind is not given.VAR_KEYWORD]
+        vars(function)["__signature__"] = signature.replace(parameters=[*named, *keywords])
+        return function
+
+    return show
 
 
 def check_names(called: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -32,20 +32,18 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
 from history.store.progress import KEPT_BATCHES
-from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
-from triggers.detection.table import InDoubtPolicy, Policy
+from resolvers.bulk import asking_in_bulk
 from triggers.service.checking import pointing
-from triggers.service.failures import Retry
-from triggers.service.settings import DEFAULT_LEASE, Settings, default_name, lease_of, retry_of
+from triggers.service.options import check_names, showing_options
+from triggers.service.settings import DEFAULT_LEASE
 from triggers.spark.batch.batch import Batch, RowsInProgressError
 from triggers.spark.batch.leases import with_possible_lease
 from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
@@ -54,14 +52,7 @@ from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.connections import FIRST_PAUSE
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.columns import check_columns
-from triggers.spark.settings import (
-    DEFAULT_PATIENCE,
-    BatchSettings,
-    Columns,
-    FatalPolicy,
-    ReplayPolicy,
-    ResetPolicy,
-)
+from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
 
 _log = logging.getLogger(__name__)
 
@@ -72,38 +63,16 @@ LONGEST_PAUSE_TO_GIVE_WAY = 8.0
 BatchFunction = Callable[[DataFrame, int], Any]
 
 
-def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
-    destination: str,
-    *,
-    uuid: str,
-    history: str,
-    message_id: str | None = None,
-    delivery_count: str | None = None,
-    body: str | None = None,
-    name: str | None = None,
-    query: str | None = None,
-    resolver: BulkResolver | str | None = None,
-    on_replay: ReplayPolicy | BulkResolver = "in_doubt",
-    on_fatal: FatalPolicy = "raise",
-    on_reset: ResetPolicy = "warn",
-    in_doubt: InDoubtPolicy = "park",
-    max_delivery_count: int = 100,
-    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
-    lease: timedelta | None = DEFAULT_LEASE,
-    retry: Retry | None = None,
-    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
-    patience: timedelta = DEFAULT_PATIENCE,
-    parking: str | None = None,
-    parked_to: Callable[[DataFrame, int], None] | None = None,
-    partitions: int | None = None,
+@showing_options(BatchOptions, BATCH_DEFAULTS)
+def foreach_batch(
+    destination: str, *, uuid: str, history: str, **options: Unpack[BatchOptions]
 ) -> Callable[[BatchFunction], "ForeachBatch"]:
     """Make a function of ``(new, batch_id)`` be given each row of a stream once.
 
     Args:
         destination: where the messages come from, for events and parked rows.
         uuid: the column with the identity: text, whole numbers or bytes, see
-        :mod:`triggers.spark.rows.columns`;
-            where it is null, ``message_id`` is the identity.
+            :mod:`triggers.spark.rows.columns`; where it is null, ``message_id`` is the identity.
         history: the URL of the document history; the executors connect to it, too.
         message_id: the column with the JMSMessageID, if there is one.
         delivery_count: the column with the JMSXDeliveryCount, if there is one; null is undefined.
@@ -142,46 +111,16 @@ def foreach_batch(  # noqa: PLR0913  (one keyword per setting)
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
     """
+    with pointing():
+        check_names("foreach_batch", options, BatchOptions.__annotations__)
 
     @pointing()
     def decorate(function: BatchFunction) -> "ForeachBatch":
-        trigger = Settings(
-            name=default_name(function) if name is None else name,
-            destination=destination,
-            policy=Policy(max_delivery_count=max_delivery_count, in_doubt=in_doubt),
-            history_time_to_live=history_time_to_live,
-            lease=lease_of(lease, history_time_to_live),
-            retry=retry_of(retry),
-            transient=transient,
-        )
-        settings = BatchSettings(
-            trigger=trigger,
-            columns=Columns(uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body),
-            history=history,
-            resolver=asking_in_bulk(resolver),
-            on_replay=_replay_policy(on_replay),
-            on_fatal=on_fatal,
-            on_reset=on_reset,
-            patience=patience,
-            parking=parking,
-            parked_to=parked_to,
-            query=query,
-            partitions=partitions,
-        )
-        return ForeachBatch(function, settings)
+        given: BatchOptions = {"lease": DEFAULT_LEASE, **options}
+        settings = BatchSettings.of(destination, given, function, uuid=uuid, history=history)
+        return ForeachBatch(function, replace(settings, resolver=asking_in_bulk(options.get("resolver"))))
 
     return decorate
-
-
-def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
-    if isinstance(given, str) and ":" not in given:
-        return cast("ReplayPolicy", given)
-    asked = asking_in_bulk(given) if isinstance(given, str) or callable(given) else None
-    if asked is None:
-        raise ConfigurationError(
-            "on_replay", f"{given!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
-        )
-    return asked
 
 
 class ForeachBatch:

@@ -1,15 +1,18 @@
 """The settings of ``foreach_batch``: plain values that travel to the executors."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
-from resolvers.bulk import AskedInBulk
+from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
+from resolvers.resolution import Resolver
 from triggers.service.checking import check_callable, check_choice, check_duration, check_text
-from triggers.service.settings import Settings
+from triggers.service.failures import Retry
+from triggers.service.options import CommonOptions
+from triggers.service.settings import TRIGGER_DEFAULTS, Settings
 
 #: What becomes of rows that an earlier run of the same batch had handed to the user's function.
 ReplayPolicy = Literal["in_doubt", "execute"]
@@ -22,6 +25,40 @@ ResetPolicy = Literal["warn", "raise"]
 
 #: How long the history may be away before a batch fails, when nobody says otherwise.
 DEFAULT_PATIENCE = timedelta(minutes=1)
+
+#: The most rows of one transaction, when nobody says otherwise.
+DEFAULT_ROWS_PER_TRANSACTION = 10_000
+
+
+class StreamOptions(CommonOptions, total=False):
+    """The options that ``foreach_batch`` and ``atomic_sink`` have in common."""
+
+    message_id: str | None
+    delivery_count: str | None
+    body: str | None
+    query: str | None
+    on_fatal: FatalPolicy
+    on_reset: ResetPolicy
+    patience: timedelta
+    partitions: int | None
+
+
+class BatchOptions(StreamOptions, total=False):
+    """The options of ``foreach_batch``, but for those that it needs."""
+
+    resolver: BulkResolver | str | None
+    on_replay: ReplayPolicy | BulkResolver
+    lease: timedelta | None
+    retry: Retry | None
+    parking: str | None
+    parked_to: Callable[[Any, int], None] | None
+
+
+class SinkOptions(StreamOptions, total=False):
+    """The options of ``atomic_sink``, but for those that it needs. What it claims nobody sees: no lease."""
+
+    resolver: Resolver | str | None
+    rows_per_transaction: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +109,31 @@ class BatchSettings:
     query: str | None = None
     partitions: int | None = None
 
+    @classmethod
+    def of(
+        cls, destination: str, options: BatchOptions | SinkOptions, service: Any, *, uuid: str, history: str
+    ) -> Self:
+        """Return the settings that a user's options ask for; what is left out has its default here.
+
+        ``resolver`` is left to the caller: ``foreach_batch`` asks it in bulk, ``atomic_sink`` does not.
+        ``service`` gives a name to what was given none.
+
+        Raises:
+            ConfigurationError: naming what is wrong and the remedy.
+        """
+        given: Mapping[str, Any] = cast("Any", options)
+        settings = {name: given[name] for name in given if name in _OWN_OPTIONS}
+        if "on_replay" in settings:
+            settings["on_replay"] = _replay_policy(settings["on_replay"])
+        columns = {name: given[name] for name in given if name in _COLUMN_OPTIONS}
+        shared = {name: given[name] for name in given if name in _TRIGGER_OPTIONS}
+        return cls(
+            trigger=Settings.of([destination], shared, service),
+            columns=Columns(uuid=uuid, **columns),
+            history=history,
+            **settings,
+        )
+
     def __post_init__(self) -> None:
         if not isinstance(self.on_replay, AskedInBulk):
             check_choice("on_replay", self.on_replay, ReplayPolicy)
@@ -106,6 +168,34 @@ class BatchSettings:
     def replay_resolver(self) -> AskedInBulk | None:
         """Who is asked about rows that an earlier run of the batch may have processed."""
         return self.on_replay if isinstance(self.on_replay, AskedInBulk) else self.resolver
+
+
+#: Which options are whose: the columns, what every trigger has, and what a batch has.
+_COLUMN_OPTIONS = frozenset({"message_id", "delivery_count", "body"})
+_TRIGGER_OPTIONS = frozenset({*CommonOptions.__annotations__, "lease", "retry"})
+_OWN_OPTIONS = frozenset(BatchOptions.__annotations__) - _COLUMN_OPTIONS - _TRIGGER_OPTIONS - {"resolver"}
+
+
+def _defaults_of(options: type) -> Mapping[str, Any]:
+    columns = {field.name: field.default for field in fields(Columns)}
+    batch = {field.name: field.default for field in fields(BatchSettings)}
+    defaults = {**TRIGGER_DEFAULTS, **columns, **batch, "rows_per_transaction": DEFAULT_ROWS_PER_TRANSACTION}
+    return {name: defaults[name] for name in options.__annotations__}
+
+
+#: The options of ``foreach_batch`` and of ``atomic_sink``, with their defaults.
+BATCH_DEFAULTS, SINK_DEFAULTS = _defaults_of(BatchOptions), _defaults_of(SinkOptions)
+
+
+def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
+    if isinstance(given, str) and ":" not in given:
+        return cast("ReplayPolicy", given)
+    asked = asking_in_bulk(given) if isinstance(given, str) or callable(given) else None
+    if asked is None:
+        raise ConfigurationError(
+            "on_replay", f"{given!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
+        )
+    return asked
 
 
 def check_url(setting: str, value: Any) -> None:

@@ -20,23 +20,21 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from history.entry import DEFAULT_TIME_TO_LIVE
 from history.errors import ConfigurationError
 from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
 from resolvers.loading import load_resolver
-from resolvers.resolution import Asked, Resolver, asking
-from triggers.detection.table import InDoubtPolicy, Policy, Status
+from resolvers.resolution import Asked, asking
+from triggers.detection.table import Status
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.checking import pointing
-from triggers.service.settings import Settings, default_name
+from triggers.service.options import check_names, showing_options
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
 from triggers.spark.atomic_sink.writing import RESULT, AtomicWriting
 from triggers.spark.batch.claiming import KEY, VERDICT, Verdict, prepared
@@ -47,46 +45,24 @@ from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.arrow import mapped
 from triggers.spark.rows.columns import check_columns
-from triggers.spark.settings import DEFAULT_PATIENCE, BatchSettings, Columns, FatalPolicy, ResetPolicy
+from triggers.spark.settings import DEFAULT_ROWS_PER_TRANSACTION, SINK_DEFAULTS, BatchSettings, SinkOptions
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
 
 _log = logging.getLogger(__name__)
 
-#: The most rows of one transaction, if nobody says otherwise.
-ROWS = 10_000
 
-
+@showing_options(SinkOptions, SINK_DEFAULTS)
 @pointing()
-def atomic_sink(  # noqa: PLR0913  (one keyword per setting)
-    destination: str,
-    *,
-    uuid: str,
-    history: str,
-    write: RowsWriter,
-    message_id: str | None = None,
-    delivery_count: str | None = None,
-    body: str | None = None,
-    name: str | None = None,
-    query: str | None = None,
-    resolver: Resolver | str | None = None,
-    on_fatal: FatalPolicy = "raise",
-    on_reset: ResetPolicy = "warn",
-    in_doubt: InDoubtPolicy = "park",
-    max_delivery_count: int = 100,
-    history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
-    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
-    patience: timedelta = DEFAULT_PATIENCE,
-    rows_per_transaction: int = ROWS,
-    partitions: int | None = None,
+def atomic_sink(
+    destination: str, *, uuid: str, history: str, write: RowsWriter, **options: Unpack[SinkOptions]
 ) -> "AtomicSink":
     """Make a sink for ``writeStream.foreachBatch`` that writes each row once, always.
 
     Args:
         destination: where the messages come from, for events and parked rows.
         uuid: the column with the identity: text, whole numbers or bytes, see
-        :mod:`triggers.spark.rows.columns`;
-            where it is null, ``message_id`` is the identity.
+            :mod:`triggers.spark.rows.columns`; where it is null, ``message_id`` is the identity.
         history: the URL of the document history: PostgreSQL, or SQLite where driver and executors are one
             machine. The rows are written to the same database.
         write: what writes rows: :func:`into_table`, or a function of ``(connection, rows)`` of your own, with
@@ -114,28 +90,14 @@ def atomic_sink(  # noqa: PLR0913  (one keyword per setting)
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
     """
-    _check(history, write, rows_per_transaction)
-    if name is None and not hasattr(write, "__qualname__"):
+    check_names("atomic_sink", options, SinkOptions.__annotations__)
+    rows = options.get("rows_per_transaction", DEFAULT_ROWS_PER_TRANSACTION)
+    _check(history, write, rows)
+    if options.get("name") is None and not hasattr(write, "__qualname__"):
         raise ConfigurationError("name", "its writer has none that could be taken", "say name='book-order'")
-    trigger = Settings(
-        name=default_name(write) if name is None else name,
-        destination=destination,
-        policy=Policy(max_delivery_count=max_delivery_count, in_doubt=in_doubt),
-        history_time_to_live=history_time_to_live,
-        transient=transient,
-    )
-    settings = BatchSettings(
-        trigger=trigger,
-        columns=Columns(uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body),
-        history=history,
-        on_fatal=on_fatal,
-        on_reset=on_reset,
-        patience=patience,
-        query=query,
-        partitions=partitions,
-    )
-    loaded = load_resolver(resolver)
-    return AtomicSink(settings, write, None if loaded is None else asking(loaded), rows_per_transaction)
+    settings = BatchSettings.of(destination, options, write, uuid=uuid, history=history)
+    loaded = load_resolver(options.get("resolver"))
+    return AtomicSink(settings, write, None if loaded is None else asking(loaded), rows)
 
 
 class AtomicSink:

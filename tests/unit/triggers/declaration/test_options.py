@@ -105,6 +105,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
 FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
     **SPARK,
     "on_replay": (5, "guess", None),
+    "lease": TRIGGER["lease"],
     "retry": TRIGGER["retry"],
     "parking": (5, "", object(), "memory://"),
     "parked_to": (5, "table"),
@@ -288,11 +289,21 @@ def test_one_that_resembles_none_is_refused_with_all_there_are() -> None:
     assert caught.value.remedy == f"use one of {', '.join(sorted(TriggerOptions.__annotations__))}"
 
 
-def test_help_lists_every_option_with_its_meaning() -> None:
-    arguments = (trigger.__doc__ or "").partition("Raises:")[0]
+@pytest.mark.parametrize("called", ["trigger", "foreach_batch", "atomic_sink"])
+def test_help_lists_every_option_with_its_meaning(called: str) -> None:
+    function, table, _ = CALLED[called]
+    arguments = (function.__doc__ or "").partition("Raises:")[0]
     described = re.findall(r"^ {8}(\w+): ", arguments, re.MULTILINE)
 
-    assert sorted(described) == sorted(["destination", *TriggerOptions.__annotations__])
+    assert sorted(described) == sorted(table)
+
+
+@pytest.mark.parametrize("called", ["foreach_batch", "atomic_sink"])
+def test_an_option_of_another_is_refused_by_the_name_of_the_called(called: str) -> None:
+    _, _, make = CALLED[called]
+
+    with pytest.raises(ConfigurationError, match=f"^concurrency: {called} has no such option"):
+        make(concurrency=5)
 
 
 def test_every_setting_of_a_trigger_is_an_option() -> None:
