@@ -6,23 +6,27 @@ from urllib.parse import urlsplit
 from platformdirs import user_state_path
 
 from history.errors import ConfigurationError
+from history.references import dereferenced
 from history.store import HistoryStore
 
 #: What :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
-    "redis://host:6379/0, rediss://..., sqlite:///file.db, postgresql://user@host/database or memory://"
+    "redis://host:6379/0, rediss://..., redis+sentinel://a,b,c/service/0, redis+cluster://a,b,c, "
+    "sqlite:///file.db, postgresql://user@host/database or memory://"
 )
 
 
 def open_history(url: str) -> HistoryStore:
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
-    Nothing is connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one
+    ``env:NAME`` and ``file:/path`` stand for a URL that is there, see :mod:`history.references`. Nothing is
+    connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one
     process all that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
     """
+    url = dereferenced(url, "history")
     match urlsplit(url).scheme.partition("+")[0]:
         case "redis" | "rediss" | "unix":
             from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)

@@ -13,6 +13,7 @@ pytest.register_assert_rewrite("history.contract", "triggers.providers.contract"
 
 pytest_plugins = [
     "tests.fixtures.servers.redis",
+    "tests.fixtures.servers.redis_sentinel",
     "tests.fixtures.sqljms",
     "tests.fixtures.servers.postgres",
     "tests.fixtures.servers.rabbitmq",

@@ -2,30 +2,25 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar, cast
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote
 
 import redis
 import redis.asyncio
-import redis.asyncio.retry
-import redis.retry
-from redis.backoff import NoBackoff
 
 from history.bridge import settled
-from history.circuit import Circuit, is_on
+from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.redis.errors import FaultKind, configuration_error, is_elsewhere, kind_of
+from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
-from history.redis.probe import answers, hang_up, stranger_at
+from history.redis.probe import answers, close_client, hang_up, stranger_at
+from history.redis.urls import open_client, split_circuit
 from history.redis.wires import Wires
 
 T = TypeVar("T")
 
 #: How long a connection or an answer may take before the server counts as away, in seconds.
 TIMEOUT = 5.0
-
-#: What to write instead of a URL that cannot be used.
-REMEDY = "use redis://host:6379/0"
 
 #: How many names one command reads.
 PAGE = 1000
@@ -109,7 +104,7 @@ class RedisClient:
             self.circuit.refuse(doing)
         try:
             return await settled(command())
-        except redis.RedisError as error:
+        except REDIS_ERRORS as error:
             return await self.call_again(doing, command, error)
 
     async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
@@ -121,7 +116,7 @@ class RedisClient:
             self._give_up(error, doing)
         try:
             return await settled(command())
-        except redis.RedisError as again:
+        except REDIS_ERRORS as again:
             self._give_up(again, doing)
 
     def _give_up(self, error: Exception, doing: str) -> NoReturn:
@@ -160,8 +155,7 @@ class RedisClient:
         self.circuit.close()
         if self.wires is not None:
             await self.wires.close()
-        close = self.client.aclose if self.is_asyncio else self.client.close
-        await settled(cast("Callable[[], Awaitable[None] | None]", close)())
+        await close_client(self.client)
 
 
 def _failed_to_connect(error: Exception) -> bool:
@@ -170,55 +164,9 @@ def _failed_to_connect(error: Exception) -> bool:
 
 
 def _address_of(pool: Any) -> str:
+    if (service := getattr(pool, "service_name", None)) is not None:
+        return f"the master of {service}"
     options: dict[str, Any] = {} if pool is None else pool.connection_kwargs
     return str(
         options.get("path") or f"{options.get('host', 'an address of its own')}:{options.get('port', '')}"
     )
-
-
-def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
-    """Make a client that waits so many seconds to connect and for an answer; nothing is connected yet.
-
-    Any, because redis-py leaves the keywords of ``from_url`` untyped, and its answers blocking or not.
-
-    Raises:
-        ConfigurationError: the URL is none, names no number as its database, or has an unknown option.
-    """
-    _refuse_other_databases(url, setting)
-    kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
-    retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
-    try:
-        client = kind.from_url(
-            url, socket_timeout=answer, socket_connect_timeout=connect, retry=retry(NoBackoff(), 0)
-        )
-        # Options that redis-py does not know are found when a connection is made, which connects nothing.
-        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
-    except ValueError as error:
-        raise ConfigurationError(setting, str(error), REMEDY) from error
-    except (TypeError, redis.RedisError) as error:
-        raise ConfigurationError(setting, f"its URL cannot be used: {error}", REMEDY) from error
-    return client
-
-
-def _refuse_other_databases(url: str, setting: str) -> None:
-    """Refuse what redis-py would take for database 0 without a word."""
-    parts = urlsplit(url)
-    database = "" if parts.scheme == "unix" else parts.path.strip("/")
-    if database and not database.isdecimal():
-        raise ConfigurationError(
-            setting, f"the database in its URL must be a number, not {database!r}", REMEDY
-        )
-
-
-def split_circuit(url: str) -> tuple[str, bool]:
-    """Return a URL without ``circuit=on|off``, which is not redis-py's, and whether it is on.
-
-    Raises:
-        ConfigurationError: it is neither.
-    """
-    parts = urlsplit(url)
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    rest = [(name, value) for name, value in query if name != "circuit"]
-    if len(rest) == len(query):
-        return url, True
-    return urlunsplit(parts._replace(query=urlencode(rest))), is_on(dict(query)["circuit"])

@@ -109,6 +109,9 @@ _TLS = _Fault(
     "use redis:// for a server without TLS, or check the certificates",
 )
 
+#: What redis-py raises. That no node of a Cluster answers is an error outside its family.
+REDIS_ERRORS = (redis.RedisError, RedisClusterException)
+
 _NOT_NOW_CLASSES = (
     BusyLoadingError,
     ClusterError,

@@ -8,16 +8,17 @@ import asyncio
 import socket
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import redis
 import redis.asyncio
+import redis.sentinel
 from redis.exceptions import BusyLoadingError
 
 from history.bridge import drive, settled
 from history.circuit import PROBE_TIMEOUT
 from history.errors import ConfigurationError
-from history.redis.errors import FaultKind, kind_of
+from history.redis.errors import REDIS_ERRORS, FaultKind, kind_of
 
 _CLUSTERS = (redis.RedisCluster, redis.asyncio.RedisCluster)
 
@@ -40,9 +41,37 @@ def answers(pool: Any, *, waits: bool) -> bool:
     A refusal is an answer, too, but for LOADING.
     """
     limits = {"socket_timeout": PROBE_TIMEOUT, "socket_connect_timeout": PROBE_TIMEOUT}
+    if hasattr(pool, "sentinel_manager"):
+        beside = _beside(pool, limits)
+        return drive(_ping(partial(beside.connection_class, **beside.connection_kwargs)))
     wire = partial(pool.connection_class, **{**pool.connection_kwargs, **limits})
     # An asyncio connection gets an event loop of its own: the application's may be busy, or over.
     return (asyncio.run if waits else drive)(_ping(wire))
+
+
+def _beside(pool: Any, limits: dict[str, float]) -> Any:
+    """Return a blocking pool of the master that the same Sentinels name, with connections of its own.
+
+    Those of an asyncio pool, to the Sentinels too, belong to the application's event loop.
+    """
+    kind: Any = redis.sentinel
+    sentinel = kind.Sentinel([])
+    for one in pool.sentinel_manager.sentinels:
+        sentinel.sentinels.append(redis.Redis(**_account(one.connection_pool), **cast("Any", limits)))
+    account = {name: value for name, value in _account(pool).items() if name not in {"host", "port"}}
+    return kind.SentinelConnectionPool(pool.service_name, sentinel, **account, **limits)
+
+
+def _account(pool: Any) -> dict[str, Any]:
+    """Return where the connections of a pool lead to, as whom, and whether encrypted."""
+    names = {"host", "port", "db", "username", "password"}
+    given = {
+        name: value
+        for name, value in pool.connection_kwargs.items()
+        if name in names or name.startswith("ssl_")
+    }
+    encrypted = issubclass(pool.connection_class, redis.SSLConnection | redis.asyncio.SSLConnection)
+    return {**given, "ssl": True} if encrypted else given
 
 
 async def _ping(connection: Any) -> bool:
@@ -96,13 +125,20 @@ async def hang_up(client: Any) -> None:
     Those in use are left to their calls, which are told the same.
     """
     # What cannot be closed is broken, and is opened anew, too.
-    with suppress(redis.RedisError, OSError):
+    with suppress(*REDIS_ERRORS, OSError):
         if isinstance(client, _CLUSTERS):
             await _hang_up_cluster(client)
         elif (own := getattr(client, "connection", None)) is not None:
             await settled(own.disconnect())  # a client of a single connection, which is in no pool
         else:
             await settled(client.connection_pool.disconnect(inuse_connections=False))
+
+
+async def close_client(client: Any) -> None:
+    """Close a redis-py client, blocking or asyncio, and its connections to Sentinels."""
+    sentinel = getattr(vars(client).get("connection_pool"), "sentinel_manager", None)
+    for one in (client, *(() if sentinel is None else sentinel.sentinels)):
+        await settled(one.close() if isinstance(one, redis.Redis | redis.RedisCluster) else one.aclose())
 
 
 async def _hang_up_cluster(client: Any) -> None:

@@ -15,6 +15,7 @@ from history.bridge import settled
 from history.errors import HistoryUnavailableError
 from history.redis.assembly import assembled
 from history.redis.client import RedisClient, keys_of
+from history.redis.errors import REDIS_ERRORS
 from history.redis.wires import AnotherServerError, Wires, packed
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
@@ -93,17 +94,17 @@ class Scripts:
             return await wires.ask(script.packed(words))
         except AnotherServerError:
             return await self.run(name, words)
-        except RedisError as error:
+        except REDIS_ERRORS as error:
             return await self._run_again(name, words, error)
 
-    async def _run_again(self, name: str, words: Sequence[bytes], error: RedisError) -> Any:
+    async def _run_again(self, name: str, words: Sequence[bytes], error: Exception) -> Any:
         """Send a script whole, if that may help; tell what its error means, if not."""
         self._client.doubts += 1
         try:
             if isinstance(error, NoScriptError):
                 return await self._client.call(name, lambda: self._ask_whole(name, words))
             return await self._client.call_again(name, lambda: self._ask_whole(name, words), error)
-        except RedisError as again:
+        except REDIS_ERRORS as again:
             if found := _LOST.search(str(again)):
                 raise HistoryLostError(name, found[1]) from again
             raise

@@ -117,6 +117,7 @@ class Wires:
         """Open a connection, and tell by an error when it leads to another server."""
         wire = self._pool.connection_class(**self._pool.connection_kwargs)
         try:
+            await settled(wire.connect())  # which one of Sentinel's does by itself only here
             await settled(wire.send_command("INFO", "server"))
             named = _RUN_ID.search(await settled(wire.read_response()))
         except redis.ResponseError:

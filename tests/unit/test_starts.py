@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import triggers
-from tests.acceptance.docs.pages import ROOT
+from tests import ROOT
 from tests.acceptance.test_plain_import import DRIVERS
 from triggers.cli import app
 from triggers.cli.commands import COMMANDS

@@ -4,11 +4,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
+from history.references import dereferenced
 from triggers.providers.provider import Provider
 
 #: What :func:`open_provider` understands, for its errors and for ``--help``.
 PROVIDER_URLS = (
-    "redis://host:6379/0 (Redis Streams), rediss://..., sqlite:///file.db or postgresql://user@host/database "
+    "redis://host:6379/0 (Redis Streams), rediss://..., redis+sentinel://a,b,c/service/0, "
+    "redis+cluster://a,b,c, sqlite:///file.db or postgresql://user@host/database "
     "(SQL-JMS), rabbitmq://user@host/vhost, amqp://user@host (AMQP 1.0), "
     "jms+tcp://user@host:61616?factory=CLASS&classpath=JARS (JMS), "
     "sqlremote:links.toml (SQL Remote) or memory://"
@@ -21,8 +23,9 @@ def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
     Raises:
         ConfigurationError: the scheme is unknown.
     """
+    url = dereferenced(url, "provider")
     match urlsplit(url).scheme:
-        case "redis" | "rediss" | "unix":
+        case scheme if scheme.partition("+")[0] in {"redis", "rediss", "unix"}:
             from triggers.providers.redis_streams.provider import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
 
             return RedisStreams.from_url(url)

@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl, urlsplit
 
 from history.errors import ConfigurationError
+from history.references import dereferenced
 from triggers.providers.provider import Provider
 from triggers.sinks.sink import Sink
 
@@ -31,6 +32,7 @@ def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
         ConfigurationError: the scheme is unknown, a setting wrong, or no provider there for dead letters;
             (MissingExtraError) a driver is not installed.
     """
+    url = dereferenced(url, "sink")
     match urlsplit(url).scheme.partition("+")[0]:
         case "log":
             from triggers.sinks.log import LogSink  # noqa: PLC0415  (as below)

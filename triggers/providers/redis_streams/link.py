@@ -13,10 +13,10 @@ from redis.exceptions import NoScriptError, RedisError
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis.assembly import assembled
-from history.redis.client import open_client
-from history.redis.errors import FaultKind, configuration_error, is_elsewhere, kind_of
+from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
-from history.redis.probe import hang_up, stranger_at
+from history.redis.probe import close_client, hang_up, stranger_at
+from history.redis.urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
 
 #: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
@@ -90,13 +90,13 @@ class RedisLink:
         """
         try:
             return await self._execute(*words)
-        except RedisError as error:
+        except REDIS_ERRORS as error:
             raise self._translated(error, doing) from error
 
     async def _execute(self, *words: Any) -> Any:
         try:
             return await settled(self._client.execute_command(*words))
-        except RedisError as error:
+        except REDIS_ERRORS as error:
             if not is_elsewhere(error):
                 raise
             await hang_up(self._client)
@@ -111,7 +111,7 @@ class RedisLink:
             return await self._execute("EVALSHA", wanted.sha, *words)
         except NoScriptError:
             return await self.call(doing, "EVAL", wanted.text, *words)
-        except RedisError as error:
+        except REDIS_ERRORS as error:
             raise self._translated(error, doing) from error
 
     async def call_many(self, doing: str, commands: Sequence[Sequence[Any]]) -> list[Any]:
@@ -127,7 +127,7 @@ class RedisLink:
             if all(isinstance(answer, RedisError) and is_elsewhere(answer) for answer in answers):
                 await hang_up(self._client)
                 answers = await self._in_one_round(commands)
-        except RedisError as error:
+        except REDIS_ERRORS as error:
             raise self._translated(error, doing) from error
         failed = next((answer for answer in answers if isinstance(answer, RedisError)), None)
         if failed is None:
@@ -145,10 +145,9 @@ class RedisLink:
 
     async def close(self) -> None:
         """Close the connections."""
-        client = cast("Any", self._client)
-        await settled(client.aclose() if self.is_asyncio else client.close())
+        await close_client(self._client)
 
-    def _translated(self, error: RedisError, doing: str) -> Exception:
+    def _translated(self, error: Exception, doing: str) -> Exception:
         # Errors raised inside a script carry these words further back, depending on the server's age.
         if "WRONGTYPE" in str(error):
             problem = f"its key holds something else than a stream (while {doing})"
@@ -160,6 +159,6 @@ class RedisLink:
             return configuration_error(error, doing, setting="provider")
         if kind is not FaultKind.UNANSWERED:  # whatever else a server answers may pass
             return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
-        pool: Any = getattr(self._client, "connection_pool", None)  # a cluster has none
+        pool: Any = vars(self._client).get("connection_pool")  # a cluster has none
         found = None if pool is None else stranger_at(pool, error, setting="provider")
         return found or ProviderUnavailableError("the Redis server", doing)

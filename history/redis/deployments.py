@@ -1,0 +1,143 @@
+"""From a URL to a client of several Redis servers: behind Sentinel, or a Cluster.
+
+    redis+sentinel://user:password@a:26379,b:26379,c:26379/service/0
+    redis+cluster://user:password@a:6379,b:6379
+
+With ``rediss+`` every connection is encrypted. User, password and options are those of the servers with the
+data; ``sentinel_username`` and ``sentinel_password`` are those of the Sentinels.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+from redis.connection import parse_url
+
+from history.errors import ConfigurationError
+
+SENTINEL_PORT = 26379
+REDIS_PORT = 6379
+
+SENTINEL_REMEDY = "use redis+sentinel://a:26379,b:26379,c:26379/service/0"
+CLUSTER_REMEDY = "use redis+cluster://a:6379,b:6379"
+
+
+def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
+    """Return a client of the server that Sentinel calls the master; it asks again for each connection.
+
+    Raises:
+        ConfigurationError: the URL names no service, no database by number, or an address that is none.
+    """
+    parts = urlsplit(url)
+    service, _, database = parts.path.strip("/").partition("/")
+    if not service:
+        raise ConfigurationError(setting, "its URL names no service of Sentinel", SENTINEL_REMEDY)
+    if database and not database.isdecimal():
+        raise ConfigurationError(
+            setting, f"the database in its URL must be a number, not {database!r}", SENTINEL_REMEDY
+        )
+    given = _options(parts, f"/{database or 0}")
+    account = {name: given.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    encrypted = {"ssl": True} if parts.scheme.startswith("rediss") else {}
+    kind: Any = redis.asyncio.sentinel.Sentinel if asyncio else redis.sentinel.Sentinel
+    sentinel = kind(
+        _addresses(parts, SENTINEL_PORT, setting, SENTINEL_REMEDY),
+        sentinel_kwargs={**account, **encrypted, **options},
+        **{**given, **encrypted, **options},
+    )
+    return sentinel.master_for(unquote(service))
+
+
+def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
+    """Return a client of a Cluster that begins with the nodes of the URL, and finds the others.
+
+    Raises:
+        ConfigurationError: the URL names a database, of which a Cluster has one, or an address that is none.
+    """
+    parts = urlsplit(url)
+    if parts.path.strip("/") not in {"", "0"}:
+        raise ConfigurationError(setting, "a Redis Cluster has only database 0", CLUSTER_REMEDY)
+    addresses = _addresses(parts, REDIS_PORT, setting, CLUSTER_REMEDY)
+    given = {**_options(parts, "/0"), **options}
+    given.pop("db", None)
+    if parts.scheme.startswith("rediss"):
+        given["ssl"] = True
+    if asyncio:
+        node: Any = redis.asyncio.cluster.ClusterNode
+        return redis.asyncio.RedisCluster(startup_nodes=[node(*one) for one in addresses], **given)
+    return LateCluster(addresses, given)
+
+
+class LateCluster(redis.RedisCluster):
+    """A blocking client of a Cluster that connects at its first use, as all other clients do.
+
+    redis-py's connects when it is made: a service could not be imported while its Cluster is away.
+    """
+
+    def __init__(self, addresses: Sequence[tuple[str, int]], options: dict[str, Any]) -> None:
+        # Nothing of the parent's is set: what it would have set is missing, and so __getattr__ is asked.
+        self._late = addresses, options
+        self._making = threading.RLock()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"_late", "_making"} or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        with self._making:
+            if "nodes_manager" not in vars(self):
+                self._connect()
+        return object.__getattribute__(self, name)
+
+    def _connect(self) -> None:
+        addresses, options = self._late
+        node: Any = redis.cluster.ClusterNode
+        nodes = [node(host, port) for host, port in addresses]
+        try:
+            super().__init__(startup_nodes=nodes, **options)
+        except BaseException:
+            late, making = self._late, self._making
+            vars(self).clear()
+            self._late, self._making = late, making
+            raise
+
+    def get_encoder(self) -> Any:
+        """Return what is known without a connection."""
+        connection: Any = redis.connection
+        return connection.Encoder(
+            "utf-8", "strict", decode_responses=bool(self._late[1].get("decode_responses"))
+        )
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if "nodes_manager" in vars(self):
+            super().close()
+
+
+def _options(parts: SplitResult, path: str) -> dict[str, Any]:
+    """Return user, password, database and the options of a URL as redis-py reads them."""
+    account, _, _ = parts.netloc.rpartition("@")
+    single = parts._replace(scheme="redis", netloc=f"{account}@single" if account else "single", path=path)
+    parse: Any = parse_url
+    options: dict[str, Any] = parse(urlunsplit(single))
+    options.pop("host")
+    return options
+
+
+def _addresses(parts: SplitResult, port: int, setting: str, remedy: str) -> list[tuple[str, int]]:
+    _, _, hosts = parts.netloc.rpartition("@")
+    return [_address(host, port, setting, remedy) for host in hosts.split(",")]
+
+
+def _address(text: str, default_port: int, setting: str, remedy: str) -> tuple[str, int]:
+    try:
+        found = urlsplit(f"//{text}")
+        host, port = found.hostname, found.port or default_port
+    except ValueError:
+        host, port = None, 0
+    if not host:
+        raise ConfigurationError(setting, f"{text!r} must be an address, as host:port", remedy)
+    return host, port

@@ -1,0 +1,78 @@
+"""From a URL to a redis-py client that sends nothing twice by itself, blocking or asyncio."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import redis
+import redis.asyncio
+import redis.asyncio.retry
+import redis.retry
+from redis.backoff import NoBackoff
+
+from history.circuit import is_on
+from history.errors import ConfigurationError
+from history.redis.deployments import open_cluster, open_sentinel
+
+#: What to write instead of a URL that cannot be used.
+REMEDY = "use redis://host:6379/0, redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c"
+
+
+def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
+    """Make a client that waits so many seconds to connect and for an answer; nothing is connected yet.
+
+    Any, because redis-py leaves the keywords of ``from_url`` untyped, and its answers blocking or not.
+
+    Raises:
+        ConfigurationError: the URL is none, names no number as its database, or has an unknown option.
+    """
+    retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
+    options = {"socket_timeout": answer, "socket_connect_timeout": connect, "retry": retry(NoBackoff(), 0)}
+    try:
+        client = _opener(url, setting)(url, setting=setting, asyncio=asyncio, **options)
+        if (pool := vars(client).get("connection_pool")) is not None:
+            # Options that redis-py does not know are found when a connection is made, which connects nothing.
+            pool.connection_class(**pool.connection_kwargs)
+    except ValueError as error:
+        raise ConfigurationError(setting, str(error), REMEDY) from error
+    except (TypeError, redis.RedisError) as error:
+        raise ConfigurationError(setting, f"its URL cannot be used: {error}", REMEDY) from error
+    return client
+
+
+def _opener(url: str, setting: str) -> Callable[..., Any]:
+    _, _, deployment = urlsplit(url).scheme.partition("+")
+    openers = {"": _open_single, "sentinel": open_sentinel, "cluster": open_cluster}
+    if deployment not in openers:
+        raise ConfigurationError(setting, f"{deployment!r} is no kind of Redis that is known", REMEDY)
+    return openers[deployment]
+
+
+def _open_single(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
+    _refuse_other_databases(url, setting)
+    kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
+    return kind.from_url(url, **options)
+
+
+def _refuse_other_databases(url: str, setting: str) -> None:
+    """Refuse what redis-py would take for database 0 without a word."""
+    parts = urlsplit(url)
+    database = "" if parts.scheme == "unix" else parts.path.strip("/")
+    if database and not database.isdecimal():
+        raise ConfigurationError(
+            setting, f"the database in its URL must be a number, not {database!r}", REMEDY
+        )
+
+
+def split_circuit(url: str) -> tuple[str, bool]:
+    """Return a URL without ``circuit=on|off``, which is not redis-py's, and whether it is on.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    rest = [(name, value) for name, value in query if name != "circuit"]
+    if len(rest) == len(query):
+        return url, True
+    return urlunsplit(parts._replace(query=urlencode(rest))), is_on(dict(query)["circuit"])

@@ -1,0 +1,67 @@
+"""URLs that name where a secret is, instead of holding it: ``env:NAME`` and ``file:/path``.
+
+A whole URL may be such a reference, and so may the options ``username`` and ``password`` of any URL::
+
+    env:DOUBTLESS_HISTORY
+    redis://127.0.0.1:6379/0?username=orders&password=file:/run/secrets/redis
+
+They are read where a connection is opened: what is logged, shown or sent to an executor holds the reference.
+"""
+
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from history.errors import ConfigurationError
+
+_CREDENTIALS = ("username", "password")
+
+
+def dereferenced(url: str, setting: str) -> str:
+    """Return a URL with what it refers to in its place; without a reference, the same URL.
+
+    Raises:
+        ConfigurationError: there is no such variable or file, or it is empty.
+    """
+    if _is_reference(url):
+        url = _read(url, setting)
+    parts = urlsplit(url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    found = {name: value for name, value in query if name in _CREDENTIALS and _is_reference(value)}
+    if not found:
+        return url
+    rest = [(name, value) for name, value in query if name not in found]
+    secrets = {name: _read(value, setting) for name, value in found.items()}
+    account = _with_credentials(parts.netloc, secrets)
+    return urlunsplit(parts._replace(netloc=account, query=urlencode(rest)))
+
+
+def _is_reference(text: str) -> bool:
+    # SQLite's URLs begin with sqlite:, and no provider's with file: or env:.
+    return text.startswith(("env:", "file:"))
+
+
+def _read(reference: str, setting: str) -> str:
+    kind, _, name = reference.partition(":")
+    if kind == "env":
+        value, remedy = os.environ.get(name, ""), f"set the environment variable {name}"
+    else:
+        path = Path(name.removeprefix("//"))
+        remedy = f"write the value into the file {path}, readable by this user"
+        try:
+            value = path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigurationError(
+                setting, f"{reference} cannot be read: {error.strerror}", remedy
+            ) from error
+    if not value:
+        raise ConfigurationError(setting, f"{reference} is empty or not set", remedy)
+    return value
+
+
+def _with_credentials(address: str, secrets: dict[str, str]) -> str:
+    account, _, hosts = address.rpartition("@")
+    name, _, password = account.partition(":")
+    name = quote(secrets.get("username", unquote(name)), safe="")
+    password = quote(secrets.get("password", unquote(password)), safe="")
+    return f"{name}:{password}@{hosts}" if password else f"{name}@{hosts}"

@@ -1,0 +1,86 @@
+"""Redis behind Sentinel: the master dies, a replica is promoted, and everything goes on there."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from history import EntryOutcome, HistoryStore, Uuid, open_history
+from history.bridge import drive
+from history.contract.common import state_of
+from history.entry import Settlement
+from history.errors import HistoryUnavailableError
+from tests.fixtures.servers.redis_sentinel import Watched
+from tests.fixtures.waiting import PATIENCE, eventually
+from tests.integration.helpers.consumers import Lane, is_drained, send
+
+TRIGGER = "book-order"
+
+
+def test_what_the_replica_had_is_remembered_and_no_fence_comes_twice(redis_sentinel: Watched) -> None:
+    history = open_history(redis_sentinel.url)
+    (done,) = drive(history.claim(TRIGGER, ["done"], "worker-1"))
+    assert done.fence is not None
+    drive(history.settle(TRIGGER, [Settlement(Uuid("done"), done.fence, EntryOutcome.OK)]))
+
+    redis_sentinel.fail_over()
+
+    (kept,) = drive(history.lookup(TRIGGER, ["done"]))
+    assert state_of(kept) is EntryOutcome.OK
+    (after,) = drive(history.claim(TRIGGER, ["after"], "worker-1"))
+    assert after.fence is not None
+    assert after.fence > done.fence
+    drive(history.close())
+
+
+def test_a_running_consumer_follows_the_master_and_runs_each_message_once(
+    lane: Lane, redis_sentinel: Watched
+) -> None:
+    ran: Counter[str | None] = Counter()
+    orders = lane.trigger("orders", lambda message: ran.update([message.uuid]))
+    url, uuids = redis_sentinel.url, [str(number) for number in range(60)]
+    send(url, "orders", *uuids[:30])
+
+    with lane.run([orders], url, history=url):
+        eventually(lambda: len(ran) == 30)
+        eventually(lambda: is_drained(_master(redis_sentinel), "orders"))
+        redis_sentinel.fail_over()
+        send(url, "orders", *uuids[30:])
+        eventually(lambda: len(ran) == 60)
+        eventually(lambda: is_drained(_master(redis_sentinel), "orders"))
+
+    assert ran == Counter(uuids)
+
+
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+async def test_calls_are_answered_again_when_a_master_is_there_again(
+    redis_sentinel: Watched, form: str
+) -> None:
+    history = open_history(redis_sentinel.url)
+    store = history.for_asyncio() if form == "asyncio" else history
+    await store.claim(TRIGGER, ["first"], "worker-1")
+    for server in redis_sentinel.servers:
+        server.stop()
+    with pytest.raises(HistoryUnavailableError):
+        await store.claim(TRIGGER, ["second"], "worker-1")
+
+    for server in redis_sentinel.servers:
+        server.start()
+
+    async with asyncio.timeout(PATIENCE):
+        while await _is_away(store):  # noqa: ASYNC110  (nothing tells when it is back)
+            await asyncio.sleep(0.05)
+    await store.close()
+    await history.close()
+
+
+async def _is_away(store: HistoryStore) -> bool:
+    try:
+        await store.claim(TRIGGER, ["second"], "worker-1")
+    except HistoryUnavailableError:
+        return True
+    return False
+
+
+def _master(watched: Watched) -> str:
+    return f"redis://127.0.0.1:{watched.master()}/0"

@@ -1,0 +1,66 @@
+"""URLs of Redis behind Sentinel and of Clusters; nothing is connected."""
+
+from typing import Any
+
+import pytest
+
+from history import ConfigurationError
+from history.redis import RedisHistory
+from history.redis.urls import open_client
+
+
+def opened(url: str, *, asyncio: bool = False) -> Any:
+    return open_client(url, setting="history", asyncio=asyncio, connect=1.0, answer=2.0)
+
+
+@pytest.mark.parametrize("asyncio", [False, True])
+def test_sentinels_and_the_master_have_accounts_of_their_own(*, asyncio: bool) -> None:
+    client = opened(
+        "redis+sentinel://app:p%40ss@a,b:27000,[::1]:26380/orders/3?sentinel_username=w&sentinel_password=x",
+        asyncio=asyncio,
+    )
+
+    pool = client.connection_pool
+    sentinels = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
+    assert pool.service_name == "orders"
+    assert [(one["host"], one["port"]) for one in sentinels] == [("a", 26379), ("b", 27000), ("::1", 26380)]
+    assert {(one["username"], one["password"]) for one in sentinels} == {("w", "x")}
+    master = pool.connection_kwargs
+    assert (master["username"], master["password"], master["db"]) == ("app", "p@ss", 3)
+    assert (master["socket_timeout"], master["socket_connect_timeout"]) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize("asyncio", [False, True])
+def test_all_connections_are_encrypted_where_the_url_says_so(*, asyncio: bool) -> None:
+    pool = opened("rediss+sentinel://a,b/orders/0?ssl_cert_reqs=none", asyncio=asyncio).connection_pool
+
+    assert "SSL" in pool.connection_class.__name__
+    assert all(
+        "SSL" in one.connection_pool.connection_class.__name__ for one in pool.sentinel_manager.sentinels
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("redis+sentinel://a,b", "names no service"),
+        ("redis+sentinel://a/orders/first", "must be a number, not 'first'"),
+        ("redis+sentinel://a:b/orders", "'a:b' must be an address"),
+        ("redis+sentinel://a,/orders", "'' must be an address"),
+        ("redis+cluster://a/1", "only database 0"),
+        ("redis+cluster://", "'' must be an address"),
+        ("redis+proxy://a", "'proxy' is no kind of Redis"),
+    ],
+)
+def test_what_cannot_be_is_refused_when_it_is_opened(url: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"history: .*{problem}"):
+        RedisHistory.from_url(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/orders"]
+)
+def test_a_history_opens_while_nothing_is_there(url: str) -> None:
+    history = RedisHistory.from_url(url)
+
+    assert repr(history)

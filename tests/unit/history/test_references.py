@@ -1,0 +1,59 @@
+"""URLs that refer to a secret instead of holding it."""
+
+from pathlib import Path
+
+import pytest
+
+from history import ConfigurationError, open_history
+from history.references import dereferenced
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://127.0.0.1:6379/0?protocol=3", "sqlite:///file.db", "memory://", "postgresql://a:b@c/d"]
+)
+def test_a_url_without_a_reference_stays_as_it_is(url: str) -> None:
+    assert dereferenced(url, "history") == url
+
+
+def test_a_whole_url_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_HISTORY", "memory://orders")
+
+    assert open_history("env:ORDERS_HISTORY") is open_history("memory://orders")
+
+
+def test_a_whole_url_may_stand_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("redis://127.0.0.1:6379/0\n")
+
+    assert dereferenced(f"file:{tmp_path}/url", "history") == "redis://127.0.0.1:6379/0"
+
+
+def test_a_password_and_a_name_become_the_account_of_the_url(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("USER_OF_REDIS", "orders")
+    (tmp_path / "secret").write_text("a/b@c#d?e")
+
+    url = dereferenced(
+        f"redis+sentinel://a:1,b:2/service/0?username=env:USER_OF_REDIS&password=file:{tmp_path}/secret"
+        "&protocol=3",
+        "history",
+    )
+
+    assert url == "redis+sentinel://orders:a%2Fb%40c%23d%3Fe@a:1,b:2/service/0?protocol=3"
+
+
+def test_the_name_of_the_url_stays_beside_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "secret")
+
+    assert (
+        dereferenced("amqp://app@host:5672?password=env:PASSWORD", "provider")
+        == "amqp://app:secret@host:5672"
+    )
+
+
+@pytest.mark.parametrize("reference", ["env:NOT_SET_ANYWHERE", "file:/no/such/file"])
+def test_what_is_not_there_is_named_and_nothing_else(reference: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"history: {reference} .*(set the environment|write the value)"
+    ):
+        dereferenced(f"redis://u@h/0?password={reference}", "history")
