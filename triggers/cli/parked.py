@@ -22,7 +22,6 @@ from triggers.cli.shared.options import (
     opened_local,
 )
 from triggers.cli.shared.output import State
-from triggers.consumer.housekeeping import close_settled
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
@@ -57,6 +56,8 @@ def list_(
     """List parked messages, oldest first; In Doubt ones whose original has completed are closed first."""
     with _lot(history, local=local) as lot:
         if not local:
+            from triggers.consumer.housekeeping import close_settled  # noqa: PLC0415  (loads the pipeline)
+
             with opened(history) as store:
                 for name in drive(store.triggers()) if trigger is None else [trigger]:
                     drive(close_settled(name, store, lot))
