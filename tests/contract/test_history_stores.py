@@ -1,4 +1,8 @@
-"""Every document history against the one conformance suite, blocking and asyncio."""
+"""Every document history against the one conformance suite, blocking and asyncio.
+
+The asyncio form of a store runs the same lines (``history.bridge``). Claims, fences, times, races and orders
+are checked through it every day, and the rest by ``make prove``.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,7 +10,12 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from history.contract import HistoryContract
+from history.contract.claims import ClaimContract
+from history.contract.control import ControlContract
+from history.contract.fences import FenceContract
+from history.contract.races import RaceContract
 from history.contract.rollback import Restore
+from history.contract.times import TimeContract
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.store import HistoryStore
@@ -15,13 +24,8 @@ from tests.fixtures.backups import backup_of
 #: Opens one more client of the store under test.
 Opening = Callable[[], HistoryStore]
 
-KINDS = ["memory", "redis", "redis-asyncio", "sqlite", "sqlite-asyncio", "postgres", "postgres-asyncio"]
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    return kind
+BLOCKING = ["memory", "redis", "sqlite", "postgres"]
+ASYNCIO = ["redis-asyncio", "sqlite-asyncio", "postgres-asyncio"]
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def opening(kind: str, request: pytest.FixtureRequest) -> Opening:
     return lambda: open_history(url)
 
 
-class TestHistoryStores(HistoryContract):
+class OnServers:
     server: str | None = None
 
     @pytest.fixture(autouse=True)
@@ -75,3 +79,24 @@ class TestHistoryStores(HistoryContract):
         another = opening()
         yield another
         await another.close()
+
+
+class TestHistoryStores(OnServers, HistoryContract):
+    @pytest.fixture(params=BLOCKING)
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+
+class TestHistoryStoresThroughAsyncio(
+    OnServers, ClaimContract, FenceContract, TimeContract, RaceContract, ControlContract
+):
+    @pytest.fixture(params=ASYNCIO)
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+
+@pytest.mark.prove
+class TestEverythingThroughAsyncio(OnServers, HistoryContract):
+    @pytest.fixture(params=ASYNCIO)
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)

@@ -133,9 +133,21 @@ class Store:
         return "absent" if entry is None else str(entry.outcome or entry.state)
 
 
-@pytest.fixture(params=["redis", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "redis":
+#: Redis for every cell; a file, where no history is away or off, for there the entry is looked at.
+WHERE = [
+    *(pytest.param(cell, "redis", id=f"{cell}-redis") for cell in CELLS),
+    *(
+        pytest.param(
+            cell, "sqlite", id=f"{cell}-sqlite", marks=[] if cell.history == "on" else [pytest.mark.prove]
+        )
+        for cell in CELLS
+    ),
+]
+
+
+@pytest.fixture
+def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if kind == "redis":
         # One that was there and is gone: nobody listens any more.
         yield Store(cast("str", request.getfixturevalue("redis_url")), f"redis://127.0.0.1:{closed_port()}")
         return
@@ -190,7 +202,7 @@ def answer_of(outcome: Outcome) -> str:
     return answer + ", park" * outcome.parked + ", suspend" * outcome.suspend
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
+@pytest.mark.parametrize(("cell", "kind"), WHERE)
 def test_the_cell(cell: Cell, store: Store, tmp_path: Path) -> None:
     service = Service(cell.service)
     first = line_for(FIRST, **cell._asdict())

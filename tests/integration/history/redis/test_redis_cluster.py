@@ -1,4 +1,4 @@
-"""The Redis history on a real Redis Cluster: the conformance suite, and triggers spread over nodes."""
+"""The Redis history on a real Redis Cluster: each script, all checks, and triggers spread over nodes."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -7,6 +7,12 @@ import pytest
 
 from history.bridge import drive
 from history.contract import HistoryContract
+from history.contract.claims import ClaimContract
+from history.contract.control import ControlContract
+from history.contract.join_periods import JoinPeriodContract
+from history.contract.progress import AdoptionContract, ProgressContract
+from history.contract.runs import RunContract
+from history.contract.upkeep import UpkeepContract
 from history.redis import RedisHistory
 from history.redis.probe import hang_up
 from history.store import HistoryStore
@@ -23,7 +29,7 @@ def client(redis_cluster: int) -> Any:
     return client
 
 
-class TestRedisHistoryOnACluster(HistoryContract):
+class OnACluster:
     runs = 20
 
     @pytest.fixture(params=["blocking", "asyncio"])
@@ -43,6 +49,26 @@ class TestRedisHistoryOnACluster(HistoryContract):
         another = RedisHistory(connect(redis_cluster))
         yield another
         await another.close()
+
+
+class TestEachScriptOnACluster(OnACluster, AdoptionContract):
+    """Checks that run every script between them; what it answers elsewhere, it answers here."""
+
+    test_claims = ClaimContract.test_claiming_twice_with_one_token_is_idempotent
+    test_entries = RunContract.test_a_store_answers_as_the_pure_transitions_do
+    test_scans = UpkeepContract.test_a_scan_meets_everything_once
+    test_upkeep = UpkeepContract.test_an_unknown_trigger_is_empty
+    test_joins = JoinPeriodContract.test_a_finished_period_is_forgotten_once
+    test_joins_of_one = JoinPeriodContract.test_the_first_of_an_activation_stays_the_first
+    test_records = ProgressContract.test_records_that_have_not_changed_for_long_are_forgotten
+    test_orders = ControlContract.test_a_beat_brings_the_orders_of_its_own_triggers
+    test_sweeps = ControlContract.test_a_sweep_deletes_words_and_keeps_counts_and_orders
+    test_statistics = ControlContract.test_statistics_begin_again_at_zero
+
+
+@pytest.mark.prove
+class TestRedisHistoryOnACluster(OnACluster, HistoryContract):
+    """The conformance suite, whole."""
 
 
 def test_triggers_spread_over_the_nodes_and_each_stays_on_one(client: Any) -> None:
