@@ -8,6 +8,13 @@ import pytest
 
 from tests.acceptance.command_line import CommandLine, finish
 from tests.fixtures.waiting import eventually
+from triggers.demo.booking import CREATE
+from triggers.demo.ground import Ground
+from triggers.demo.job import Job
+
+#: An order, and a line that is none.
+GOOD = '{"headers": {"uuid": "%s"}, "body": {"id": "N", "customer": "Sato", "amount": 1}}\n'
+BROKEN = '{"headers": {"uuid": "broken"}, "body": {"id": "N"}}\n'
 
 on_redis = pytest.mark.usefixtures("redis_server")  # or the reason why the demo cannot run here
 
@@ -36,10 +43,8 @@ def test_the_demo_on_redis_accounts_for_every_line(doubtless: CommandLine) -> No
 
 
 def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
-    good = '{"headers": {"uuid": "%s"}, "body": {"id": "N", "customer": "Sato", "amount": 1}}\n'
-    broken = '{"headers": {"uuid": "broken"}, "body": {"id": "N"}}\n' * 2 + "garbage\n"
     file = doubtless.folder / "mine.jsonl"
-    file.write_text("".join(good % f"u{number % 15}" for number in range(20)) + broken)
+    file.write_text("".join(GOOD % f"u{number % 15}" for number in range(20)) + BROKEN * 2 + "garbage\n")
 
     answer = doubtless("demo", "--orders", "mine.jsonl", "--no-spark")
 
@@ -48,6 +53,39 @@ def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
     assert "checked against the booked rows: every line is accounted for" in answer.out
 
 
+def booked(folder: Path, *uuids: str) -> Job:
+    """Return a job of three orders, u0 to u2, and a broken line, that has booked these and parked nothing."""
+    file = folder / "orders.jsonl"
+    file.write_text("".join(GOOD % f"u{number}" for number in range(3)) + BROKEN)
+    job = Job(folder=folder, ground=Ground.sqlite(folder), orders=file, say=lambda _: None)
+    with closing(sqlite3.connect(job.ground.bookings)) as bookings, bookings:
+        bookings.execute(CREATE)
+        bookings.executemany("INSERT INTO bookings VALUES (?, 'N', 1.0, 1)", [(uuid,) for uuid in uuids])
+    return job
+
+
+@pytest.mark.parametrize(
+    ("uuids", "mistake"),
+    [
+        (["u0", "u1", "u2"], None),
+        (["u0", "u1", "u2", "nobody's"], "invented: nobody's"),
+        (["u0", "u1"], "lost: u2"),
+        (["u0", "u1", "u2", "u1"], "booked twice: u1"),
+        (["u0", "u1", "u2", "broken"], "invented: broken"),
+    ],
+)
+def test_the_check_compares_the_bookings_with_the_file(
+    tmp_path: Path, uuids: list[str], mistake: str | None
+) -> None:
+    summary = booked(tmp_path, *uuids).check(killed_after=1, seconds=1.0)
+
+    mistakes = [*summary.mistakes]
+    assert mistakes.pop() == "broken but not parked: broken"
+    assert mistakes == ([mistake] if mistake else [])
+    assert summary.booked_once == len(set(uuids)) - (mistake == "booked twice: u1")
+
+
+@pytest.mark.prove
 def test_the_demo_fails_when_a_booking_is_not_in_the_file(doubtless: CommandLine, tmp_path: Path) -> None:
     words = ("demo", "--count", "100", "--no-spark")
     with doubtless.start(*words, settings={"TMPDIR": str(tmp_path)}) as process:

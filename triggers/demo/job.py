@@ -90,7 +90,7 @@ class Job:
                 pass
             if worker.returncode != 0:
                 raise WorkerFailedError(f"ended with {worker.returncode}", self._last_words())
-        return self._check(expected, half, time.monotonic() - begun)
+        return self.check(killed_after=half, seconds=time.monotonic() - begun)
 
     def _kill_half_way(self, orders: int) -> int:
         booked = 0
@@ -153,8 +153,9 @@ class Job:
             except sqlite3.OperationalError:  # the worker has not created the table yet
                 return []
 
-    def _check(self, expected: _Expected, half: int, seconds: float) -> Summary:
-        rows = Counter(self._bookings())
+    def check(self, *, killed_after: int, seconds: float) -> Summary:
+        """Compare what was booked and what is parked with the file."""
+        expected, rows = self._expect(), Counter(self._bookings())
         store = open_history(self.ground.history)
         # A worker that stood still for a whole lease may have completed what was In Doubt meanwhile.
         drive(close_settled(book.name, store, store.parking))
@@ -171,7 +172,7 @@ class Job:
             duplicates=expected.lines - settled - len(doubtful) - rejected,
             in_doubt=len(doubtful),
             rejected=rejected,
-            killed_after=half,
+            killed_after=killed_after,
             seconds=seconds,
             mistakes=(*_mistakes(expected, rows, parked), *self._broken_promise(doubtful)),
         )

@@ -1,18 +1,20 @@
-"""A consumer under load: ``python -m tests.integration.consumer.loaded_consumer FOLDER PROVIDER HISTORY``.
+"""A consumer under load: ``loaded_consumer FOLDER PROVIDER HISTORY FORM``.
 
 Two triggers of concurrency 4 note each run in a ledger. The log goes to standard error; SIGTERM ends it.
 """
 
+import asyncio
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 # What parks in a local file: loaded before, so that loading it does not count as growth.
 import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from triggers import Message, Trigger, trigger
-from triggers.consumer import Consumer
+from triggers.consumer import AsyncConsumer, Consumer
 from triggers.testing.ledger import Ledger
 
 #: The streams, and the names of their triggers.
@@ -34,24 +36,38 @@ def parking_file(folder: Path) -> Path:
     return folder / "parked.sqlite3"
 
 
-def make_trigger(folder: Path, destination: str) -> Trigger[..., Any]:
+def make_trigger(folder: Path, destination: str, *, blocking: bool) -> Trigger[..., Any]:
     """Make the trigger of one stream."""
     effects = effects_of(folder)
+    made = trigger(
+        destination, name=destination, concurrency=CONCURRENCY, local_parking_file=parking_file(folder)
+    )
 
-    @trigger(destination, name=destination, concurrency=CONCURRENCY, local_parking_file=parking_file(folder))
     def work(message: Message) -> None:
         effects.note(message.uuid or "")
         time.sleep(WORK)
 
-    return work
+    async def work_in_a_task(message: Message) -> None:
+        effects.note(message.uuid or "")
+        await asyncio.sleep(WORK)
+
+    return made(work) if blocking else made(work_in_a_task)
 
 
-def main(folder: Path, provider: str, history: str) -> None:
-    """Consume until a signal comes."""
+def main(folder: Path, provider: str, history: str, form: str) -> None:
+    """Consume until a signal comes: in threads (blocking), or in tasks (asyncio)."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    triggers = [make_trigger(folder, destination) for destination in DESTINATIONS]
-    Consumer(triggers, provider, history=history).run(signals=True)
+    blocking = form == "blocking"
+    triggers = [make_trigger(folder, destination, blocking=blocking) for destination in DESTINATIONS]
+    if blocking:
+        Consumer(triggers, provider, history=history).run(signals=True)
+    else:
+        asyncio.run(_consume(triggers, provider, history))
+
+
+async def _consume(triggers: Sequence[Trigger[..., Any]], provider: str, history: str) -> None:
+    await AsyncConsumer(triggers, provider, history=history).run(signals=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), *sys.argv[2:5])

@@ -117,7 +117,7 @@ class Process:
 
 
 @contextlib.contextmanager
-def consuming(folder: Path, provider: str, history: str) -> Generator[Process, None, None]:
+def consuming(folder: Path, provider: str, history: str, form: str) -> Generator[Process, None, None]:
     log = folder / "log"
     words = [
         sys.executable,
@@ -126,6 +126,7 @@ def consuming(folder: Path, provider: str, history: str) -> Generator[Process, N
         str(folder),
         provider,
         history,
+        form,
     ]
     with log.open("wb") as target:
         popen = subprocess.Popen(words, stderr=target, cwd=ROOT)
@@ -163,13 +164,14 @@ class Outage:
     folder: Path
     provider: str
     history: str
+    form: str
     take_away: Callable[[], object]
     give_back: Callable[[], object]
 
     def run(self) -> tuple[set[str], Watched]:
         """Return the uuids that were sent, and what was seen meanwhile."""
         effects = effects_of(self.folder)
-        with consuming(self.folder, self.provider + FAST, self.history) as process:
+        with consuming(self.folder, self.provider + FAST, self.history, self.form) as process:
             with sending(self.provider) as senders:
                 eventually(lambda: len(effects.lines()) > 200, DEADLINE)
                 self.take_away()
@@ -206,20 +208,26 @@ def check(outage: Outage) -> None:
     assert watched.lines <= LINES + LINES_A_SECOND * OUTAGE_SECONDS
 
 
-@pytest.mark.parametrize("end", ["killed", "stopped"])
+@pytest.mark.parametrize(
+    ("end", "form"),
+    [("killed", "blocking"), pytest.param("stopped", "asyncio", marks=pytest.mark.prove)],
+)
 def test_redis_is_provider_and_history_and_goes_away(
-    tmp_path: Path, private_redis: RedisServer, end: str
+    tmp_path: Path, private_redis: RedisServer, end: str, form: str
 ) -> None:
     url = private_redis.url
     take_away = private_redis.kill if end == "killed" else private_redis.stop
 
-    check(Outage(tmp_path, url, url, take_away, private_redis.start))
+    check(Outage(tmp_path, url, url, form, take_away, private_redis.start))
 
 
-@pytest.mark.parametrize("end", ["killed", "stopped"])
+@pytest.mark.parametrize(
+    ("end", "form"),
+    [("stopped", "asyncio"), pytest.param("killed", "blocking", marks=pytest.mark.prove)],
+)
 def test_postgresql_is_the_history_and_goes_away(
-    tmp_path: Path, redis_url: str, private_postgres: PostgresServer, end: str
+    tmp_path: Path, redis_url: str, private_postgres: PostgresServer, end: str, form: str
 ) -> None:
     take_away = private_postgres.kill if end == "killed" else private_postgres.stop
 
-    check(Outage(tmp_path, redis_url, private_postgres.url, take_away, private_postgres.start))
+    check(Outage(tmp_path, redis_url, private_postgres.url, form, take_away, private_postgres.start))
