@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 from benchmarks.soak_effects import TableEffects
 from benchmarks.soak_service import EFFECTS
-from triggers.testing.ledger import Ledger
+from tests.fixtures.ledger import Ledger
 
 #: How long a process may take to drain, in seconds.
 DRAIN_PATIENCE = 30.0

@@ -10,9 +10,9 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from tests.fixtures.ledger import Ledger
 from triggers import Delivery, Message, trigger
 from triggers.consumer import Consumer
-from triggers.testing.ledger import Ledger
 
 #: The name of the environment variable that names the file of effects: uuid, JMSMessageID and process.
 EFFECTS = "SOAK_EFFECTS"

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.hostile import over_amqp
 from triggers.providers.amqp.provider import Amqp
 from triggers.providers.contract import ProviderContract
 from triggers.providers.provider import Provider
 from triggers.providers.rabbitmq.settings import queue_of
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 

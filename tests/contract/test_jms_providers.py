@@ -6,13 +6,13 @@ from typing import ClassVar
 import pytest
 
 from tests.fixtures.servers.activemq import ACTIVEMQ
+from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.hostile import over_jms
 from triggers.providers.contract import ProviderContract
 from triggers.providers.contract.answering import AnsweringContract
 from triggers.providers.contract.common import ContractTools
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
-from triggers.testing.activemq_server import ActiveMqServer
 
 pytestmark = ACTIVEMQ
 

@@ -13,9 +13,9 @@ from history.message import Message
 from history.store.parking import ParkedKind
 from tests.crash.helpers.aftermath import DEADLINE, FAST
 from tests.crash.victims.poison_service import LIMIT, TRIGGERS
+from tests.fixtures.ledger import Ledger
 from tests.integration.helpers.consumers import is_drained, parked_in
 from triggers.providers.opening import open_provider
-from triggers.testing.ledger import Ledger
 
 pytestmark = pytest.mark.crash
 

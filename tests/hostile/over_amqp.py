@@ -14,9 +14,9 @@ from uuid import UUID
 import proton
 from proton.utils import BlockingConnection
 
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.hostile.content import CHARSETS, EDGES, NAMES, body, dice_of, short
 from triggers.providers.amqp.management import queue_address
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 #: How long the broker may take over one message, in seconds; over some it takes for ever.
 _PATIENCE = 5.0

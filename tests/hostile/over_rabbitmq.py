@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.hostile.content import CHARSETS, EDGES, NAMES, body, dice_of, short
 from tests.integration.helpers.rabbitmq_queues import raw
 from triggers.providers.rabbitmq.frames import driver
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from tests import ROOT
 from tests.acceptance.command_line import CommandLine
 from tests.acceptance.docs.in_flight import Site
 from tests.acceptance.docs.pages import follow
+from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.http_server import HttpServer
 from tests.fixtures.servers.spark import need_spark
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.installs.environments import EXTRAS, Environment, Kind, find_python, make
-from triggers.testing.activemq_server import ActiveMqServer
 
 USES = Path(__file__).parent / "uses"
 

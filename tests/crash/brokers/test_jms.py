@@ -16,8 +16,8 @@ from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, fle
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
+from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.integration.helpers.jms_queues import depth
-from triggers.testing.activemq_server import ActiveMqServer
 
 pytestmark = [ACTIVEMQ, pytest.mark.crash, pytest.mark.timeout(600)]
 

@@ -32,9 +32,9 @@ from tests.crash.helpers.books import (
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import depth, subscribe
 from triggers.providers.opening import open_provider
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("rabbitmq")]
 

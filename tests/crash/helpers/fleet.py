@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from tests import ROOT
+from tests.fixtures.ledger import Ledger
 from tests.fixtures.waiting import PATIENCE
-from triggers.testing.ledger import Ledger
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,11 +10,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from tests.fixtures.ledger import Ledger
 from triggers import Delivery, Joined, Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.consumer import join_sweeper as sweeper
 from triggers.pipeline.joining import pipeline
-from triggers.testing.ledger import Ledger
 
 #: The trigger, and the streams that it joins.
 NAME = "ship"

@@ -10,10 +10,10 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from tests.fixtures.ledger import Ledger
 from triggers import Message, TransientError, Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.ordering import active, workers
-from triggers.testing.ledger import Ledger
 
 NAME = DESTINATION = "orders"
 

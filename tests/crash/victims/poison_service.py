@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from tests.fixtures.ledger import Ledger
 from triggers import Message, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import Consumer
-from triggers.testing.ledger import Ledger
 
 #: After so many deliveries a message is rejected.
 LIMIT = 3

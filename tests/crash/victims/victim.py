@@ -18,6 +18,7 @@ from history.bridge import drive
 from history.opening import open_history
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, DOOMED_PLACE, Death, Inside, Point
+from tests.fixtures.ledger import Ledger
 from triggers import (
     Delivery,
     FatalError,
@@ -30,7 +31,6 @@ from triggers import (
 from triggers.consumer import Consumer
 from triggers.pipeline.pipeline import Step
 from triggers.providers.opening import open_provider
-from triggers.testing.ledger import Ledger
 
 #: After so many seconds without a message the finisher is done; the dead are silent for longer by then.
 IDLE = 1.5

@@ -13,9 +13,9 @@ from typing import Any
 
 # What parks in a local file: loaded before, so that loading it does not count as growth.
 import history.sql.history  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from tests.fixtures.ledger import Ledger
 from triggers import Message, Trigger, trigger
 from triggers.consumer import AsyncConsumer, Consumer
-from triggers.testing.ledger import Ledger
 
 #: The streams, and the names of their triggers.
 DESTINATIONS = ("orders", "invoices")

@@ -13,6 +13,8 @@ from history.bridge import drive
 from history.message import Message
 from history.store.parking import ParkedKind
 from tests.fixtures.servers.activemq import ACTIVEMQ
+from tests.fixtures.servers.activemq_server import ActiveMqServer
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 from tests.hostile import over_amqp, over_jms, over_rabbitmq, over_redis
 from tests.integration.helpers.consumers import Lane, client_of, parked_in
@@ -21,8 +23,6 @@ from tests.integration.helpers.rabbitmq_queues import depth as depth_in_rabbitmq
 from tests.integration.helpers.rabbitmq_queues import subscribe
 from triggers.providers.opening import open_provider
 from triggers.providers.rabbitmq.settings import queue_of
-from triggers.testing.activemq_server import ActiveMqServer
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 #: How many hostile deliveries come between two good messages, and the seed.
 BETWEEN, SEED = 15, 20

@@ -3,10 +3,10 @@
 from typing import Any, cast
 
 from history.bridge import drive
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from triggers.providers.opening import open_provider
 from triggers.providers.rabbitmq.frames import driver
 from triggers.providers.rabbitmq.settings import queue_of
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 
 def raw(server: RabbitmqServer) -> Any:

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from tests import ROOT
+from tests.fixtures.ledger import Ledger
 from tests.fixtures.waiting import PATIENCE, eventually
-from triggers.testing.ledger import Ledger
 
 
 class Served:

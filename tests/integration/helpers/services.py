@@ -13,8 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from resolvers.resolution import Resolution
+from tests.fixtures.ledger import Ledger
 from triggers import Message, trigger
-from triggers.testing.ledger import Ledger
 
 FOLDER = Path(os.environ["SERVED"])
 NOTES = Ledger(FOLDER / "notes")

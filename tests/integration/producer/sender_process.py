@@ -9,8 +9,8 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+from tests.fixtures.ledger import Ledger
 from triggers import Producer, Retry
-from triggers.testing.ledger import Ledger
 
 
 def main(provider: str, queue: str, ledger: str, name: str, numbers: range) -> None:

@@ -15,6 +15,7 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from tests import ROOT
+from tests.fixtures.ledger import Ledger
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, client_of, is_drained
@@ -26,7 +27,6 @@ from triggers import (
     on_delivery_failure,
 )
 from triggers.providers.redis_streams import RedisStreams
-from triggers.testing.ledger import Ledger
 from triggers.testing.redis_server import RedisServer
 
 QUICK = Retry(max_attempts=1, interval=timedelta(milliseconds=10))

@@ -15,6 +15,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
+from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
 from tests.fixtures.waiting import PATIENCE, patience
 from tests.integration.helpers.consumers import Running
 from triggers import Producer, trigger
@@ -23,7 +24,6 @@ from triggers.providers.jms import JmsProvider
 from triggers.providers.jms.codec import BODY
 from triggers.providers.jms.settings import JmsSettings
 from triggers.providers.provider import Arrival, ProviderUnavailableError, Receiver
-from triggers.testing.activemq_server import HOME, ActiveMqServer
 
 pytestmark = ACTIVEMQ
 

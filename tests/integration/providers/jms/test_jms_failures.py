@@ -18,6 +18,7 @@ from history.message import Message
 from history.store.parking import ParkedKind
 from tests.fixtures.network import NetworkBefore
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
+from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
 from tests.fixtures.servers.certificates import make_certificate, showing
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, Running, parked_in
@@ -29,7 +30,6 @@ from triggers.providers.brokers.trust import ACTIVEMQ as PROFILE
 from triggers.providers.brokers.trust import Effect, Happening
 from triggers.providers.jms import JmsProvider
 from triggers.providers.provider import Arrival, ProviderUnavailableError
-from triggers.testing.activemq_server import HOME, ActiveMqServer
 
 pytestmark = ACTIVEMQ
 

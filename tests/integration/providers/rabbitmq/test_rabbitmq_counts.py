@@ -15,6 +15,7 @@ from proton.utils import BlockingConnection
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import raw
 from triggers.providers.amqp.management import queue_address
 from triggers.providers.brokers.trust import (
@@ -30,7 +31,6 @@ from triggers.providers.contract.common import take
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Arrival, Provider, Receiver
 from triggers.providers.rabbitmq.settings import QUEUE
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300), pytest.mark.xdist_group("rabbitmq")]
 

@@ -25,6 +25,7 @@ from tests.fixtures.network import NetworkBefore
 from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.certificates import Certificate, make_certificate, showing
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually, measured
 from tests.integration.helpers.consumers import Lane, parked_in
 from tests.integration.helpers.rabbitmq_queues import depth, raw, subscribe
@@ -35,7 +36,6 @@ from triggers.providers.amqp.management import queue_address
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver, Unreadable
-from triggers.testing.rabbitmq_server import RabbitmqServer
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
