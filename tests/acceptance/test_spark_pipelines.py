@@ -12,6 +12,7 @@ from tests import ROOT
 from tests.acceptance.command_line import CommandLine
 from tests.fixtures.scale import ONLY_IN_FULL
 from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
+from tests.fixtures.waiting import patience
 
 pytestmark = [SPARK_PROCESSES, pytest.mark.timeout(300)]
 
@@ -43,7 +44,7 @@ def test_the_demo_ends_with_a_pipeline_that_books_only_what_is_new(doubtless: Co
     need_spark()
 
     with doubtless.start("demo", "--count", "50", "--json") as process:
-        out, err = process.communicate(timeout=280)
+        out, err = process.communicate(timeout=patience(280.0))
 
     summary = json.loads(out)
     told = summary["spark"]

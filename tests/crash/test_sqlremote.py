@@ -16,14 +16,14 @@ from sqlalchemy import text
 from history.bridge import drive
 from tests.crash.victims.link_site import create_tables, open_engine
 from tests.fixtures.scale import sized
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, patience
 from triggers.providers.sqlremote.links import Links
 
 TRANSACTIONS = sized(120, full=10_000)
 KILLS = sized(2, full=20)
 
 #: How long everything may take after the last kill, in seconds.
-PATIENCE = 60 + TRANSACTIONS * 0.2
+PATIENCE = patience(60 + TRANSACTIONS * 0.2)
 
 SETTINGS = """
 database = "{database}"

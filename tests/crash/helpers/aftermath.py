@@ -20,13 +20,14 @@ from history.store.parking import Parked
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
 from tests.crash.victims.victim import effects_of, events_of
+from tests.fixtures.waiting import PATIENCE
 from triggers.providers.opening import open_provider
 
 #: A silent consumer counts as dead soon, so that the tests need not wait.
 FAST = "?claim_idle=0.5&reclaim_interval=0.1"
 
 #: How long the dying and the finishing may take, in seconds.
-DEADLINE = 60.0
+DEADLINE = PATIENCE
 
 
 @dataclass(frozen=True, slots=True)

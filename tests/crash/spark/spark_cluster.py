@@ -19,6 +19,7 @@ from history import open_history
 from history.bridge import drive
 from tests.fixtures.servers.spark import SPARK_OPTIONS, need_spark
 from tests.fixtures.servers.spark_cluster import submit_options
+from tests.fixtures.waiting import PATIENCE
 from triggers.spark import foreach_batch
 
 
@@ -74,7 +75,7 @@ def main(master: str, folder: Path, history: str, rows: int) -> None:
     )
     killer.start()
     made(batch, 0)
-    killer.join(10)
+    killer.join(PATIENCE)
     most = max(seen.values())
     told = {"distinct": len(seen), "most": most, "killed": killed, **made.reports[-1].counts}
     (folder / "told.json").write_text(json.dumps(told))

@@ -21,6 +21,7 @@ from tests.fixtures.scale import sized
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
 from tests.fixtures.servers.spark_cluster import SparkCluster
+from tests.fixtures.waiting import patience
 from tests.integration.helpers.file_streams import FileStream, orders
 
 pytestmark = [SPARK_PROCESSES, pytest.mark.prove, pytest.mark.crash, pytest.mark.timeout(400)]
@@ -57,7 +58,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     try:
-        assert process.wait(300) == 0
+        assert process.wait(patience(300.0)) == 0
     finally:
         if process.poll() is None:
             _kill(process)
@@ -67,7 +68,7 @@ def test_a_driver_that_dies_leaves_what_on_replay_says(tmp_path: Path, redis_url
     need_spark()
     FileStream(None, tmp_path).add(orders(UUIDS))  # type: ignore[arg-type]
     victim = _start("tests.crash.spark.spark_victim", str(tmp_path), redis_url, "stop")
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + patience(180.0)
     try:
         while not all((tmp_path / f"stopped-{lane.name}").exists() for lane in LANES):
             assert victim.poll() is None, "the driver ended too soon"

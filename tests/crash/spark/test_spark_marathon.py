@@ -22,6 +22,7 @@ from history.store.parking import ParkedKind
 from tests.crash.spark.spark_marathon import fill, keys_of, started_by_others
 from tests.fixtures.scale import sized
 from tests.fixtures.servers.spark import SPARK_PROCESSES, need_spark
+from tests.fixtures.waiting import patience
 
 pytestmark = [
     SPARK_PROCESSES,
@@ -42,7 +43,7 @@ def _run(*words: str) -> int:
         start_new_session=True,
     )
     try:
-        return process.wait(300)
+        return process.wait(patience(300.0))
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ from history.errors import UnavailableError
 from history.message import Message
 from tests import ROOT
 from tests.fixtures.scale import sized
-from tests.fixtures.waiting import PATIENCE, eventually
+from tests.fixtures.waiting import PATIENCE, eventually, patience
 from tests.integration.consumer.loaded_consumer import CONCURRENCY, DESTINATIONS, effects_of, parking_file
 from tests.integration.helpers.consumers import is_drained, parked_in
 from triggers.providers.opening import open_provider
@@ -50,7 +50,7 @@ GROWTH = 24 * 1024
 LINES, LINES_A_SECOND = 100, 5
 
 #: How long everything may take to be processed in the end, in seconds.
-DEADLINE = 60.0 + 4 * OUTAGE_SECONDS
+DEADLINE = patience(60.0 + 4 * OUTAGE_SECONDS)
 
 
 @dataclass(slots=True)

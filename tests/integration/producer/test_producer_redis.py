@@ -289,7 +289,7 @@ class TestRequests:
 
 def _patiently(ask: Callable[[], Message | None]) -> Message:
     """Ask again while the server comes back."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             if (reply := ask()) is not None:

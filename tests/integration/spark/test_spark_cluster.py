@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 from tests.fixtures.scale import ONLY_IN_FULL, sized
 from tests.fixtures.servers.spark import SPARK_PROCESSES
 from tests.fixtures.servers.spark_cluster import SparkCluster, submit_options
+from tests.fixtures.waiting import patience
 from tests.integration.helpers.orders import Send, orders
 from tests.integration.helpers.spark_driver import Told
 
@@ -66,7 +67,7 @@ def drive(folder: Path) -> int:
     with (folder / "driver.out").open("wb") as out, (folder / "driver.err").open("wb") as err:
         process = subprocess.Popen(words, stdout=out, stderr=err, start_new_session=True)
         try:
-            return process.wait(300)
+            return process.wait(patience(300.0))
         finally:
             process.kill()
             process.wait()

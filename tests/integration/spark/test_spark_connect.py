@@ -14,6 +14,7 @@ from sqlalchemy import create_engine, text
 from tests.fixtures.needed import missing
 from tests.fixtures.scale import ONLY_IN_FULL
 from tests.fixtures.servers.spark import SPARK, need_spark
+from tests.fixtures.waiting import patience
 from tests.integration.helpers.orders import Send, orders
 
 pytestmark = [
@@ -50,7 +51,9 @@ def test_each_row_is_written_once_over_connect(
         str(tmp_path),
     ]
     settings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280, env=settings)
+    ended = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=patience(280.0), env=settings
+    )
 
     assert (tmp_path / "done").exists(), ended.stderr[-3000:]
     with engine.connect() as connection:

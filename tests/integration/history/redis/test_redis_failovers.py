@@ -25,7 +25,7 @@ from history.store import BatchOwner, HistoryStore
 from history.store.control import Report, Verb
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers.providers.provider import Arrival
 from triggers.providers.redis_streams import RedisStreams
@@ -51,7 +51,7 @@ class Pair:
         """Let them change places; lines that are open go on leading to the one that follows now."""
         with connected(self.first.url) as old, connected(self.second.url) as new:
             eventually(lambda: new.info("replication")["master_link_status"] == "up")
-            assert old.wait(1, 10_000) == 1, "the replica has everything"
+            assert old.wait(1, int(PATIENCE * 1000)) == 1, "the replica has everything"
             new.replicaof("NO", "ONE")
             old.replicaof("127.0.0.1", self.second.port)
             eventually(lambda: old.info("replication")["role"] == "slave")
@@ -207,7 +207,7 @@ def test_a_consumer_that_waits_for_a_message_while_its_server_steps_down_goes_on
         pair.fail_over()
         new.xadd("orders", {"n": 1})
 
-    waiting.join(20)
+    waiting.join(PATIENCE)
     assert len(got) == 1
     assert got[0]
     drive(link.close())

@@ -20,6 +20,7 @@ from history.message import Uuid
 from history.redis import RedisHistory
 from history.store import CLAIM_BATCH, BatchOwner
 from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import PATIENCE
 from triggers.testing.redis_server import RedisServer
 
 TRIGGER = "book-order"
@@ -187,7 +188,7 @@ def test_entries_vanish_from_the_server_by_themselves(history: RedisHistory, cli
     buckets = f"doubtless:{{{TRIGGER}}}:history:*:*"
     assert len(list(client.scan_iter(buckets))) > 5
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while list(client.scan_iter(buckets)):
         assert time.monotonic() < deadline, "buckets outlive their slice"
         time.sleep(0.05)
@@ -201,7 +202,7 @@ def test_entries_vanish_from_the_server_by_themselves(history: RedisHistory, cli
 def test_no_entry_is_shown_after_its_time_to_live(history: RedisHistory) -> None:
     complete(history, ["u1", "u2"], time_to_live=timedelta(seconds=2))
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while entries := [one for one in drive(history.lookup(TRIGGER, ["u1", "u2"])) if one is not None]:
         assert all(one.read_at < one.expires_at for one in entries)
         assert time.monotonic() < deadline

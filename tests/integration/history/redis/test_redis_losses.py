@@ -21,7 +21,7 @@ from history.redis.errors import NotPermittedError
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.backups import backup_of
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import trigger
 from triggers.testing.redis_server import RedisServer
 
@@ -219,7 +219,7 @@ def test_buckets_that_have_expired_are_not_missed(history: RedisHistory, client:
     use("first")
     (bucket,) = client.scan_iter(f"{HISTORY}:*:*")
     numbers = itertools.count()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while client.exists(bucket):
         use(f"u{next(numbers)}")
         assert time.monotonic() < deadline

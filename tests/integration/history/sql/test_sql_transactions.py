@@ -20,9 +20,6 @@ from tests.fixtures.waiting import eventually
 TRIGGER = "book-order"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
-#: How long a test waits for what must come, in seconds.
-PATIENCE = 15.0
-
 
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[SqlHistory]:

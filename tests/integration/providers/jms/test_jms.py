@@ -27,7 +27,7 @@ from triggers.providers.provider import Arrival, ProviderUnavailableError, Recei
 
 pytestmark = ACTIVEMQ
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=PATIENCE)
 
 #: How long it is looked whether something comes that must not.
 A_WHILE = timedelta(milliseconds=200)

@@ -10,6 +10,7 @@ from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError
 from history.store.parking import Parked, ParkedKind
+from tests.fixtures.waiting import PATIENCE
 from tests.unit.helpers.in_memory import (
     Effects,
     entry_of,
@@ -270,7 +271,7 @@ def run_at_once(book: Trigger[..., object]) -> None:
     begin = Barrier(2)
 
     def operator() -> None:
-        begin.wait(10)
+        begin.wait(PATIENCE)
         for parked in seen:
             drive(run_parked(book, parked, lot))
 
@@ -278,7 +279,7 @@ def run_at_once(book: Trigger[..., object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
 
 
 def test_an_unreadable_delivery_cannot_run() -> None:

@@ -15,13 +15,13 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from tests import ROOT
-from tests.fixtures.waiting import PATIENCE, eventually
+from tests.fixtures.waiting import PATIENCE, eventually, patience
 from tests.unit.helpers.given_up import event
 from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
 from triggers.events.mailbox import flush_events
 
 #: How long what must happen may take.
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=patience(20.0))
 
 AT_ONCE = timedelta(0)
 

@@ -17,7 +17,7 @@ from history.entry import State
 from history.memory import MemoryHistory
 from history.message import Message
 from resolvers import Resolution
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.helpers.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
 from triggers import Outcome, Retry, TransientError, Trigger, trigger
 from triggers.detection.table import Status
@@ -136,7 +136,7 @@ def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind(
     def service(message: Message) -> None:
         if message.uuid == "long":
             going_on.set()
-            assert may_end.wait(10)
+            assert may_end.wait(PATIENCE)
         else:
             bodies.append(weakref.ref(message))
 
@@ -144,7 +144,7 @@ def test_a_thousand_short_runs_ask_the_history_nothing_and_leave_nothing_behind(
     long = threading.Thread(target=book.handle, args=(message("long"),))
     long.start()
     try:
-        assert going_on.wait(10)
+        assert going_on.wait(PATIENCE)
         for number in range(1000):
             book.handle(message(f"u-{number}"))
         gc.collect()

@@ -13,13 +13,14 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message
+from tests.fixtures.waiting import patience
 from tests.unit.triggers.producer.producers import Line, arrived
 from triggers import Producer, trigger
 from triggers.consumer import Consumer
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 
-SOON = timedelta(seconds=10)
+SOON = timedelta(seconds=patience(10.0))
 SHORT = timedelta(milliseconds=50)
 
 

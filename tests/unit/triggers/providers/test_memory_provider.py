@@ -8,10 +8,11 @@ from datetime import timedelta
 
 from history.bridge import drive
 from history.message import Message
+from tests.fixtures.waiting import patience
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Received
 
-LONG = timedelta(seconds=30)
+LONG = timedelta(seconds=patience(30.0))
 
 
 async def test_a_waiting_task_leaves_the_loop_free_and_wakes_when_something_is_sent() -> None:

@@ -1,0 +1,46 @@
+"""The folders of the packages: few enough entries to be read at a glance, and each says what it is for."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+#: As many modules and folders as one takes in at a glance.
+MOST = 16
+
+#: What is in a folder besides what it is about.
+COUNTED_NOT = {"__init__.py", "__main__.py", "__pycache__", "py.typed"}
+
+PACKAGES = ("history", "resolvers", "triggers")
+
+
+def folders_of(package: str) -> list[Path]:
+    """Return the folders of a package, itself first."""
+    top = ROOT / package
+    return [top, *(one for one in sorted(top.rglob("*")) if one.is_dir() and one.name != "__pycache__")]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_folder_has_more_entries_than_one_takes_in_at_a_glance(package: str) -> None:
+    counts = {
+        str(folder.relative_to(ROOT)): len({one.name for one in folder.iterdir()} - COUNTED_NOT)
+        for folder in folders_of(package)
+    }
+
+    assert {name: count for name, count in counts.items() if count > MOST} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_says_what_it_is_for(package: str) -> None:
+    made_of_modules = [folder for folder in folders_of(package) if any(folder.glob("*.py"))]
+
+    silent = [
+        str(folder.relative_to(ROOT))
+        for folder in made_of_modules
+        if not (folder / "__init__.py").exists()
+        or ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) is None
+    ]
+
+    assert silent == []
