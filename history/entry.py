@@ -94,7 +94,7 @@ class Settlement(NamedTuple):
     """How one claimed uuid ended: OK or FAILED complete it, None releases it (as if never claimed).
 
     ``owner`` is who claimed it. A server that came back with older data may have granted a fence twice, and
-    then only the owner tells one claim from the other; None compares the fence alone.
+    then only the owner distinguishes the claims; None compares the fence alone.
     """
 
     uuid: Uuid
@@ -188,7 +188,7 @@ def take_over(
     terms: Terms,
     failed: bool = False,
 ) -> tuple[Entry | None, Claim | None]:
-    """Replace a STARTED entry that still has ``expected_fence``, and owner if one is told; None where not.
+    """Replace a STARTED entry that still has ``expected_fence``, and owner if one is given; None where not.
 
     With ``failed`` also one that is COMPLETED failed. Meeting one's own owner token is success here too.
     """
@@ -217,7 +217,7 @@ def settle(
     now: datetime,
     owner: str | None = None,
 ) -> tuple[Entry | None, bool]:
-    """Complete or release a STARTED entry with exactly this fence, and this owner if one is told.
+    """Complete or release a STARTED entry with exactly this fence, and this owner if one is given.
 
     The owner of a completed entry is not compared, for a store need not keep it. Answers whether the entry is
     now as asked: a settlement that is sent twice succeeds twice, a stale one changes nothing.
@@ -241,7 +241,7 @@ def renew(
 ) -> tuple[Entry | None, bool]:
     """Prolong the lease of a STARTED entry with exactly this fence, and its life, lest it end before.
 
-    Another owner's is left alone, where one is told. One of a batch lives as long as its batch, which was
+    Another owner's is left alone, where one is given. One of a batch lives as long as its batch, which was
     decided when that was opened: a lease that would outlive it is not granted.
     """
     entry = current(entry, now)

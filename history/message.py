@@ -124,22 +124,22 @@ class Message(BaseModel):
     def _identify(cls, data: Any) -> Any:
         """Make the property ``uuid`` and the field agree, then fall back to the JMSMessageID.
 
-        An empty one is as good as none where another one tells the identity.
+        An empty one counts as none where another one gives the identity.
         """
         if not isinstance(data, dict):
             return data
         fields = cast("dict[str, Any]", data)
         properties = fields.get("properties")
-        held: Mapping[str, Any] = cast("Any", properties) if isinstance(properties, Mapping) else {}
-        if "" in (fields.get("uuid"), fields.get("message_id"), held.get("uuid")):
-            fields, held = _without_empty(fields, held)
-        given, message_id, told = fields.get("uuid"), fields.get("message_id"), held.get("uuid")
-        if given is not None and told is not None and str(given) != str(told):
+        own: Mapping[str, Any] = cast("Any", properties) if isinstance(properties, Mapping) else {}
+        if "" in (fields.get("uuid"), fields.get("message_id"), own.get("uuid")):
+            fields, own = _without_empty(fields, own)
+        given, message_id, in_properties = fields.get("uuid"), fields.get("message_id"), own.get("uuid")
+        if given is not None and in_properties is not None and str(given) != str(in_properties):
             raise PydanticCustomError("uuid_twice", "uuid and properties['uuid'] differ; give one of them")
-        sent = told if given is None else given
+        sent = in_properties if given is None else given
         if sent is not None:
             sent = _identity(sent)
-            return {**fields, "uuid": sent, "properties": {**held, "uuid": sent}}
+            return {**fields, "uuid": sent, "properties": {**own, "uuid": sent}}
         return {**fields, "uuid": message_id} if message_id is not None else fields
 
     @field_validator("uuid", "message_id")
@@ -206,7 +206,7 @@ class Message(BaseModel):
     def headers(self) -> dict[str, PropertyValue]:
         """Give the JMS names and values that :meth:`from_headers` reads back; absent ones are left out."""
         # A property under a header's name would be read back as that header.
-        found = {name: held for name, held in self.properties.items() if name not in _PURE_HEADERS}
+        found = {name: value for name, value in self.properties.items() if name not in _PURE_HEADERS}
         for header, field in HEADER_FIELDS.items():
             value = getattr(self, field)
             if field == "uuid" or value is None or (field == "delivery_count" and value == UNDEFINED_COUNT):
@@ -268,13 +268,13 @@ def _without_empty(
     fields: dict[str, Any], properties: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Leave out a uuid and a message id that are empty, unless there is nothing else to know a message by."""
-    if all(
-        one in (None, "") for one in (fields.get("uuid"), fields.get("message_id"), properties.get("uuid"))
-    ):
+    identities = fields.get("uuid"), fields.get("message_id"), properties.get("uuid")
+    if all(identity in (None, "") for identity in identities):
         return fields, properties
-    kept = {name: one for name, one in properties.items() if name != "uuid" or one != ""}
-    told = {name: one for name, one in fields.items() if name not in {"uuid", "message_id"} or one != ""}
-    return told | ({"properties": kept} if "properties" in told else {}), kept
+    kept = {name: value for name, value in properties.items() if name != "uuid" or value != ""}
+    known = {"uuid", "message_id"}
+    rest = {name: value for name, value in fields.items() if name not in known or value != ""}
+    return rest | ({"properties": kept} if "properties" in rest else {}), kept
 
 
 def _identity(sent: Any) -> str:
@@ -295,7 +295,7 @@ def _compact(value: JsonValue) -> bytes:
 
 
 def body_as_json(body: bytes | str | JsonValue) -> tuple[str, JsonValue]:
-    """Return the kind of a body (bytes, text or json), and a JSON value that tells it."""
+    """Return the kind of a body (bytes, text or json), and a JSON value of it."""
     if isinstance(body, bytes):
         return "bytes", base64.b64encode(body).decode("ascii")
     return ("text" if isinstance(body, str) else "json"), body

@@ -1,8 +1,7 @@
 """Exceptions of anybody's as text: whatever they do when they are asked for it, it ends, and it is short.
 
 A service may raise what it likes, such as a driver's exception whose ``__str__`` reads from a connection that
-is closed by now. What goes wrong while one failure is told of must not become another one: nothing here
-raises.
+is closed by now. Showing one failure must not cause another: nothing here raises.
 """
 
 import re
@@ -79,8 +78,8 @@ def trace_of(error: BaseException, *, without: tuple[str, ...] = ()) -> str | No
     if begun is None:
         return None
     try:
-        told = traceback.TracebackException(type(error), error, begun, limit=-_MOST_FRAMES, compact=True)
-        lines = list(told.format())
+        shown = traceback.TracebackException(type(error), error, begun, limit=-_MOST_FRAMES, compact=True)
+        lines = list(shown.format())
     except Exception:  # noqa: BLE001  (it asks for causes and notes, which may be anybody's code, too)
         lines = [*traceback.format_tb(begun, limit=-_MOST_FRAMES), told_of(error), _UNTOLD]
     return encodable(_shortened("".join(lines), LONGEST_TRACE))
@@ -91,7 +90,7 @@ def exception_info(
 ) -> ExceptionInfo | None:
     """Return a log record's ``exc_info``; None where a formatter could not tell it, or not in a few lines.
 
-    ``trace`` is what :func:`trace_of` has told of it already, if it has.
+    ``trace`` is the answer of :func:`trace_of`, where there is one already.
     """
     trace = trace_of(error, without=without) if trace is None else trace
     if trace is None or _ODD.search(trace):

@@ -98,9 +98,9 @@ def _imported(module: str, spec: str) -> object:
 
 
 def _failed_inside(module: str, spec: str, error: Exception) -> ConfigurationError:
-    told = told_of(error)
+    raised = told_of(error)
     return _wrong(
-        f"the module {module!r} exists, but importing it raised {told} (from {spec!r})",
+        f"the module {module!r} exists, but importing it raised {raised} (from {spec!r})",
         "correct the module, or install what it needs",
     )
 

@@ -85,7 +85,7 @@ class NonsenseAnswerError(DoubtlessError, TypeError):
 
     def __init__(self, resolver: str, answer: object) -> None:
         super().__init__(
-            f"{resolver} answered {_told(answer)}; return Resolution.NEW, DUPLICATE or IN_DOUBT, "
+            f"{resolver} answered {_shown(answer)}; return Resolution.NEW, DUPLICATE or IN_DOUBT, "
             "or a Resolved holding one of them"
         )
         self.resolver = resolver
@@ -236,10 +236,10 @@ def _parts(answer: Resolved) -> tuple[object, object]:
     return answer.resolution, answer.reason
 
 
-def _told(answer: object) -> str:
+def _shown(answer: object) -> str:
     """Describe a wrong answer; a larger value only by its type, for it may be the message with its body."""
     if answer is None or isinstance(answer, str | int | float):
         return f"{answer!r:.{_LONGEST_ANSWER}}"
     if isinstance(answer, Resolved):
-        return f"Resolved({_told(answer.resolution)}, {_told(answer.reason)})"
+        return f"Resolved({_shown(answer.resolution)}, {_shown(answer.reason)})"
     return f"a {type(answer).__qualname__}"

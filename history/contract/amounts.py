@@ -48,7 +48,7 @@ class AmountContract:
             beginning = Beginning(query=query, batch=7, lineage="lineage", run="a", name="orders")
             await begin(store.progress, TRIGGER, beginning, datetime(2026, 1, 1, tzinfo=UTC))
 
-        assert [one.query for one in await store.progress.latest(TRIGGER)] == queries
+        assert [record.query for record in await store.progress.latest(TRIGGER)] == queries
 
     async def test_many_parked_messages_are_listed_in_order_and_each_is_found(
         self, store: HistoryStore
@@ -57,7 +57,7 @@ class AmountContract:
 
         listed = await store.parking.list(limit=MANY - 10)
 
-        assert [one.uuid for one in listed] == [f"u{n}" for n in range(MANY - 10)]
+        assert [parked.uuid for parked in listed] == [f"u{n}" for n in range(MANY - 10)]
         assert await store.parking.get(f"{MANY - 1:04x}c0") == parked(MANY - 1)
         assert await store.parking.get("00") is None
 
@@ -69,8 +69,8 @@ class AmountContract:
         everybody = await store.joining.waiting(TRIGGER, limit=100)
         some = await store.joining.waiting(TRIGGER, limit=33)
 
-        assert sorted(one.activation for one in everybody) == sorted(activations)
-        assert [one.number for one in some] == [one.number for one in everybody][:33]
+        assert sorted(period.activation for period in everybody) == sorted(activations)
+        assert [period.number for period in some] == [period.number for period in everybody][:33]
 
     async def test_many_that_were_first_are_forgotten(self, store: HistoryStore) -> None:
         for n in range(MANY):

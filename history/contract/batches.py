@@ -117,13 +117,13 @@ class BatchContract:
         assert [state_of(entry) for entry in entries] == [State.STARTED, State.STARTED, EntryOutcome.OK]
 
     async def test_a_batch_finds_what_others_hold_while_it_adds_thousands(self, store: HistoryStore) -> None:
-        held = [f"held{n}" for n in range(1500)]
-        await store.claim(TRIGGER, held, BatchOwner("query-1/6"))
-        mixed = [uuid for n, old in enumerate(held) for uuid in (f"new{n}", old)]
+        old = [f"held{n}" for n in range(1500)]
+        await store.claim(TRIGGER, old, BatchOwner("query-1/6"))
+        mixed = [uuid for n, met in enumerate(old) for uuid in (f"new{n}", met)]
 
         claims = await store.claim(TRIGGER, mixed, self.batch)
 
-        assert [claim.found and claim.found.owner for claim in claims] == [None, "query-1/6"] * len(held)
+        assert [claim.found and claim.found.owner for claim in claims] == [None, "query-1/6"] * len(old)
 
     async def test_an_entry_taken_over_from_a_batch_does_not_complete_with_it(
         self, store: HistoryStore
@@ -326,20 +326,20 @@ class BatchContract:
     @pytest.mark.parametrize("place", [0, 1, 2])
     @pytest.mark.parametrize("other_end", [None, EntryOutcome.FAILED], ids=["unknown", "failed"])
     async def test_where_one_batch_cannot_be_completed_none_is(
-        self, store: HistoryStore, place: int, other_end: EntryOutcome | None
+        self, store: HistoryStore, index: int, other_end: EntryOutcome | None
     ) -> None:
         owners = [BatchOwner(f"query-1/7/{n}") for n in range(3)]
         for n, owner in enumerate(owners):
-            if n != place or other_end is not None:
+            if n != index or other_end is not None:
                 await store.claim(TRIGGER, [f"u{n}"], owner)
         if other_end is not None:
-            await store.settle_batch(TRIGGER, owners[place], other_end)
+            await store.settle_batch(TRIGGER, owners[index], other_end)
 
         assert not await store.settle_batches(TRIGGER, owners, EntryOutcome.OK)
 
         entries = await store.lookup(TRIGGER, [f"u{n}" for n in range(3)])
         assert [state_of(entry) for entry in entries] == [
-            other_end if n == place else State.STARTED for n in range(3)
+            other_end if n == index else State.STARTED for n in range(3)
         ]
 
     async def test_what_is_settled_is_noted_in_the_same_step(
@@ -354,7 +354,7 @@ class BatchContract:
             assert await store.settle_batches(TRIGGER, [self.batch], EntryOutcome.OK, record=done)
 
         assert await another.progress.read(TRIGGER, "query-1", 7) == done
-        assert [one.batch for one in await another.progress.latest(TRIGGER)] == [7]
+        assert [record.batch for record in await another.progress.latest(TRIGGER)] == [7]
         assert state_of(await found(store, "u1")) is EntryOutcome.OK
 
     async def test_a_run_that_somebody_began_anew_settles_nothing(

@@ -72,8 +72,8 @@ for _ in range(2):
 
 def tokens_of_clones() -> Sequence[str]:
     """Return the owner tokens of two processes that were forked from one and have the same number."""
-    told = subprocess.run([sys.executable, "-c", _CLONES], check=True, capture_output=True, text=True)
-    return told.stdout.split()
+    ended = subprocess.run([sys.executable, "-c", _CLONES], check=True, capture_output=True, text=True)
+    return ended.stdout.split()
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -87,7 +87,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
 async def together(coroutines: Sequence[Coroutine[Any, Any, T]], *, blocking: bool) -> Sequence[T]:
     """Run coroutines at once: those of a blocking store in threads of their own."""
     if blocking:
-        return await asyncio.gather(*(asyncio.to_thread(drive, one) for one in coroutines))
+        return await asyncio.gather(*(asyncio.to_thread(drive, coroutine) for coroutine in coroutines))
     return await asyncio.gather(*coroutines)
 
 

@@ -167,9 +167,9 @@ class ControlContract:
         for client in (store, another):
             await client.control.overview()
         beats = [
-            client.control.beat(f"token-{n}-{place}", [counted(new=n, microseconds=10**12)])
+            client.control.beat(f"token-{n}-{index}", [counted(new=n, microseconds=10**12)])
             for n in range(1, 11)
-            for place, client in enumerate((store, another))
+            for index, client in enumerate((store, another))
         ]
 
         await together(beats, blocking=blocking)
@@ -238,4 +238,4 @@ class ControlContract:
     async def test_two_clients_of_one_server_are_at_the_same_place(
         self, store: HistoryStore, another: HistoryStore
     ) -> None:
-        assert store.control.place == another.control.place
+        assert store.control.address == another.control.address

@@ -93,10 +93,10 @@ class FenceContract:
 
     async def test_one_of_a_failed_batch_is_taken_over_alone(self, store: HistoryStore) -> None:
         batch = BatchOwner("query/1")
-        one, _ = await store.claim(TRIGGER, ["u1", "u2"], batch)
+        claimed, _ = await store.claim(TRIGGER, ["u1", "u2"], batch)
         await store.settle_batch(TRIGGER, batch, EntryOutcome.FAILED)
 
-        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, one.fence, failed=True)
+        taken = await store.take_over(TRIGGER, "u1", "worker-2", None, claimed.fence, failed=True)
 
         assert taken is not None
         assert (await found(store, "u1")).owner == "worker-2"

@@ -56,7 +56,7 @@ class ForkContract:
 
         assert await ended(children) == [DONE] * CHILDREN
         uuids = [f"{name}-{number}" for name in (*names, "parent") for number in range(MESSAGES)]
-        assert {state_of(one) for one in await store.lookup(TRIGGER, uuids + names)} == {EntryOutcome.OK}
+        assert {state_of(entry) for entry in await store.lookup(TRIGGER, uuids + names)} == {EntryOutcome.OK}
 
     async def test_a_forked_child_that_ends_takes_nothing_from_its_parent(
         self, store: HistoryStore, *, blocking: bool

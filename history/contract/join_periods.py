@@ -22,7 +22,7 @@ class JoinPeriodContract:
     """Periods that are complete, or over, and first messages."""
 
     async def test_a_ready_period_is_due_when_nobody_holds_it(self, store: HistoryStore) -> None:
-        held = await complete(store, "o", "p", hold=Hold("dies", SHORT))
+        completed = await complete(store, "o", "p", hold=Hold("dies", SHORT))
         await complete(store, "o2", "p2", hold=MINE)
 
         got: list[Period] = []
@@ -33,8 +33,8 @@ class JoinPeriodContract:
 
         await eventually(is_due)
 
-        assert [one.number for one in got] == [held.number]
-        assert got[0].parts == held.parts
+        assert [period.number for period in got] == [completed.number]
+        assert got[0].parts == completed.parts
         assert got[0].state is PeriodState.READY
         assert got[0].taken == 2
         assert list(await store.joining.due(TRIGGER, THEIRS)) == []
@@ -80,7 +80,7 @@ class JoinPeriodContract:
 
         await eventually(is_due)
 
-        assert [one.state for one in got] == [PeriodState.EXPIRED]
+        assert [period.state for period in got] == [PeriodState.EXPIRED]
         assert got[0].parts == {"orders": order}
         entry = await found(store, "o")
         assert entry.outcome is EntryOutcome.FAILED
@@ -102,10 +102,10 @@ class JoinPeriodContract:
 
         assert places > 1, "the first message had its place until the time-out"
         assert last.period is not None
-        assert {one.uuid for one in last.period.parts.values()} == {"o2", "p"}
+        assert {part.uuid for part in last.period.parts.values()} == {"o2", "p"}
         (late,) = await store.joining.due(TRIGGER, THEIRS)
         assert late.state is PeriodState.EXPIRED
-        assert [one.uuid for one in late.parts.values()] == ["o"]
+        assert [part.uuid for part in late.parts.values()] == ["o"]
 
     async def test_an_entry_that_is_not_the_parts_any_more_is_not_failed(self, store: HistoryStore) -> None:
         await add(store, await part(store, "o"), JoinTerms(destinations=BOTH.destinations, time_out=SHORT))
@@ -137,7 +137,7 @@ class JoinPeriodContract:
         rest = await store.joining.due(TRIGGER, THEIRS, limit=3)
 
         assert len(first) == 3
-        assert sorted(one.number for one in [*first, *rest]) == numbers
+        assert sorted(period.number for period in [*first, *rest]) == numbers
         assert len(await store.joining.waiting(TRIGGER, limit=4)) == 4
 
     async def test_a_due_period_is_handed_to_one(
@@ -149,13 +149,13 @@ class JoinPeriodContract:
         async def take_all(client: HistoryStore, owner: str) -> list[int]:
             got: list[int] = []
             while some := await client.joining.due(TRIGGER, Hold(owner, LONG), limit=3):
-                got += [one.number for one in some]
+                got += [period.number for period in some]
             return got
 
         shares = await together([take_all(store, "mine"), take_all(another, "theirs")], blocking=blocking)
-        rest = await store.joining.due(TRIGGER, MINE, limit=100)  # what one skipped while the other took it
+        rest = await store.joining.due(TRIGGER, MINE, limit=100)  # what was skipped while the other took it
 
-        taken = [number for share in shares for number in share] + [one.number for one in rest]
+        taken = [number for share in shares for number in share] + [period.number for period in rest]
         assert len(taken) == len(set(taken)) == 20
 
     async def test_the_first_of_an_activation_stays_the_first(self, store: HistoryStore) -> None:

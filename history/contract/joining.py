@@ -40,9 +40,9 @@ def made(uuid: str, fence: int, destination: str = "orders", activation: str = "
     return JoinPart(activation=activation, destination=destination, fence=Fence(fence), message=message)
 
 
-async def add(store: HistoryStore, one: JoinPart, terms: JoinTerms = BOTH, hold: Hold = MINE) -> Added:
+async def add(store: HistoryStore, joined: JoinPart, terms: JoinTerms = BOTH, hold: Hold = MINE) -> Added:
     """Add a part."""
-    return await store.joining.add(TRIGGER, one, terms, hold)
+    return await store.joining.add(TRIGGER, joined, terms, hold)
 
 
 async def complete(store: HistoryStore, *uuids: str, activation: str = "a", **more: Any) -> Period:
@@ -87,7 +87,7 @@ class JoiningContract:
 
         assert other == Added(Addition.KEPT)
         assert elsewhere.period is None
-        assert [one.activation for one in await store.joining.waiting(TRIGGER)] == ["a", "b"]
+        assert [period.activation for period in await store.joining.waiting(TRIGGER)] == ["a", "b"]
         assert list(await store.joining.waiting("nobody's")) == []
 
     async def test_adding_twice_is_harmless(self, store: HistoryStore) -> None:
@@ -109,7 +109,7 @@ class JoiningContract:
         assert second == Added(Addition.TAKEN)
         assert state_of(await found(store, "o2")) is State.STARTED
         (period,) = await store.joining.waiting(TRIGGER)
-        assert [one.uuid for one in period.parts.values()] == ["o"]
+        assert [part.uuid for part in period.parts.values()] == ["o"]
 
     async def test_a_complete_join_leaves_room_for_the_next_one(self, store: HistoryStore) -> None:
         ready = await complete(store, "o", "p")
@@ -120,7 +120,7 @@ class JoiningContract:
         assert again == Added(Addition.KEPT)
         assert late.period is not None
         assert late.period.number > ready.number
-        assert {one.uuid for one in late.period.parts.values()} == {"o2", "p2"}
+        assert {part.uuid for part in late.period.parts.values()} == {"o2", "p2"}
 
     async def test_a_worker_that_has_lost_its_fence_adds_nothing(self, store: HistoryStore) -> None:
         late = await part(store, "o")
@@ -150,19 +150,19 @@ class JoiningContract:
         failed = await part(store, "f")
         await store.complete(TRIGGER, "f", failed.fence, EntryOutcome.FAILED)
 
-        for one in (released, failed, made("never", 7)):
-            assert await add(store, one) == Added(Addition.STALE)
+        for late in (released, failed, made("never", 7)):
+            assert await add(store, late) == Added(Addition.STALE)
         assert list(await store.joining.waiting(TRIGGER)) == []
 
     async def test_joins_of_odd_names(self, store: HistoryStore) -> None:
-        for n, (place, other) in enumerate(pairwise(ODD_NAMES)):
+        for n, (destination, other) in enumerate(pairwise(ODD_NAMES)):
             for m, activation in enumerate(ODD_UUIDS):
-                terms = JoinTerms(destinations=(place, other), time_out=LONG)
-                await add(store, await part(store, f"1-{n}-{m}", place, activation), terms)
+                terms = JoinTerms(destinations=(destination, other), time_out=LONG)
+                await add(store, await part(store, f"1-{n}-{m}", destination, activation), terms)
                 last = await add(store, await part(store, f"2-{n}-{m}", other, activation), terms)
                 assert last.period is not None
                 assert last.period.activation == activation
-                assert last.period.parts.keys() == {place, other}
+                assert last.period.parts.keys() == {destination, other}
                 await store.joining.finish(TRIGGER, last.period.number)
 
     async def test_each_part_is_joined_once_whoever_adds_it(
@@ -171,18 +171,19 @@ class JoiningContract:
         """Two workers have every message, claimed by one of them; the other one comes late each time."""
         activations = [f"{n}" for n in range(60)]
         fences = {
-            (activation, place): (await claim_one(store, f"{place} {activation}", "first")).fence
+            (activation, destination): (await claim_one(store, f"{destination} {activation}", "first")).fence
             for activation in activations
-            for place in BOTH.destinations
+            for destination in BOTH.destinations
         }
 
         async def add_all(client: HistoryStore, seed: int) -> list[Period]:
             order = list(fences)
             Random(seed).shuffle(order)  # noqa: S311  (no secret)
             got: list[Period] = []
-            for activation, place in order:
-                one = made(f"{place} {activation}", fences[activation, place], place, activation)
-                added = await add(client, one, hold=Hold(f"{seed}", LONG))
+            for activation, destination in order:
+                fence = fences[activation, destination]
+                joined = made(f"{destination} {activation}", fence, destination, activation)
+                added = await add(client, joined, hold=Hold(f"{seed}", LONG))
                 got += [] if added.period is None else [added.period]
             return got
 
@@ -191,6 +192,6 @@ class JoiningContract:
         )
 
         joined = [period for share in shares for period in share]
-        assert sorted(one.activation for one in joined) == sorted(activations)
-        assert len({one.number for one in joined}) == len(activations)
-        assert all(one.parts.keys() == set(BOTH.destinations) for one in joined)
+        assert sorted(period.activation for period in joined) == sorted(activations)
+        assert len({period.number for period in joined}) == len(activations)
+        assert all(period.parts.keys() == set(BOTH.destinations) for period in joined)

@@ -34,7 +34,7 @@ class ParkingContract:
             timestamp=datetime(2024, 2, 29, 12, 0, 0, 5000, UTC),
             properties={"größe": "→注文\0", "n": 7, "flag": True, "nothing": None},
         )
-        one = parked(
+        copy = parked(
             1,
             message=message,
             destination="queue://ördërs",
@@ -43,21 +43,21 @@ class ParkingContract:
             error_message="naïve '\"\\\n\0🧾",
         )
 
-        await store.parking.park([one])
+        await store.parking.park([copy])
 
-        back = await store.parking.get(one.id, trigger=TRIGGER)
-        assert back == one
+        back = await store.parking.get(copy.id, trigger=TRIGGER)
+        assert back == copy
         assert back is not None
         assert back.message is not None
         assert back.message.body == b"\xff\x00binary"
 
     async def test_an_unreadable_delivery_keeps_its_bytes(self, store: HistoryStore) -> None:
         raw = raw_fields({b"body": b"\xff\x00", "größe".encode(): "注文".encode()})
-        one = parked(1, kind=ParkedKind.UNREADABLE, message=None, uuid=None, raw=raw)
+        copy = parked(1, kind=ParkedKind.UNREADABLE, message=None, uuid=None, raw=raw)
 
-        await store.parking.park([one])
+        await store.parking.park([copy])
 
-        assert await store.parking.get(one.id) == one
+        assert await store.parking.get(copy.id) == copy
 
     async def test_parking_again_replaces_the_copy(self, store: HistoryStore) -> None:
         await store.parking.park([parked(1), parked(2)])
@@ -77,25 +77,26 @@ class ParkingContract:
         ]
         payments = [Message(body=body, uuid=Uuid("u1"), message_id="ID:1") for body in bodies]
         copies = [
-            parked(n, id=parked_id(TRIGGER, one), uuid="u1", message=one) for n, one in enumerate(payments)
+            parked(n, id=parked_id(TRIGGER, payment), uuid="u1", message=payment)
+            for n, payment in enumerate(payments)
         ]
 
-        for one in (*copies, *copies):
-            await store.parking.park([one])
+        for copied in (*copies, *copies):
+            await store.parking.park([copied])
 
         assert list(await store.parking.list(trigger=TRIGGER)) == copies
 
     async def test_nobody_can_change_a_message_that_was_parked(self, store: HistoryStore) -> None:
         body: dict[str, Any] = {"lines": [1]}
-        one = parked(1, message=Message(body=body, uuid=Uuid("u1")))
-        await store.parking.park([one])
+        copy = parked(1, message=Message(body=body, uuid=Uuid("u1")))
+        await store.parking.park([copy])
 
-        for copied in (one, *await store.parking.list(), await store.parking.get(one.id)):
+        for copied in (copy, *await store.parking.list(), await store.parking.get(copy.id)):
             assert copied is not None
             assert copied.message is not None
             cast("dict[str, Any]", copied.message.body)["lines"].append("changed")
 
-        back = await store.parking.get(one.id)
+        back = await store.parking.get(copy.id)
         assert back is not None
         assert back.message is not None
         assert back.message.body == body
@@ -109,7 +110,7 @@ class ParkingContract:
     async def test_an_id_parked_twice_in_one_call_keeps_the_last(self, store: HistoryStore) -> None:
         await store.parking.park([parked(1, reason="first"), parked(1, reason="second")])
 
-        assert [one.reason for one in await store.parking.list()] == ["second"]
+        assert [message.reason for message in await store.parking.list()] == ["second"]
 
     async def test_a_unique_beginning_of_an_id_is_enough(self, store: HistoryStore) -> None:
         await store.parking.park([parked(0x11), parked(0x12), parked(0x21, trigger_name="another")])
@@ -130,9 +131,9 @@ class ParkingContract:
         await store.parking.park([parked(3), parked(1)])
         await store.parking.park([parked(2, trigger_name="another")])
 
-        assert [one.uuid for one in await store.parking.list()] == ["u1", "u2", "u3"]
-        assert [one.uuid for one in await store.parking.list(limit=2)] == ["u1", "u2"]
-        assert [one.uuid for one in await store.parking.list(trigger=TRIGGER)] == ["u1", "u3"]
+        assert [message.uuid for message in await store.parking.list()] == ["u1", "u2", "u3"]
+        assert [message.uuid for message in await store.parking.list(limit=2)] == ["u1", "u2"]
+        assert [message.uuid for message in await store.parking.list(trigger=TRIGGER)] == ["u1", "u3"]
         assert list(await store.parking.list(trigger="nobody's")) == []
 
     async def test_a_parked_message_is_removed_once(self, store: HistoryStore) -> None:

@@ -59,9 +59,9 @@ class AdoptionContract:
     async def test_what_is_stale_completed_or_absent_is_not_adopted(self, store: HistoryStore) -> None:
         done = await claim_one(store, "done", "worker-1")
         await store.complete(TRIGGER, "done", done.fence)
-        held = await claim_one(store, "held", "worker-1")
+        standing = await claim_one(store, "held", "worker-1")
 
-        wanted = [("done", done.fence), ("held", held.fence - 1), ("absent", 1)]
+        wanted = [("done", done.fence), ("held", standing.fence - 1), ("absent", 1)]
         assert await store.adopt(TRIGGER, wanted, self.batch) == [False, False, False]
 
         assert state_of(await found(store, "done")) is EntryOutcome.OK
@@ -95,8 +95,8 @@ class ProgressContract:
         record = await change(store.progress, TRIGGER, record, BatchState.RUNNING, NOW)
         record = await change(store.progress, TRIGGER, record, BatchState.COMPLETED, NOW, {"rows": 3})
 
-        held = await another.progress.read(TRIGGER, "query-1", 7)
-        assert held == record
+        kept = await another.progress.read(TRIGGER, "query-1", 7)
+        assert kept == record
         assert (record.state, record.counts, record.attempt) == (BatchState.COMPLETED, {"rows": 3}, 1)
         assert await store.progress.read(TRIGGER, "query-1", 8) is None
         assert await store.progress.read("another", "query-1", 7) is None
@@ -132,11 +132,11 @@ class ProgressContract:
             await begin(store.progress, TRIGGER, _run("a", batch), NOW.replace(minute=4 - batch))
         await begin(store.progress, TRIGGER, _run("a", 9, "query-2"), NOW)
 
-        assert [(one.query, one.batch) for one in await store.progress.latest(TRIGGER)][1:] == [
+        assert [(record.query, record.batch) for record in await store.progress.latest(TRIGGER)][1:] == [
             ("query-2", 9)
         ]
-        assert [one.batch for one in await store.progress.batches(TRIGGER, "query-1")] == [3, 2, 1]
-        assert [one.batch for one in await store.progress.batches(TRIGGER, "query-1", limit=1)] == [3]
+        assert [record.batch for record in await store.progress.batches(TRIGGER, "query-1")] == [3, 2, 1]
+        assert [record.batch for record in await store.progress.batches(TRIGGER, "query-1", limit=1)] == [3]
         assert await store.progress.latest("another") == []
 
     async def test_what_a_query_did_long_ago_is_forgotten(self, store: HistoryStore) -> None:
@@ -145,7 +145,7 @@ class ProgressContract:
 
         await begin(store.progress, TRIGGER, _run("a", KEPT_BATCHES + 1), NOW)
 
-        assert [one.batch for one in await store.progress.batches(TRIGGER, "query-1")] == [
+        assert [record.batch for record in await store.progress.batches(TRIGGER, "query-1")] == [
             KEPT_BATCHES + 1,
             2,
         ]
@@ -159,8 +159,8 @@ class ProgressContract:
 
         await begin(store.progress, TRIGGER, _run("a", KEPT_BATCHES + 1), NOW)
 
-        held = await store.progress.batches(TRIGGER, "query-1")
-        assert [one.batch for one in held] == [2 * KEPT_BATCHES + 1, KEPT_BATCHES + 1]
+        kept = await store.progress.batches(TRIGGER, "query-1")
+        assert [record.batch for record in kept] == [2 * KEPT_BATCHES + 1, KEPT_BATCHES + 1]
 
     async def test_records_that_have_not_changed_for_long_are_forgotten(self, store: HistoryStore) -> None:
         old, now = NOW, NOW + RECORDS_KEPT_FOR
@@ -172,9 +172,9 @@ class ProgressContract:
         await store.progress.purge_records(TRIGGER, now)
         await store.progress.purge_records(TRIGGER, now)
 
-        held = [one.batch for one in await store.progress.batches(TRIGGER, "query-1")]
-        assert held in ([3], [3, 2, 1, 0]), "or they expire by themselves"
-        assert held[0] == 3
+        kept = [record.batch for record in await store.progress.batches(TRIGGER, "query-1")]
+        assert kept in ([3], [3, 2, 1, 0]), "or they expire by themselves"
+        assert kept[0] == 3
         assert len(await store.progress.batches("another", "query-1")) == 3
 
     async def test_a_batch_is_unfinished_from_its_function_on_until_it_is_completed(

@@ -118,15 +118,14 @@ class RaceContract:
         )
 
         answers = [answer if n % 3 else answer[::-1] for n, answer in enumerate(answers)]
-        assert [[claim.found for claim in place].count(None) for place in zip(*answers, strict=True)] == [
-            1
-        ] * 300
+        winners = [[claim.found for claim in claims].count(None) for claims in zip(*answers, strict=True)]
+        assert winners == [1] * 300
 
     async def test_a_uuid_is_held_by_one_at_a_time(
         self, store: HistoryStore, another: HistoryStore, *, blocking: bool
     ) -> None:
         uuids = [f"u{n}" for n in range(30)]
-        held: set[str] = set()
+        owned: set[str] = set()
         held_twice: list[str] = []
 
         async def hold_and_release(client: HistoryStore, number: int) -> int:
@@ -136,11 +135,11 @@ class RaceContract:
                 order = chance.sample(uuids, 12)
                 claims = dict(zip(order, await client.claim(TRIGGER, order, owner), strict=True))
                 mine = {uuid: claim.fence for uuid, claim in claims.items() if claim.found is None}
-                held_twice.extend(held & mine.keys())
-                held.update(mine)
+                held_twice.extend(owned & mine.keys())
+                owned.update(mine)
                 times += len(mine)
                 await client.lookup(TRIGGER, order)
-                held.difference_update(mine)
+                owned.difference_update(mine)
                 if isinstance(owner, BatchOwner) and chance.random() < 0.7:
                     await client.settle_batch(TRIGGER, owner, None)
                 else:

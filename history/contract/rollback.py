@@ -44,9 +44,9 @@ class RollbackContract:
         assert min(claim.fence for claim in [*after, later]) > max(claim.fence for claim in lost)
         assert await store.complete(TRIGGER, "u1", after[0].fence, owner="worker-2")
         assert await store.complete(TRIGGER, "u0", first.fence, owner="worker-0")
-        told = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]
-        assert len(told) == 1
-        assert "is older than it was" in told[0]
+        logged = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]
+        assert len(logged) == 1
+        assert "is older than it was" in logged[0]
 
     async def test_a_take_over_after_a_rollback_gets_a_fence_of_its_own(self, store: HistoryStore) -> None:
         first = await claim_one(store, "u0", "worker-0")
@@ -94,4 +94,4 @@ class RollbackContract:
         ok = EntryOutcome.OK
         assert [state_of(claim.found) for claim in claims] == [None, ok, ok, ok]
         assert [state_of(claim.found) for claim in again] == [ok, ok, None]
-        assert await store.complete(TRIGGER, "done", done.fence), "it is told twice that it is done"
+        assert await store.complete(TRIGGER, "done", done.fence), "completing it twice succeeds twice"

@@ -56,14 +56,14 @@ class Play:
     async def _claim(self, uuids: Sequence[Uuid], owner: Owner, lease: timedelta | None) -> None:
         mine = await self.store.claim(self.trigger, uuids, owner, lease)
         pure = await self.oracle.claim(self.trigger, uuids, owner, lease)
-        for uuid, own, told in zip(uuids, mine, pure, strict=True):
-            known = told.fence in dict(self.fences)
-            self._same_claim(own, told)
+        for uuid, own, expected in zip(uuids, mine, pure, strict=True):
+            known = expected.fence in dict(self.fences)
+            self._same_claim(own, expected)
             if isinstance(owner, str) and own.found is None and not known:
                 self._greatest(uuid, own.fence)
 
-    async def _take_over(self, uuid: Uuid, owner: str, lease: timedelta | None, place: int) -> None:
-        pure_fence, own_fence = self.fences[place % len(self.fences)]
+    async def _take_over(self, uuid: Uuid, owner: str, lease: timedelta | None, index: int) -> None:
+        pure_fence, own_fence = self.fences[index % len(self.fences)]
         own = await self.store.take_over(self.trigger, uuid, owner, lease, own_fence)
         pure = await self.oracle.take_over(self.trigger, uuid, owner, lease, pure_fence)
         assert (own is None) == (pure is None)
@@ -74,14 +74,14 @@ class Play:
                 self._greatest(uuid, own.fence)
 
     async def _settle(self, wishes: Sequence[tuple[Uuid, int, EntryOutcome | None]]) -> None:
-        pairs = [(uuid, *self.fences[place % len(self.fences)], outcome) for uuid, place, outcome in wishes]
+        pairs = [(uuid, *self.fences[index % len(self.fences)], outcome) for uuid, index, outcome in wishes]
         own = [Settlement(uuid, own_fence, outcome) for uuid, _, own_fence, outcome in pairs]
         pure = [Settlement(uuid, pure_fence, outcome) for uuid, pure_fence, _, outcome in pairs]
         mine = await self.store.settle(self.trigger, own)
         assert list(mine) == list(await self.oracle.settle(self.trigger, pure))
 
-    async def _renew(self, uuid: Uuid, place: int) -> None:
-        pure_fence, own_fence = self.fences[place % len(self.fences)]
+    async def _renew(self, uuid: Uuid, index: int) -> None:
+        pure_fence, own_fence = self.fences[index % len(self.fences)]
         own = await self.store.renew(self.trigger, uuid, own_fence, LEASE)
         assert own == await self.oracle.renew(self.trigger, uuid, pure_fence, LEASE)
 
@@ -138,19 +138,19 @@ def steps() -> Any:
     from hypothesis import strategies as st  # noqa: PLC0415  (the rest of the suite does without hypothesis)
 
     uuid, owner, batch = st.sampled_from(UUIDS), st.sampled_from(OWNERS), st.sampled_from(BATCHES)
-    lease, place = st.sampled_from([None, LEASE]), st.integers(0, 7)
+    lease, index = st.sampled_from([None, LEASE]), st.integers(0, 7)
     outcome = st.sampled_from([*EntryOutcome, None])
     uuids = st.lists(uuid, min_size=1, max_size=5)
-    wishes = st.lists(st.tuples(uuid, place, outcome), min_size=1, max_size=4)
+    wishes = st.lists(st.tuples(uuid, index, outcome), min_size=1, max_size=4)
 
     def step(name: str, *args: Any) -> Any:
         return st.tuples(st.just(name), st.tuples(*args))
 
     return st.lists(
         step("claim", uuids, owner | batch, lease)
-        | step("take over", uuid, owner, lease, place)
+        | step("take over", uuid, owner, lease, index)
         | step("settle", wishes)
-        | step("renew", uuid, place)
+        | step("renew", uuid, index)
         | step("renew batch", batch)
         | step("settle batch", batch, outcome)
         | step("forget", uuid),

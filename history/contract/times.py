@@ -195,20 +195,20 @@ class TimeContract:
 
 async def _scanned(store: HistoryStore) -> list[bytes]:
     page = await store.scan(TRIGGER)
-    scanned = [one.digest for one in page.entries]
+    scanned = [scanned_entry.digest for scanned_entry in page.entries]
     while page.cursor is not None:
         page = await store.scan(TRIGGER, cursor=page.cursor)
-        scanned += [one.digest for one in page.entries]
+        scanned += [scanned_entry.digest for scanned_entry in page.entries]
     return scanned
 
 
 async def _remembered(store: HistoryStore, number: int, lives_for: timedelta) -> dict[str, datetime]:
     """Complete one, fail one, and complete one of a batch; return when each may be forgotten."""
-    good, bad, held = (f"{kind} {number}" for kind in ("completed", "failed", "of a batch"))
+    good, bad, batched = (f"{kind} {number}" for kind in ("completed", "failed", "of a batch"))
     batch = BatchOwner(f"query-1/{number}")
     claims = await store.claim(TRIGGER, [good, bad], "worker-1", time_to_live=lives_for)
-    await store.claim(TRIGGER, [held], batch, time_to_live=lives_for)
-    ends = {uuid: (await found(store, uuid)).expires_at for uuid in (good, bad, held)}
+    await store.claim(TRIGGER, [batched], batch, time_to_live=lives_for)
+    ends = {uuid: (await found(store, uuid)).expires_at for uuid in (good, bad, batched)}
     assert await store.complete(TRIGGER, good, claims[0].fence)
     assert await store.complete(TRIGGER, bad, claims[1].fence, EntryOutcome.FAILED)
     assert await store.settle_batch(TRIGGER, batch, EntryOutcome.OK)

@@ -28,8 +28,8 @@ class UpkeepContract:
             page = await store.scan(TRIGGER, cursor=page.cursor, limit=40)
             scanned += page.entries
 
-        assert sorted(one.digest for one in scanned) == sorted(map(digest, uuids))
-        completed = {one.digest for one in scanned if one.entry.outcome is EntryOutcome.OK}
+        assert sorted(entry.digest for entry in scanned) == sorted(map(digest, uuids))
+        completed = {entry.digest for entry in scanned if entry.entry.outcome is EntryOutcome.OK}
         assert completed == set(map(digest, uuids[:200]))
 
     async def test_parts_of_a_scan_are_together_everything_once(self, store: HistoryStore) -> None:
@@ -167,8 +167,8 @@ async def _purged(store: HistoryStore) -> list[int]:
 
 async def _scanned(store: HistoryStore, part: ScanPart) -> list[bytes]:
     page = await store.scan(TRIGGER, limit=30, part=part)
-    keys = [one.digest for one in page.entries]
+    keys = [entry.digest for entry in page.entries]
     while page.cursor is not None:
         page = await store.scan(TRIGGER, cursor=page.cursor, limit=30, part=part)
-        keys += [one.digest for one in page.entries]
+        keys += [entry.digest for entry in page.entries]
     return keys

@@ -33,7 +33,7 @@ class MemoryControl:
         self._totals: dict[str, Counter[str]] = {}
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """This object: nobody else sees what is in it."""
         return f"memory:{id(self)}"
 
@@ -63,10 +63,10 @@ class MemoryControl:
         """Return everything known."""
         with self._lock:
             now = self._clock()
-            alive = [one for one in self._beats.values() if now - one.beat_at <= silence]
+            alive = [beat for beat in self._beats.values() if now - beat.beat_at <= silence]
             return Overview(
                 now=now,
-                beats=[one for one in alive if not one.report.leaving],
+                beats=[beat for beat in alive if not beat.report.leaving],
                 orders=list(self._orders.values()),
                 statistics={name: Counts(**total) for name, total in self._totals.items() if total},
             )
@@ -81,7 +81,7 @@ class MemoryControl:
         """Delete what was said long ago."""
         with self._lock:
             now = self._clock()
-            gone = [key for key, one in self._beats.items() if now - one.beat_at > silence]
+            gone = [key for key, beat in self._beats.items() if now - beat.beat_at > silence]
             for key in gone:
                 del self._beats[key]
             return len(gone)

@@ -60,8 +60,8 @@ class _Namespace:
     numbers: dict[BatchOwner, int] = field(default_factory=dict[BatchOwner, int])
 
     def read(self, key: bytes, now: datetime) -> Entry | None:
-        held = self.entries.get(key)
-        return current(self.ledger.get(held) if isinstance(held, int) else held, now)
+        standing = self.entries.get(key)
+        return current(self.ledger.get(standing) if isinstance(standing, int) else standing, now)
 
     def read_batch(self, owner: BatchOwner, now: datetime) -> Entry | None:
         return current(self.ledger.get(self.numbers.get(owner, 0)), now)
@@ -173,9 +173,9 @@ class MemoryHistory(SingleVerbs):
     def _claim_one(self, space: _Namespace, key: bytes, owner: Owner, now: datetime, terms: Terms) -> Claim:
         if isinstance(owner, BatchOwner):
             return self._claim_for_batch(space, key, owner, now, terms)
-        held = space.read(key, now)
-        entry, claimed = claim(held, owner, fence=self._next_fence(), now=now, terms=terms)
-        if held is None:
+        standing = space.read(key, now)
+        entry, claimed = claim(standing, owner, fence=self._next_fence(), now=now, terms=terms)
+        if standing is None:
             space.write(key, entry)
         return claimed
 
@@ -183,10 +183,10 @@ class MemoryHistory(SingleVerbs):
         self, space: _Namespace, key: bytes, owner: BatchOwner, now: datetime, terms: Terms
     ) -> Claim:
         batch = space.read_batch(owner, now) or self._open_batch(space, owner, now, terms)
-        held = space.read(key, now)
+        standing = space.read(key, now)
         own = space.entries.get(key) == batch.fence
-        if held is not None and not (own and held.state is State.STARTED):
-            return Claim(held, held.fence)
+        if standing is not None and not (own and standing.state is State.STARTED):
+            return Claim(standing, standing.fence)
         if batch.state is State.COMPLETED:
             # Under its old number the new claim would be COMPLETED before its service ran.
             batch = self._open_batch(space, owner, now, terms)
@@ -246,9 +246,9 @@ class MemoryHistory(SingleVerbs):
             done: list[bool] = []
             for uuid, fence in expected:
                 key = digest(uuid)
-                held = space.read(key, now)
-                stands = held is not None and held.state is State.STARTED
-                done.append(stands and held is not None and held.fence in {fence, batch.fence})
+                standing = space.read(key, now)
+                stands = standing is not None and standing.state is State.STARTED
+                done.append(stands and standing is not None and standing.fence in {fence, batch.fence})
                 if done[-1]:
                     space.write(key, batch.fence)
             return done
@@ -258,10 +258,14 @@ class MemoryHistory(SingleVerbs):
         with self._lock:
             space, now = self._namespace(trigger), self._clock()
             done: list[bool] = []
-            for one in settlements:
-                key = digest(one.uuid)
+            for settlement in settlements:
+                key = digest(settlement.uuid)
                 entry, settled = settle(
-                    space.read(key, now), fence=one.fence, outcome=one.outcome, now=now, owner=one.owner
+                    space.read(key, now),
+                    fence=settlement.fence,
+                    outcome=settlement.outcome,
+                    now=now,
+                    owner=settlement.owner,
                 )
                 if settled:
                     space.write(key, entry)
@@ -311,15 +315,15 @@ class MemoryHistory(SingleVerbs):
             space, now = self._namespace(trigger), self._clock()
             entries: list[tuple[BatchOwner, Fence, Entry | None]] = []
             for owner in owners:
-                held = space.read_batch(owner, now)
-                if held is None:
+                batch = space.read_batch(owner, now)
+                if batch is None:
                     if outcome is not None:
                         return False
                     continue
-                entry, settled = settle(held, fence=held.fence, outcome=outcome, now=now)
+                entry, settled = settle(batch, fence=batch.fence, outcome=outcome, now=now)
                 if not settled:
                     return False
-                entries.append((owner, held.fence, entry))
+                entries.append((owner, batch.fence, entry))
             if record is not None and not self._progress.keep(trigger, record):
                 return False
             for owner, number, entry in entries:
@@ -415,12 +419,13 @@ class MemoryParking:
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages."""
         with self._lock:
-            self._parked.update({(one.trigger_name, one.id): one.model_dump_json() for one in parked})
+            for message in parked:
+                self._parked[message.trigger_name, message.id] = message.model_dump_json()
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
         everything = await self.list(trigger=trigger, limit=len(self._parked))
-        found = [one for one in everything if one.id.startswith(parked_id)]
+        found = [message for message in everything if message.id.startswith(parked_id)]
         return found[0] if len(found) == 1 else None
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
@@ -428,7 +433,7 @@ class MemoryParking:
         with self._lock:
             texts = [text for (name, _), text in self._parked.items() if trigger in {None, name}]
         found = [Parked.model_validate_json(text) for text in texts]
-        return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
+        return sorted(found, key=lambda message: (message.parked_at, message.id))[:limit]
 
     async def remove(self, parked: Parked) -> bool:
         """Take one message out."""

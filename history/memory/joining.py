@@ -28,8 +28,8 @@ class _Period:
     taken: int = 0
 
     def holds_another(self, part: JoinPart) -> bool:
-        held = self.parts.get(part.destination)
-        return held is not None and held.uuid != part.uuid
+        other = self.parts.get(part.destination)
+        return other is not None and other.uuid != part.uuid
 
     def shown(self) -> Period:
         return Period(
@@ -115,7 +115,9 @@ class MemoryJoining:
         """Hand out what nobody holds; see :class:`~history.store.joining.Joining`."""
         with self._lock:
             joins, now = self._of(trigger), self._clock()
-            late = [one for one in joins.periods.values() if one.due is not None and one.due <= now][:limit]
+            late = [
+                period for period in joins.periods.values() if period.due is not None and period.due <= now
+            ][:limit]
             for period in late:
                 if period.state is PeriodState.OPEN:
                     self._expire(trigger, joins, period)
@@ -150,17 +152,17 @@ class MemoryJoining:
     async def waiting(self, trigger: str, *, limit: int = 100) -> Sequence[Period]:
         """Return the periods that are not finished."""
         with self._lock:
-            return [one.shown() for one in list(self._of(trigger).periods.values())[:limit]]
+            return [period.shown() for period in list(self._of(trigger).periods.values())[:limit]]
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
         """Tell whether this message is the first of its activation."""
         with self._lock:
             first, now = self._of(trigger).first, self._clock()
-            held, until = first.get(activation, (None, None))
-            if held is None or (until is not None and until <= now):
+            winner, until = first.get(activation, (None, None))
+            if winner is None or (until is not None and until <= now):
                 first[activation] = (Uuid(uuid), None if time_out is None else now + time_out)
                 return True
-            return held == uuid
+            return winner == uuid
 
     async def purge(self, trigger: str) -> int:
         """Forget who was first."""

@@ -27,15 +27,15 @@ class MemoryProgress:
         """Do what :meth:`write` does, for the history that settles in the same step."""
         with self._lock:
             records = self._records.setdefault((trigger, record.query), {})
-            held = records.get(record.batch)
-            if held == record:
+            current = records.get(record.batch)
+            if current == record:
                 return True
-            if record.revision != (0 if held is None else held.revision) + 1:
+            if record.revision != (0 if current is None else current.revision) + 1:
                 return False
             records[record.batch] = record
             if record.revision == 1:
                 first, last = record.batch - KEPT_BATCHES, record.batch + KEPT_BATCHES
-                for far in [one for one in records if not first < one <= last]:
+                for far in [batch for batch in records if not first < batch <= last]:
                     del records[far]
             return True
 
@@ -43,20 +43,27 @@ class MemoryProgress:
         """Return records of a query, the greatest batch first."""
         with self._lock:
             found = list(self._records.get((trigger, query), {}).values())
-        return sorted(found, key=lambda one: one.batch, reverse=True)[:limit]
+        return sorted(found, key=lambda record: record.batch, reverse=True)[:limit]
 
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
         with self._lock:
-            of_queries = [held for (name, _), held in self._records.items() if name == trigger]
-        last = [max(held.values(), key=lambda one: one.changed_at) for held in of_queries if held]
-        return sorted(last, key=lambda one: one.query)
+            of_queries = [records for (name, _), records in self._records.items() if name == trigger]
+        last = [
+            max(records.values(), key=lambda record: record.changed_at) for records in of_queries if records
+        ]
+        return sorted(last, key=lambda record: record.query)
 
     async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget the records that have not changed since."""
         with self._lock:
             own = [records for (name, _), records in self._records.items() if name == trigger]
-            old = [(held, batch) for held in own for batch, one in held.items() if one.changed_at < before]
-            for held, batch in old:
-                del held[batch]
+            old = [
+                (records, batch)
+                for records in own
+                for batch, record in records.items()
+                if record.changed_at < before
+            ]
+            for records, batch in old:
+                del records[batch]
             return len(old)

@@ -21,7 +21,7 @@ from history.store.control import (
 )
 from history.store.parking import encodable
 
-#: The one key, whatever the trigger: a beat tells of all triggers of a consumer in one round trip.
+#: The one key, whatever the trigger: a beat reports all triggers of a consumer in one round trip.
 CONTROL_KEY = "doubtless:control"
 
 _KINDS = {True: "lasts", False: "passes"}
@@ -37,36 +37,36 @@ class RedisControl:
         self._redis = client
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The server and its database; of a cluster the nodes that the client began with, or knows."""
         if self._redis.is_cluster:
             return f"redis cluster:{','.join(sorted(self._redis.client.nodes_manager.startup_nodes))}"
-        told = self._redis.client.connection_pool.connection_kwargs
-        server = told.get("path") or f"{told.get('host', 'localhost')}:{told.get('port', 6379)}"
-        return f"redis:{server}/{told.get('db', 0)}"
+        options = self._redis.client.connection_pool.connection_kwargs
+        server = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+        return f"redis:{server}/{options.get('db', 0)}"
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
         """Take reports, and return the orders of their triggers."""
-        told = [word for report in reports for word in (report.trigger, report.model_dump_json())]
-        now, *standing = await self._run("control/beat", token, *told)
+        words = [word for report in reports for word in (report.trigger, report.model_dump_json())]
+        now, *standing = await self._run("control/beat", token, *words)
         names = [report.trigger for report in reports for _ in _KINDS]
-        orders = [_order(name, held) for name, held in zip(names, standing, strict=True) if held is not None]
+        orders = [_order(name, text) for name, text in zip(names, standing, strict=True) if text is not None]
         return Heard(instant(now), orders)
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
         """Give an order."""
-        told = json.dumps({"verb": verb, "reason": None if reason is None else encodable(reason)})
-        words = [word for name in triggers for word in (name, told)]
+        document = json.dumps({"verb": verb, "reason": None if reason is None else encodable(reason)})
+        words = [word for name in triggers for word in (name, document)]
         number: int = await self._run("control/order", _KINDS[verb.lasts], *words)
         return number
 
     async def overview(self, *, silence: timedelta = GONE_AFTER) -> Overview:
         """Return everything known."""
-        now, held = 0, dict[bytes, bytes]()
+        now, found = 0, dict[bytes, bytes]()
         async for reply in self._pages("control/read"):
             now = reply[0]
-            held |= zip(reply[2][::2], reply[2][1::2], strict=True)
-        fields = list(held.items())
+            found |= zip(reply[2][::2], reply[2][1::2], strict=True)
+        fields = list(found.items())
         return Overview(
             now=instant(now),
             beats=list(_beats(fields, instant(now) - silence)),
@@ -76,21 +76,21 @@ class RedisControl:
 
     async def clear(self, *, trigger: str | None = None) -> None:
         """Forget the sums; what each consumer has counted so far stays counted."""
-        async for _ in self._pages("control/clear", *([] if trigger is None else [trigger]), place=0):
+        async for _ in self._pages("control/clear", *([] if trigger is None else [trigger]), index=0):
             pass
 
     async def sweep(self, *, silence: timedelta = FORGOTTEN_AFTER) -> int:
         """Delete what was said long ago."""
-        words = self._pages("control/sweep", str(milliseconds(silence)), place=0)
+        words = self._pages("control/sweep", str(milliseconds(silence)), index=0)
         return sum([int(deleted) async for _, deleted in words])
 
-    async def _pages(self, name: str, *words: str, place: int = 1) -> AsyncIterator[Any]:
-        """Run a script for each page of the hash; its reply has the next cursor at ``place``."""
+    async def _pages(self, name: str, *words: str, index: int = 1) -> AsyncIterator[Any]:
+        """Run a script for each page of the hash; its reply has the next cursor at ``index``."""
         cursor = "0"
         while True:
             reply = await self._run(name, cursor, *words)
             yield reply
-            cursor = reply[place].decode()
+            cursor = reply[index].decode()
             if cursor == "0":
                 return
 
@@ -110,10 +110,10 @@ def _of_kind(fields: Sequence[tuple[bytes, bytes]], kind: bytes) -> Iterator[tup
 
 def _beats(fields: Sequence[tuple[bytes, bytes]], least: datetime) -> Iterator[Beat]:
     for _, value in _of_kind(fields, b"c"):
-        milliseconds, _, told = value.partition(b" ")
+        milliseconds, _, document = value.partition(b" ")
         beat_at = instant(int(milliseconds))
         if beat_at >= least:
-            report = Report.model_validate_json(told)
+            report = Report.model_validate_json(document)
             if not report.leaving:
                 yield Beat(report, beat_at)
 
@@ -125,6 +125,6 @@ def _statistics(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, Counts]:
     return {trigger: Counts(**counts) for trigger, counts in found.items()}
 
 
-def _order(trigger: str, held: bytes) -> Order:
-    number, given_at, told = held.split(b" ", 2)
-    return Order(trigger=trigger, number=int(number), given_at=instant(int(given_at)), **json.loads(told))
+def _order(trigger: str, text: bytes) -> Order:
+    number, given_at, document = text.split(b" ", 2)
+    return Order(trigger=trigger, number=int(number), given_at=instant(int(given_at)), **json.loads(document))

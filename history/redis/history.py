@@ -199,16 +199,16 @@ class RedisHistory(SingleVerbs):
             return self._note_fences(trigger, form.read(reply, owner))
         claims: dict[int, Claim] = {}
         cut = list(rounds(digests))
-        calls = (form.words(terms, [digests[place] for place in places]) for _, places in cut)
+        calls = (form.words(terms, [digests[index] for index in indexes]) for _, indexes in cut)
         trips = iter(cut)
         async with aclosing(scripts.run_each(form.script, calls)) as replies:
             async for reply in replies:
                 self._check_epoch(trigger, reply[1])
-                first, places = next(trips)
-                # Only the first place of a uuid may meet its own claim and succeed.
+                first, indexes = next(trips)
+                # Only the first index of a uuid may meet its own claim and succeed.
                 answers = form.read(reply, owner if first else None)
-                claims.update(zip(places, answers, strict=True))
-        return self._note_fences(trigger, [claims[place] for place in range(len(digests))])
+                claims.update(zip(indexes, answers, strict=True))
+        return self._note_fences(trigger, [claims[index] for index in range(len(digests))])
 
     def _note_fences(self, trigger: str, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Remember the greatest fence met: a server that knows only smaller ones has lost something."""
@@ -221,16 +221,16 @@ class RedisHistory(SingleVerbs):
         if epoch != self._epochs.get(trigger):
             self._note_epoch(trigger, epoch)
 
-    def _note_epoch(self, trigger: str, told: int) -> None:
+    def _note_epoch(self, trigger: str, reported: int) -> None:
         """Remember which data set this is, and say so where it has forgotten something.
 
-        Another one than before has forgotten everything; in one that is told as negative, fences that this
+        Another one than before has forgotten everything; in one reported as negative, fences that this
         client was given have not been granted.
         """
-        epoch = abs(told)
+        epoch = abs(reported)
         with self._lock:
             known, self._epochs[trigger] = self._epochs.get(trigger), epoch
-            if told > 0 and known in {None, epoch}:
+            if reported > 0 and known in {None, epoch}:
                 return
             # The server may be another one, and the trigger's name may be gone too.
             self._checked = False
@@ -257,9 +257,9 @@ class RedisHistory(SingleVerbs):
     ) -> Claim | None:
         """Compare the fence and become the owner; see :class:`~history.store.HistoryStore`."""
         words = [self._terms(trigger, owner, lease, time_to_live), b"%d" % expected_fence]
-        told = (expected_owner or "").encode()
+        previous = (expected_owner or "").encode()
         also = [b"failed"] if failed else []
-        fence = await self._scripts(trigger).run("entries/take_over", [*words, digest(uuid), told, *also])
+        fence = await self._scripts(trigger).run("entries/take_over", [*words, digest(uuid), previous, *also])
         if fence < 0:
             return None
         (taken,) = self._note_fences(trigger, [Claim(None, Fence(fence))])
@@ -286,17 +286,18 @@ class RedisHistory(SingleVerbs):
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
-        digests = [digest(one.uuid) for one in settlements]
+        digests = [digest(settlement.uuid) for settlement in settlements]
         asked = [
-            _ASKED.pack(CODES[one.outcome], one.fence) + (one.owner or "").encode() for one in settlements
+            _ASKED.pack(CODES[settlement.outcome], settlement.fence) + (settlement.owner or "").encode()
+            for settlement in settlements
         ]
         if in_one_round(digests):
             return await self._settle(trigger, asked, digests)
         done: dict[int, bool] = {}
-        for _, places in rounds(digests):
-            some = [asked[place] for place in places], [digests[place] for place in places]
-            done.update(zip(places, await self._settle(trigger, *some), strict=True))
-        return [done[place] for place in range(len(digests))]
+        for _, indexes in rounds(digests):
+            some = [asked[index] for index in indexes], [digests[index] for index in indexes]
+            done.update(zip(indexes, await self._settle(trigger, *some), strict=True))
+        return [done[index] for index in range(len(digests))]
 
     async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
         """Settle in one round trip, and in one more what is not simply in flight."""
@@ -307,12 +308,12 @@ class RedisHistory(SingleVerbs):
                 await self._scripts(trigger).run("entries/split", [])
         done = [answer == _YES for answer in answers[:-1]]
         if b"?" in answers:
-            rest = [place for place, answer in enumerate(answers) if answer == _UNDECIDED]
-            words = [words[place] for words in (asked, digests) for place in rest]
-            for place, answer in zip(
+            rest = [index for index, answer in enumerate(answers) if answer == _UNDECIDED]
+            words = [words[index] for words in (asked, digests) for index in rest]
+            for index, answer in zip(
                 rest, await self._scripts(trigger).run("entries/settle_any", words), strict=True
             ):
-                done[place] = answer == _YES
+                done[index] = answer == _YES
         return done
 
     async def renew(

@@ -38,13 +38,13 @@ class RedisJoining:
         words = [
             digest(part.uuid),
             b"%d" % part.fence,
-            _told(part.activation),
-            _told(part.destination),
+            _encoded(part.activation),
+            _encoded(part.destination),
             part.message.to_json(),
             _duration(terms.time_out),
             hold.owner.encode(),
             _duration(hold.duration),
-            *map(_told, terms.destinations),
+            *map(_encoded, terms.destinations),
         ]
         answer, *period = await self._run(trigger, "joining/add", words)
         return Added(Addition(answer.decode()), _period(*period[0]) if period else None)
@@ -69,14 +69,14 @@ class RedisJoining:
         for first in range(0, limit, PIECE):
             words = [b"%d" % first, b"%d" % min(PIECE, limit - first)]
             some = [_period(*shown) for shown in await self._run(trigger, "joining/waiting", words)]
-            found |= {one.number: one for one in some}
+            found |= {period.number: period for period in some}
             if len(some) < PIECE:
                 break
         return list(found.values())
 
     async def first(self, trigger: str, activation: str, uuid: str, *, time_out: timedelta | None) -> bool:
         """Tell whether this message is the first of its activation."""
-        words = [_told(activation), digest(uuid), _duration(time_out)]
+        words = [_encoded(activation), digest(uuid), _duration(time_out)]
         return bool(await self._run(trigger, "joining/first", words))
 
     async def purge(self, trigger: str) -> int:  # noqa: ARG002
@@ -91,16 +91,16 @@ class RedisJoining:
 
 
 def _period(number: bytes, fields: Sequence[bytes]) -> Period:
-    held = dict(zip(fields[::2], fields[1::2], strict=True))
-    activation = _read(held[b"activation"])
-    parts = [_part(activation, name, value) for name, value in held.items() if name.startswith(_PLACE)]
+    values = dict(zip(fields[::2], fields[1::2], strict=True))
+    activation = _decoded(values[b"activation"])
+    parts = [_part(activation, name, value) for name, value in values.items() if name.startswith(_PLACE)]
     return Period(
         number=int(number),
         activation=activation,
-        state=PeriodState(held[b"state"].decode()),
-        started_at=instant(int(held[b"started"])),
+        state=PeriodState(values[b"state"].decode()),
+        started_at=instant(int(values[b"started"])),
         parts={part.destination: part for part in parts},
-        taken=int(held[b"taken"]),
+        taken=int(values[b"taken"]),
     )
 
 
@@ -108,7 +108,7 @@ def _part(activation: str, name: bytes, value: bytes) -> JoinPart:
     _, fence = _PART.unpack_from(value)
     return JoinPart(
         activation=activation,
-        destination=_read(name[len(_PLACE) :]),
+        destination=_decoded(name[len(_PLACE) :]),
         fence=Fence(fence),
         message=Message.from_json(value[_PART.size :]),
     )
@@ -118,9 +118,9 @@ def _duration(duration: timedelta | None) -> bytes:
     return b"-1" if duration is None else b"%d" % milliseconds(duration)
 
 
-def _told(text: str) -> bytes:
+def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _read(text: bytes) -> str:
+def _decoded(text: bytes) -> str:
     return text.decode("utf-8", "surrogatepass")

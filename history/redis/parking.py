@@ -26,14 +26,16 @@ class RedisParking:
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages; an id without its message, left by a crash between the two, is not shown."""
         client = self._redis.client
-        for name in dict.fromkeys(one.trigger_name for one in parked):
+        for name in dict.fromkeys(message.trigger_name for message in parked):
             messages, order = keys_of(name, "parked", "parked:order")
-            mine = [one for one in parked if one.trigger_name == name]
+            mine = [message for message in parked if message.trigger_name == name]
             await self._call(client.sadd, TRIGGERS_KEY, name)
             for start in range(0, len(mine), PIECE):
                 some = mine[start : start + PIECE]
-                await self._call(client.zadd, order, {one.id: one.parked_at.timestamp() for one in some})
-                texts = {one.id: one.model_dump_json() for one in some}
+                await self._call(
+                    client.zadd, order, {message.id: message.parked_at.timestamp() for message in some}
+                )
+                texts = {message.id: message.model_dump_json() for message in some}
                 await self._call(partial(client.hset, messages, mapping=texts))
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
@@ -46,7 +48,7 @@ class RedisParking:
             if whole:
                 found += whole
                 continue
-            ids = {one async for one in self._ids(order) if one.startswith(beginning)}
+            ids = {id_ async for id_ in self._ids(order) if id_.startswith(beginning)}
             found += await self._read(messages, sorted(ids)[:2])
         return found[0] if len(found) == 1 else None
 
@@ -55,8 +57,8 @@ class RedisParking:
         cursor = 0
         while True:
             cursor, page = await self._call(partial(self._redis.client.zscan, order, cursor, count=PAGE))
-            for one, _ in page:
-                yield one
+            for id_, _ in page:
+                yield id_
             if cursor == 0:
                 return
 
@@ -71,7 +73,7 @@ class RedisParking:
                 found += await self._read(messages, ids)
                 if len(ids) < PAGE:
                     break
-        return sorted(found, key=lambda one: (one.parked_at, one.id))[:limit]
+        return sorted(found, key=lambda message: (message.parked_at, message.id))[:limit]
 
     async def remove(self, parked: Parked) -> bool:
         """Take one message out."""

@@ -122,7 +122,7 @@ def _ask(address: Any, question: bytes) -> bytes:
 async def hang_up(client: Any) -> None:
     """Close the idle connections of a redis-py client, blocking or asyncio; the next call opens new ones.
 
-    Those in use are left to their calls, which are told the same.
+    Those in use are left to their calls, which find out by themselves.
     """
     # What cannot be closed is broken, and is opened anew, too.
     with suppress(*REDIS_ERRORS, OSError):

@@ -52,7 +52,7 @@ class RedisProgress:
         while True:
             # What is written meanwhile may come twice.
             cursor, *texts = await self._read(trigger, b"latest", cursor)
-            last |= {one.query: one for one in _records(texts)}
+            last |= {record.query: record for record in _records(texts)}
             if cursor == b"0":
                 return [last[query] for query in sorted(last)]
 

@@ -34,7 +34,7 @@ ATTEMPTS = 20
 
 
 def entry_of(row: EntryRow) -> Entry:
-    """Return the entry that a row tells of."""
+    """Return the entry in a row."""
     return Entry(
         state=State(row.state),
         outcome=None if row.outcome is None else EntryOutcome(row.outcome),

@@ -45,7 +45,7 @@ from history.store.parking import encodable
 T = TypeVar("T")
 
 
-def place_of(url: URL) -> str:
+def address_of(url: URL) -> str:
     """Name a database: a blocking and an asyncio engine have it in common."""
     if in_memory(url):
         return f"sqlite in memory:{id(url)}"
@@ -58,15 +58,15 @@ class SqlControl:
     Safe to share between threads; over an asyncio engine it belongs to one event loop.
     """
 
-    def __init__(self, database: Prepared, place: str) -> None:
+    def __init__(self, database: Prepared, address: str) -> None:
         self._database = database
-        self._place = place
+        self._address = address
         self._ready = False
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The database."""
-        return self._place
+        return self._address
 
     async def beat(self, token: str, reports: Sequence[Report]) -> Heard:
         """Take reports, and return the orders of their triggers: on PostgreSQL with one statement."""
@@ -93,12 +93,12 @@ class SqlControl:
         return await self._run("sweeping", partial(_sweep, silence=milliseconds(silence)), atomic=True)
 
     async def _run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        told = f"{doing} the consumers"
+        doing = f"{doing} the consumers"
         if not self._ready:
-            if not await self._database.run(told, partial(table_exists, table=STATISTICS)):
-                await self._database.run(told, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
+            if not await self._database.run(doing, partial(table_exists, table=STATISTICS)):
+                await self._database.run(doing, partial(make_tables, tables=CONTROL_TABLES), atomic=True)
             self._ready = True
-        return await self._database.run(told, step, atomic=atomic)
+        return await self._database.run(doing, step, atomic=atomic)
 
 
 async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:
@@ -124,12 +124,12 @@ async def _beat_in_steps(connection: AnyConnection, *, token: str, reports: Sequ
         sums = [{"trigger": trigger, "name": name, "added": more} for trigger, name, more in added]
         await execute_each(connection, ADD, sums)
     words = [
-        {"token": token, "trigger": one.trigger, "now": now, "document": one.model_dump_json()}
-        for one in reports
+        {"token": token, "trigger": report.trigger, "now": now, "document": report.model_dump_json()}
+        for report in reports
     ]
     if words:
         await execute_each(connection, SAY, words)
-    standing = await fetch(connection, STANDING, triggers=json.dumps([one.trigger for one in reports]))
+    standing = await fetch(connection, STANDING, triggers=json.dumps([report.trigger for report in reports]))
     return Heard(instant(now), [_order(row) for row in standing])
 
 
@@ -139,10 +139,10 @@ async def _give(connection: AnyConnection, *, verb: Verb, triggers: Sequence[str
     ((now,),) = await fetch(connection, NOW)
     # Numbers follow the clock, so that they still grow in a database that was emptied.
     number: int = max([now, *(row.number + 1 for row in standing)])
-    common = {"lasts": verb.lasts, "verb": verb.value, "number": number, "now": now}
-    told = None if reason is None else encodable(reason)
+    common: dict[str, object] = {"lasts": verb.lasts, "verb": verb.value, "number": number, "now": now}
+    common["reason"] = None if reason is None else encodable(reason)
     if triggers:
-        await execute_each(connection, GIVE, [{**common, "trigger": one, "reason": told} for one in triggers])
+        await execute_each(connection, GIVE, [{**common, "trigger": trigger} for trigger in triggers])
     return number
 
 

@@ -25,7 +25,7 @@ from history.entry import (
 from history.errors import ConfigurationError
 from history.message import Uuid
 from history.sql.claims import Claiming, EntryRow, answers, entry_of, look_up
-from history.sql.control import SqlControl, place_of
+from history.sql.control import SqlControl, address_of
 from history.sql.database.check import warnings_about
 from history.sql.database.engine import (
     AnyConnection,
@@ -183,7 +183,7 @@ class SqlHistory(SingleVerbs):
     @property
     def control(self) -> Control:
         """Orders, states and statistics in the same database."""
-        return SqlControl(self._database, place_of(self._engine.url))
+        return SqlControl(self._database, address_of(self._engine.url))
 
     async def check(self) -> Sequence[str]:
         """Create the tables if need be, and warn about a database that may forget what it has committed.
@@ -416,10 +416,10 @@ def _turns(settlements: Sequence[Settlement]) -> Sequence[dict[bytes, int]]:
     """Part places so that no turn has a digest twice: the second settlement of a uuid waits for the first."""
     turns: list[dict[bytes, int]] = []
     met: dict[bytes, int] = {}
-    for place, one in enumerate(settlements):
-        key = digest(one.uuid)
+    for index, settlement in enumerate(settlements):
+        key = digest(settlement.uuid)
         turn = met[key] = met.get(key, -1) + 1
         if turn == len(turns):
             turns.append({})
-        turns[turn][key] = place
+        turns[turn][key] = index
     return turns

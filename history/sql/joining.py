@@ -137,15 +137,17 @@ async def _add(
         connection,
         STORE,
         number=number,
-        destination=_told(part.destination),
+        destination=_encoded(part.destination),
         digest=digest(part.uuid),
         fence=part.fence,
         document=part.message.to_json().decode(),
     )
     if not stored:
         raise _OtherwiseError(Addition.TAKEN)
-    held = {row.destination for row in await fetch(connection, PARTS, numbers=_numbers(connection, [number]))}
-    if not held >= set(map(_told, terms.destinations)):
+    destinations = {
+        row.destination for row in await fetch(connection, PARTS, numbers=_numbers(connection, [number]))
+    }
+    if not destinations >= set(map(_encoded, terms.destinations)):
         return None
     ready = await fetch(
         connection, COMPLETE, number=number, owner=hold.owner, hold=milliseconds(hold.duration)
@@ -160,7 +162,7 @@ async def _complete_entry(connection: AnyConnection, trigger: str, part: JoinPar
     if any(row.expires_at for row in await fetch(connection, SETTLE, trigger=trigger, **values)):
         return
     entries = [entry_of(row) for row in await look_up(connection, trigger, [key])]
-    again = any(one.fence == part.fence and one.outcome is EntryOutcome.OK for one in entries)
+    again = any(entry.fence == part.fence and entry.outcome is EntryOutcome.OK for entry in entries)
     raise _OtherwiseError(Addition.KEPT if again else Addition.STALE)
 
 
@@ -169,7 +171,7 @@ async def _open(connection: AnyConnection, trigger: str, part: JoinPart, terms: 
     named = {
         "trigger": trigger,
         "key": digest(part.activation),
-        "activation": _told(part.activation),
+        "activation": _encoded(part.activation),
         "time_out": None if terms.time_out is None else milliseconds(terms.time_out),
     }
     for _ in range(ATTEMPTS):
@@ -209,12 +211,12 @@ async def _periods(connection: AnyConnection, rows: Sequence[AnyRow]) -> Sequenc
     if not rows:
         return []
     parts: dict[int, dict[str, JoinPart]] = {row.number: {} for row in rows}
-    activations = {row.number: _read(row.activation) for row in rows}
+    activations = {row.number: _decoded(row.activation) for row in rows}
     for row in await fetch(connection, PARTS, numbers=_numbers(connection, list(parts))):
-        place = _read(row.destination)
-        parts[row.number][place] = JoinPart(
+        destination = _decoded(row.destination)
+        parts[row.number][destination] = JoinPart(
             activation=activations[row.number],
-            destination=place,
+            destination=destination,
             fence=Fence(row.fence),
             message=Message.from_json(row.document),
         )
@@ -236,10 +238,10 @@ def _numbers(connection: AnyConnection, numbers: Sequence[int]) -> str:
     return f"[{listed}]" if connection.dialect.name == Dialect.SQLITE else f"{{{listed}}}"
 
 
-def _told(text: str) -> str:
+def _encoded(text: str) -> str:
     """Write any text in ASCII: PostgreSQL refuses a zero byte, and UTF-8 a lone surrogate."""
     return json.dumps(text)[1:-1]
 
 
-def _read(text: str) -> str:
+def _decoded(text: str) -> str:
     return str(json.loads(f'"{text}"'))

@@ -88,11 +88,11 @@ class SqlParking:
 async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
     rows = [
         {
-            "trigger": one.trigger_name,
-            "id": one.id,
-            "parked_at": (one.parked_at - _EPOCH) // timedelta(microseconds=1),
-            "document": one.model_dump_json(),
+            "trigger": message.trigger_name,
+            "id": message.id,
+            "parked_at": (message.parked_at - _EPOCH) // timedelta(microseconds=1),
+            "document": message.model_dump_json(),
         }
-        for one in parked
+        for message in parked
     ]
     await execute_each(connection, PARK, rows)

@@ -73,7 +73,7 @@ PIECE = 500
 
 async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchRecord) -> bool:
     """Keep a record that follows the one that is held; in a transaction."""
-    place: dict[str, Any] = {"trigger": trigger, "query": record.query}
+    key: dict[str, Any] = {"trigger": trigger, "query": record.query}
     values: dict[str, Any] = {
         "batch": record.batch,
         "revision": record.revision,
@@ -81,12 +81,12 @@ async def keep_record(connection: AnyConnection, *, trigger: str, record: BatchR
         "document": record.model_dump_json(),
     }
     first = record.revision == 1
-    if not await fetch(connection, INSERT if first else UPDATE, **place, **values):
-        held = await fetch(connection, READ, **place, batch=record.batch)
-        return bool(held) and BatchRecord.model_validate_json(held[0].document) == record
+    if not await fetch(connection, INSERT if first else UPDATE, **key, **values):
+        rows = await fetch(connection, READ, **key, batch=record.batch)
+        return bool(rows) and BatchRecord.model_validate_json(rows[0].document) == record
     if first:
         near = {"batch": record.batch - KEPT_BATCHES, "far": record.batch + KEPT_BATCHES}
-        await execute(connection, FORGET, **place, **near)
+        await execute(connection, FORGET, **key, **near)
     return True
 
 

@@ -17,9 +17,9 @@ ENTRIES, BATCHES = "entries 0", "batches 0"
 
 async def purge_some(connection: AnyConnection, *, trigger: str, cursor: str | None) -> Purged:
     """Do one piece of a purge; see :meth:`history.store.HistoryStore.purge_some`."""
-    kind, _, place = (cursor or ENTRIES).partition(" ")
+    kind, _, position = (cursor or ENTRIES).partition(" ")
     purge = _purge_entries if kind == "entries" else _purge_batches
-    return await purge(connection, trigger, int(place))
+    return await purge(connection, trigger, int(position))
 
 
 async def _purge_entries(connection: AnyConnection, trigger: str, after: int) -> Purged:

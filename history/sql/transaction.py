@@ -121,7 +121,7 @@ class SqlTransaction:
 
 
 def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
-    """Return what the pipeline is told instead of a driver's error."""
+    """Return the error of ours for a driver's."""
     return translated(error, doing) if isinstance(error, DBAPIError) else HistoryUnavailableError(doing)
 
 

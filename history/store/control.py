@@ -26,7 +26,7 @@ FORGOTTEN_AFTER = timedelta(minutes=10)
 
 
 class Verb(StrEnum):
-    """What a trigger can be told."""
+    """What an order demands of a trigger."""
 
     SUSPEND = "suspend"
     RESUME = "resume"
@@ -52,7 +52,7 @@ class TriggerState(StrEnum):
 
 
 class Order(BaseModel):
-    """What the consumers of a trigger were told.
+    """An order to the consumers of a trigger.
 
     Of the orders that last, and of those that do not, the last one stands. ``number`` grows with every order,
     and ``given_at`` is the store's time.
@@ -171,7 +171,7 @@ class Overview:
 
     def disabled(self, trigger: str) -> Order | None:
         """Return the order by which a trigger is disabled; None when it is not."""
-        found = [one for one in self.orders if one.trigger == trigger and one.verb is Verb.DISABLE]
+        found = [order for order in self.orders if order.trigger == trigger and order.verb is Verb.DISABLE]
         return found[0] if found else None
 
 
@@ -182,7 +182,7 @@ class Control(Protocol):
     """
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Where it is: equal for all clients of the same server, without a password."""
         ...
 

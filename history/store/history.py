@@ -161,7 +161,7 @@ class HistoryStore(Protocol):
     ) -> Claim | None:
         """Become the owner of a STARTED entry that still has ``expected_fence``; None when it has not.
 
-        ``expected_owner``, if told, must still be its owner, too; see :class:`~history.entry.Settlement`.
+        ``expected_owner``, if given, must still be its owner, too; see :class:`~history.entry.Settlement`.
         With ``failed`` also of one that is COMPLETED failed: of several who decide to run it again, one does.
         """
         ...
@@ -184,7 +184,7 @@ class HistoryStore(Protocol):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release many claims in one round trip per 200; False for each stale fence.
 
-        Also for a STARTED entry whose owner is another than the one that its settlement tells.
+        Also for a STARTED entry whose owner is another than that of its settlement.
         """
         ...
 
@@ -209,7 +209,7 @@ class HistoryStore(Protocol):
     ) -> bool:
         """Prolong the lease of a STARTED entry to ``lease`` from now.
 
-        False when the fence is stale, or ``owner`` is told and is not the entry's any more.
+        False when the fence is stale, or ``owner`` is given and is not the entry's any more.
         The entry's life is prolonged with it, to twice as long as the run may have taken by then at least:
         it neither expires under a run that is alive, nor at the moment in which that completes. A batch's is
         not: False, too, for a lease that would outlive the batch of an entry.
@@ -236,8 +236,8 @@ class HistoryStore(Protocol):
     ) -> bool:
         """Complete (or with None release) what several batches still own, all of it or nothing.
 
-        ``record`` tells of it in the ledger of :attr:`progress`, and is kept in the same step. Sending it
-        twice succeeds twice. False, and nothing is written, when one of the batches is unknown or has ended
+        ``record`` is kept in the same step, in the ledger of :attr:`progress`. Sending it twice succeeds
+        twice. False, and nothing is written, when one of the batches is unknown or has ended
         otherwise, or when the record does not follow the one that is held.
         """
         ...

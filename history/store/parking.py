@@ -102,9 +102,9 @@ def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
     """
     kind, body = body_as_json(message.body)
     own = {name: value for name, value in message.properties.items() if not name.startswith(_PROVIDERS_OWN)}
-    told = [trigger, message.uuid, message.message_id, delivery, kind, body, own]
+    identifying = [trigger, message.uuid, message.message_id, delivery, kind, body, own]
     # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
-    return blake2b(json.dumps(told, sort_keys=True).encode("ascii"), digest_size=12).hexdigest()
+    return blake2b(json.dumps(identifying, sort_keys=True).encode("ascii"), digest_size=12).hexdigest()
 
 
 def raw_fields(fields: dict[bytes, bytes]) -> dict[str, str]:

@@ -131,57 +131,57 @@ class Beginning:
     name: str | None = None
 
 
-def begun(held: BatchRecord | None, beginning: Beginning, now: datetime) -> BatchRecord:
+def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> BatchRecord:
     """Return the record of a new run; meeting one's own run is success: it was sent twice."""
-    if held is not None and held.run == beginning.run:
-        return held
+    if current is not None and current.run == beginning.run:
+        return current
     unentered: tuple[str, ...] = ()
-    if held is not None:
-        never = (held.run,) if held.state is BatchState.CLAIMING else ()
-        unentered = (*held.unentered, *never)[-KEPT_RUNS:]
+    if current is not None:
+        never = (current.run,) if current.state is BatchState.CLAIMING else ()
+        unentered = (*current.unentered, *never)[-KEPT_RUNS:]
     return BatchRecord(
         query=beginning.query,
         batch=beginning.batch,
         lineage=beginning.lineage,
         run=beginning.run,
         name=beginning.name,
-        attempt=1 if held is None else held.attempt + 1,
+        attempt=1 if current is None else current.attempt + 1,
         unentered=unentered,
         # Under another checkpoint the same number is another batch.
-        unfinished=held is not None and held.lineage == beginning.lineage and _left_unfinished(held),
+        unfinished=current is not None and current.lineage == beginning.lineage and _left_unfinished(current),
         started_at=now,
         changed_at=now,
-        revision=1 if held is None else held.revision + 1,
+        revision=1 if current is None else current.revision + 1,
     )
 
 
-def _left_unfinished(held: BatchRecord) -> bool:
+def _left_unfinished(current: BatchRecord) -> bool:
     """Whether effects of a batch may be there that nobody has completed."""
-    match held.state:
+    match current.state:
         case BatchState.RUNNING | BatchState.RELEASED:
             return True
         case BatchState.COMPLETED | BatchState.FAILED:
             return False
         case BatchState.CLAIMING:
-            entered = held.attempt - 1 > len(held.unentered)
-            return entered if held.unfinished is None else held.unfinished
+            entered = current.attempt - 1 > len(current.unentered)
+            return entered if current.unfinished is None else current.unfinished
 
 
 def changed(
-    held: BatchRecord, run: str, state: BatchState, now: datetime, counts: Mapping[str, int]
+    current: BatchRecord, run: str, state: BatchState, now: datetime, counts: Mapping[str, int]
 ) -> BatchRecord:
     """Return the record after the present run entered the user's function, or ended.
 
     Raises:
         StaleRunError: another run has begun since.
     """
-    if held.run != run:
-        raise StaleRunError(held, run)
-    if held.state is state:
-        return held
+    if current.run != run:
+        raise StaleRunError(current, run)
+    if current.state is state:
+        return current
     ended = None if state is BatchState.RUNNING else now
     update = {"state": state, "changed_at": now, "ended_at": ended, "counts": dict(counts)}
-    return held.model_copy(update={**update, "revision": held.revision + 1})
+    return current.model_copy(update={**update, "revision": current.revision + 1})
 
 
 async def begin(progress: Progress, trigger: str, beginning: Beginning, now: datetime) -> BatchRecord:
@@ -190,7 +190,7 @@ async def begin(progress: Progress, trigger: str, beginning: Beginning, now: dat
     Raises:
         HistoryUnavailableError: others kept beginning it too.
     """
-    return await _change(progress, trigger, beginning, lambda held: begun(held, beginning, now))
+    return await _change(progress, trigger, beginning, lambda current: begun(current, beginning, now))
 
 
 async def change(
@@ -208,10 +208,10 @@ async def change(
         HistoryUnavailableError: the record is gone, or others kept changing it.
     """
 
-    def after(held: BatchRecord | None) -> BatchRecord:
-        if held is None:
+    def after(current: BatchRecord | None) -> BatchRecord:
+        if current is None:
             raise HistoryUnavailableError("recording a batch: its record is gone")
-        return changed(held, record.run, state, now, counts or {})
+        return changed(current, record.run, state, now, counts or {})
 
     return await _change(progress, trigger, record, after)
 
@@ -219,13 +219,13 @@ async def change(
 async def _change(
     progress: Progress,
     trigger: str,
-    place: Beginning | BatchRecord,
+    batch: Beginning | BatchRecord,
     after: Callable[[BatchRecord | None], BatchRecord],
 ) -> BatchRecord:
     for _ in range(ATTEMPTS):
-        held = await progress.read(trigger, place.query, place.batch)
-        wanted = after(held)
-        if wanted is held or await progress.write(trigger, wanted):
+        current = await progress.read(trigger, batch.query, batch.batch)
+        wanted = after(current)
+        if wanted is current or await progress.write(trigger, wanted):
             return wanted
     raise HistoryUnavailableError(f"recording a batch: others kept changing its record ({ATTEMPTS} attempts)")
 
@@ -277,13 +277,13 @@ async def end(
     """
     before: BatchRecord | None = None
     for _ in range(ATTEMPTS):
-        held = await store.progress.read(trigger, record.query, record.batch)
-        if held is None:
+        current = await store.progress.read(trigger, record.query, record.batch)
+        if current is None:
             raise HistoryUnavailableError("recording a batch: its record is gone")
-        wanted = changed(held, record.run, ending.state, now, ending.counts)
-        if held == before:
+        wanted = changed(current, record.run, ending.state, now, ending.counts)
+        if current == before:
             return None
         if await store.settle_batches(trigger, owners, ending.outcome, record=wanted):
             return wanted
-        before = held
+        before = current
     raise HistoryUnavailableError(f"recording a batch: others kept changing its record ({ATTEMPTS} attempts)")

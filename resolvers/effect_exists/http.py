@@ -8,7 +8,7 @@ import httpx
 
 from history.bridge import settled
 from history.errors import ConfigurationError
-from resolvers.effect_exists.probe import EffectUnavailableError, Place, placeholders
+from resolvers.effect_exists.probe import EffectUnavailableError, Location, placeholders
 from resolvers.resolution import Resolution, Resolved
 
 #: How long one step (connecting, sending, waiting for the answer) may take with a client of our own.
@@ -36,7 +36,7 @@ class HttpResource:
         absent: Resolution,
         redirect: Resolution,
     ) -> None:
-        self.place = Place(_redacted(template), placeholders(_SETTING, template), absent)
+        self.location = Location(_redacted(template), placeholders(_SETTING, template), absent)
         self._template = template
         self._client = client
         self.awaits = isinstance(client, httpx.AsyncClient)
@@ -49,18 +49,18 @@ class HttpResource:
         url = self._template.format_map({name: quote(value, safe="") for name, value in known.items()})
         # Clients resolve "." and ".." before they send: another resource than the one that was meant.
         if {".", ".."} & set(urlsplit(url).path.split("/")):
-            return self.place.unsure("the uuid of the message cannot stand in a URL")
+            return self.location.unsure("the uuid of the message cannot stand in a URL")
         try:
             status = await self._status(url)
         except httpx.InvalidURL as error:
-            return self.place.unsure(f"the uuid of the message does not make a valid URL ({error})")
+            return self.location.unsure(f"the uuid of the message does not make a valid URL ({error})")
         except (
             httpx.TimeoutException,
             httpx.NetworkError,
             httpx.RemoteProtocolError,
             httpx.ProxyError,
         ) as error:
-            raise EffectUnavailableError(self.place.name, uuid, type(error).__name__) from error
+            raise EffectUnavailableError(self.location.name, uuid, type(error).__name__) from error
         return self._meaning(status, uuid)
 
     async def _status(self, url: str) -> int:
@@ -84,14 +84,14 @@ class HttpResource:
     def _meaning(self, status: int, uuid: str) -> Resolved:
         detail = f" (HTTP {status})"
         if status in _ABSENT:
-            return self.place.lacks_it(detail)
+            return self.location.lacks_it(detail)
         if httpx.codes.is_server_error(status) or status in _TRY_AGAIN:
-            raise EffectUnavailableError(self.place.name, uuid, f"HTTP {status}")
+            raise EffectUnavailableError(self.location.name, uuid, f"HTTP {status}")
         if httpx.codes.is_redirect(status):
-            return Resolved(self._redirect, f"{self.place.name} redirects{detail}")
+            return Resolved(self._redirect, f"{self.location.name} redirects{detail}")
         if httpx.codes.is_success(status):
-            return self.place.has_it(detail)
-        return self.place.unsure(f"answered HTTP {status}")
+            return self.location.has_it(detail)
+        return self.location.unsure(f"answered HTTP {status}")
 
 
 def _redacted(template: str) -> str:

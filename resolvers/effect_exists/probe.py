@@ -31,7 +31,7 @@ class EffectUnavailableError(UnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where effects are looked for, how that is written in a reason, and what their absence means.
 
     ``name`` never holds a password.
@@ -66,7 +66,7 @@ class Probe(Protocol):
     """Looks in one place."""
 
     @property
-    def place(self) -> Place:
+    def location(self) -> Location:
         """Where it looks."""
         ...
 
@@ -76,7 +76,7 @@ class Probe(Protocol):
         ...
 
     async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
-        """Look for the effect of ``uuid`` by ``known``, which has a value for each of ``place.searched_by``.
+        """Look for the effect of ``uuid`` by ``known``, a value for each of ``location.searched_by``.
 
         Raises:
             EffectUnavailableError: the place did not answer.
@@ -113,11 +113,11 @@ async def _resolve(probe: Probe, uuid: str, trigger_name: str, message: Message)
         "message_id": message.message_id,
         "correlation_id": message.correlation_id,
     }
-    by = probe.place.searched_by
+    by = probe.location.searched_by
     known = {name: value for name, value in values.items() if name in by and value is not None}
     # A missing value finds nothing, and finding nothing would read as NEW.
     if lacking := sorted(by - known.keys()):
-        return probe.place.unsure(f"the message has no {' and no '.join(lacking)}")
+        return probe.location.unsure(f"the message has no {' and no '.join(lacking)}")
     return await probe.look(known, uuid)
 
 
@@ -125,7 +125,7 @@ def searched_by(setting: str, names: Iterable[str]) -> frozenset[str]:
     """Check the names that a statement or template searches by.
 
     Raises:
-        ConfigurationError: one of them is unknown, or none tells one message from another.
+        ConfigurationError: one of them is unknown, or none differs between messages.
     """
     found = frozenset(names)
     for name in sorted(found - frozenset(SEARCHED_BY)):

@@ -11,7 +11,7 @@ from redis.exceptions import ClusterDownError, MasterDownError
 
 from history.bridge import settled
 from history.errors import ConfigurationError
-from resolvers.effect_exists.probe import EffectUnavailableError, Place, placeholders
+from resolvers.effect_exists.probe import EffectUnavailableError, Location, placeholders
 from resolvers.resolution import Resolution, Resolved
 
 #: How long a connection or an answer may take with a client of our own.
@@ -33,7 +33,7 @@ class RedisKey:
         self.awaits = isinstance(server, redis.asyncio.Redis)
         self._template = template
         where = f"{_redacted(server) if isinstance(server, str) else 'Redis'} key {template}"
-        self.place = Place(where, placeholders(_SETTING, template), absent)
+        self.location = Location(where, placeholders(_SETTING, template), absent)
 
     async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
         """Ask for the key."""
@@ -41,8 +41,8 @@ class RedisKey:
         try:
             there = await self._exists(key)
         except _AWAY as error:
-            raise EffectUnavailableError(self.place.name, uuid, type(error).__name__) from error
-        return self.place.has_it() if there else self.place.lacks_it()
+            raise EffectUnavailableError(self.location.name, uuid, type(error).__name__) from error
+        return self.location.has_it() if there else self.location.lacks_it()
 
     async def _exists(self, key: str) -> int:
         if not isinstance(self._server, str):

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.errors import ConfigurationError
 from resolvers.bulk import UUID_COLUMN
-from resolvers.effect_exists.probe import Place
+from resolvers.effect_exists.probe import Location
 from resolvers.resolution import Resolution
 
 #: Where effects are: the name of a table or view, or a function that reads them when it is asked.
@@ -22,18 +22,18 @@ class SparkRows:
 
     effects: Effects
     column: str
-    place: Place
+    location: Location
 
     def __call__(self, rows: DataFrame, trigger_name: str) -> DataFrame:
         """Say of each row whether its effect exists."""
         _ = trigger_name
         found = self._found(rows).select(F.col(f"`{self.column}`").cast("string").alias("__doubtless_effect"))
-        told = rows.select(UUID_COLUMN).join(
+        joined = rows.select(UUID_COLUMN).join(
             found.distinct(), F.col(UUID_COLUMN) == F.col("__doubtless_effect"), "left"
         )
-        there, absent = self.place.has_it(), self.place.lacks_it()
+        there, absent = self.location.has_it(), self.location.lacks_it()
         exists = F.col("__doubtless_effect").isNotNull()
-        return told.select(
+        return joined.select(
             UUID_COLUMN,
             F.when(exists, str(there.resolution)).otherwise(str(absent.resolution)).alias("resolution"),
             F.when(exists, there.reason).otherwise(absent.reason).alias("reason"),
@@ -45,7 +45,7 @@ class SparkRows:
         if self.column not in found.columns:
             raise ConfigurationError(
                 "spark_rows_exist",
-                f"{self.place.name} has no column {self.column!r}; it has {', '.join(found.columns)}",
+                f"{self.location.name} has no column {self.column!r}; it has {', '.join(found.columns)}",
                 "name the column that holds the identity",
             )
         return found
@@ -54,4 +54,4 @@ class SparkRows:
 def spark_rows(effects: Effects, column: str, *, absent: Resolution) -> SparkRows:
     """Return the resolver; see :func:`resolvers.effect_exists.spark_rows_exist`."""
     name = f"table {effects}" if isinstance(effects, str) else getattr(effects, "__name__", "a DataFrame")
-    return SparkRows(effects, column, Place(f"{name}, column {column}", frozenset({"uuid"}), absent))
+    return SparkRows(effects, column, Location(f"{name}, column {column}", frozenset({"uuid"}), absent))

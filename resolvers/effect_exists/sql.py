@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from history.bridge import settled
 from history.errors import ConfigurationError, MissingExtraError
-from resolvers.effect_exists.probe import EffectUnavailableError, Place, searched_by
+from resolvers.effect_exists.probe import EffectUnavailableError, Location, searched_by
 from resolvers.resolution import Resolution, Resolved
 
 _SETTING = "sql_row_exists"
@@ -34,18 +34,18 @@ class SqlRow:
         self._engine = engine_for(engine) if isinstance(engine, str) else engine
         self.awaits = isinstance(engine, AsyncEngine)
         self._statement = text(statement)
-        self.place = Place(_redacted(self._engine.url), _binds(self._statement), absent)
+        self.location = Location(_redacted(self._engine.url), _binds(self._statement), absent)
 
     async def look(self, known: Mapping[str, str], uuid: str) -> Resolved:
         """Run the statement: a row means that the effect happened."""
         row = await self._first(known, uuid)
         if row is None:
-            return self.place.lacks_it()
+            return self.location.lacks_it()
         # SELECT count(*) and SELECT EXISTS(...) answer a row whether or not there is an effect: read as
         # "there is a row", every message would be a duplicate, and lost.
         if len(row) == 1 and (row[0] is None or row[0] == 0):
             raise ConfigurationError(_SETTING, f"its only column holds {row[0]!r}", _ROW_MEANS_YES)
-        return self.place.has_it()
+        return self.location.has_it()
 
     async def _first(self, known: Mapping[str, str], uuid: str) -> Row[Any] | None:
         connection = await self._connected(uuid)
@@ -56,7 +56,7 @@ class SqlRow:
             raise ConfigurationError(_SETTING, "its statement returns no rows", _ROW_MEANS_YES) from error
         except DBAPIError as error:
             if _is_away(error):
-                raise EffectUnavailableError(self.place.name, uuid) from error
+                raise EffectUnavailableError(self.location.name, uuid) from error
             raise ConfigurationError(
                 _SETTING, f"the database refused its statement ({error.orig})", "correct the statement"
             ) from error
@@ -67,7 +67,7 @@ class SqlRow:
         try:
             return await settled(self._engine.connect())
         except (DBAPIError, PoolTimeoutError, OSError) as error:
-            raise EffectUnavailableError(self.place.name, uuid) from error
+            raise EffectUnavailableError(self.location.name, uuid) from error
 
 
 def engine_for(url: str) -> Engine:

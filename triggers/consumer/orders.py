@@ -158,7 +158,7 @@ def heartbeats_for(
 
 def _identity_of(store: HistoryStore) -> str:
     try:
-        return store.control.place
+        return store.control.address
     except AttributeError:  # written before there were orders: its heartbeat will say so
         return f"store:{id(store)}"
 

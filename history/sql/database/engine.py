@@ -57,7 +57,7 @@ CHECKPOINT_PAGES = 8000
 #: How much memory SQLite's cache may take, in KiB.
 CACHE_KIB = 65_536
 
-#: What libpq is told unless the URL says otherwise: a server that is gone is noticed within half a minute.
+#: The options of libpq unless the URL says otherwise: a server that is gone is noticed within half a minute.
 POSTGRESQL_OPTIONS = {
     "connect_timeout": "10",
     "keepalives_idle": "15",

@@ -1,6 +1,6 @@
 """What SQLite and PostgreSQL raise, sorted by what can be done about it: waiting, or mending a setting.
 
-libpq tells of a failed connection in words alone. Those of the server are in the language of its
+libpq reports a failed connection in words alone. Those of the server are in the language of its
 ``lc_messages``; in another one than English a wrong account counts as a database that is away.
 """
 
@@ -111,8 +111,8 @@ def translated(error: DBAPIError, doing: str) -> DoubtlessError:
     fault = next((fault for fault in faults if fault.explains(code or "?", said)), None)
     if fault is None:
         return HistoryUnavailableError(doing)
-    told = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
-    return ConfigurationError("history", told, fault.remedy)
+    problem = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
+    return ConfigurationError("history", problem, fault.remedy)
 
 
 def is_conflict(error: DBAPIError) -> bool:

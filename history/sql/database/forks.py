@@ -36,14 +36,14 @@ _carried: set[str] = set()
 
 def survive_forks(engine: Engine | AsyncEngine) -> None:
     """Have an engine, and all that is derived of it, work in a forked child, too; once is enough."""
-    one = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
-    one = getattr(one, "_proxied", one)  # options are a view of an engine, with the same pool
-    if one in _guards:
+    pooled = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+    pooled = getattr(pooled, "_proxied", pooled)  # options are a view of an engine, with the same pool
+    if pooled in _guards:
         return
-    if one.dialect.name == Dialect.POSTGRESQL:
-        _guards[one] = _Sockets(one)
-    elif one.dialect.name == Dialect.SQLITE and _file_of(one) is not None:
-        _guards[one] = _File(one)
+    if pooled.dialect.name == Dialect.POSTGRESQL:
+        _guards[pooled] = _Sockets(pooled)
+    elif pooled.dialect.name == Dialect.SQLITE and _file_of(pooled) is not None:
+        _guards[pooled] = _File(pooled)
 
 
 class _Sockets:

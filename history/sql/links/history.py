@@ -155,7 +155,7 @@ class LinkHistory(SqlHistory):
         *,
         time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
     ) -> Sequence[Claim]:
-        """Find out which transactions are next, and lock the row that tells."""
+        """Find out which transactions are next, and lock the link's row."""
         parsed = [_parsed(uuid) for uuid in uuids]
         if not any(parsed):
             return await super().claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
@@ -219,19 +219,23 @@ class LinkHistory(SqlHistory):
             TransactionConflictError: one was applied although one before it was not: nothing may be
                 committed; or the link is somebody else's by now.
         """
-        others = [one for one in settlements if one.uuid not in self._mine]
-        answers = dict(zip((one.uuid for one in others), await super().settle(trigger, others), strict=True))
-        self._desk.again -= {one.uuid for one in others}
-        await self._move(trigger, [one for one in settlements if one.uuid in self._mine])
-        return [answers.get(one.uuid, True) for one in settlements]
+        others = [settlement for settlement in settlements if settlement.uuid not in self._mine]
+        answers = dict(
+            zip(
+                (settlement.uuid for settlement in others), await super().settle(trigger, others), strict=True
+            )
+        )
+        self._desk.again -= {settlement.uuid for settlement in others}
+        await self._move(trigger, [settlement for settlement in settlements if settlement.uuid in self._mine])
+        return [answers.get(settlement.uuid, True) for settlement in settlements]
 
     async def _move(self, trigger: str, settlements: Sequence[Settlement]) -> None:
         last: Handing | None = None
         skipped, barred = 0, False
-        for one in settlements:
-            handing = self._mine[one.uuid]
-            skips = one.outcome is EntryOutcome.FAILED and handing.policy == "skip"
-            if one.outcome is EntryOutcome.OK or skips:
+        for settlement in settlements:
+            handing = self._mine[settlement.uuid]
+            skips = settlement.outcome is EntryOutcome.FAILED and handing.policy == "skip"
+            if settlement.outcome is EntryOutcome.OK or skips:
                 if barred:
                     raise TransactionConflictError(
                         "applying a transaction: the one before it was not applied"
@@ -240,7 +244,7 @@ class LinkHistory(SqlHistory):
                 handing.stored = True
                 continue
             barred = True
-            if one.outcome is EntryOutcome.FAILED:
+            if settlement.outcome is EntryOutcome.FAILED:
                 handing.halts = handing.policy == "halt"
                 if handing.policy == "park":
                     await self._note_failed(trigger, handing)

@@ -88,41 +88,45 @@ class LogEnd:
 
 def row_of(row: AnyRow) -> LinkRow:
     """Read a row of ``sysremoteuser``."""
-    held: dict[str, Any] = {one.name: getattr(row, one.name) for one in SYSREMOTEUSER.columns}
-    outgoing = Outgoing(**_fields(held, OUTGOING))
-    incoming = Incoming(**_fields(held, INCOMING))
-    until = held["doubtless_agent_until"]
+    values: dict[str, Any] = {column.name: getattr(row, column.name) for column in SYSREMOTEUSER.columns}
+    outgoing = Outgoing(**_fields(values, OUTGOING))
+    incoming = Incoming(**_fields(values, INCOMING))
+    until = values["doubtless_agent_until"]
     return LinkRow(
-        link=held["doubtless_link"],
-        publication=held["doubtless_publication"],
-        watermark=Watermark(peer=held["doubtless_link"], outgoing=outgoing, incoming=incoming),
-        address=held["address"],
-        consolidate=held["consolidate"],
-        frequency=held["frequency"],
-        send_time=held["send_time"],
-        agent=held["doubtless_agent"],
+        link=values["doubtless_link"],
+        publication=values["doubtless_publication"],
+        watermark=Watermark(peer=values["doubtless_link"], outgoing=outgoing, incoming=incoming),
+        address=values["address"],
+        consolidate=values["consolidate"],
+        frequency=values["frequency"],
+        send_time=values["send_time"],
+        agent=values["doubtless_agent"],
         agent_until=None if until is None else instant(until),
-        stopped=held["doubtless_stopped"],
-        received_digest=held["doubtless_received_digest"],
-        failed=held["doubtless_failed"],
-        skipped=held["doubtless_skipped"],
+        stopped=values["doubtless_stopped"],
+        received_digest=values["doubtless_received_digest"],
+        failed=values["doubtless_failed"],
+        skipped=values["doubtless_skipped"],
     )
 
 
-def _fields(held: Any, columns: Mapping[str, str]) -> dict[str, Any]:
+def _fields(values: Any, columns: Mapping[str, str]) -> dict[str, Any]:
     return {
-        name: instant(held[column]) if name.startswith("time_") and held[column] is not None else held[column]
+        name: instant(values[column])
+        if name.startswith("time_") and values[column] is not None
+        else values[column]
         for name, column in columns.items()
     }
 
 
 def values_of(half: Outgoing | Incoming, prefix: str = "") -> dict[str, Any]:
     """Return the values of a half as its statement takes them."""
-    told: dict[str, Any] = {}
-    for one in fields(half):
-        value = getattr(half, one.name)
-        told[prefix + one.name] = milliseconds(value - instant(0)) if isinstance(value, datetime) else value
-    return told
+    values: dict[str, Any] = {}
+    for part in fields(half):
+        value = getattr(half, part.name)
+        values[prefix + part.name] = (
+            milliseconds(value - instant(0)) if isinstance(value, datetime) else value
+        )
+    return values
 
 
 async def write(connection: AnyConnection, text: Statement, link: str, **values: object) -> None:

@@ -160,7 +160,7 @@ ADOPT = statement("""
     RETURNING digest
 """)
 
-# Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is told;
+# Complete or release (outcome NULL) STARTED entries that still have their fence, and owner, if one is given;
 # one of a batch leaves it. An upsert, because that goes by the unique index whatever the planner thinks, and
 # in the order of the digests.
 #

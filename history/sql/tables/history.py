@@ -7,7 +7,7 @@ doubtless_history     one row per remembered uuid; one whose time to live is ove
 doubtless_batches     the ledger: one row per opened batch. Of the rows of one token at most one is not
                       retired; it is the batch, the others only speak for what they completed
 doubtless_parked      messages kept aside, each a JSON document
-doubtless_orders      what a trigger was told: the last order that lasts, and the last that does not
+doubtless_orders      the orders to a trigger: the last one that lasts, and the last that does not
 doubtless_consumers   the last word of each consumer on each of its triggers, a JSON document
 doubtless_counts      what each consumer has counted, and by how much that grew when it last grew
 doubtless_statistics  what all consumers of a trigger have counted together

@@ -35,7 +35,7 @@ async def table_exists(connection: AnyConnection, table: Table) -> bool:
 async def make_table(connection: AnyConnection, table: Table) -> None:
     """Make a table and its indexes, inside a transaction; what is there stays."""
     await settled(connection.execute(CreateTable(table, if_not_exists=True)))
-    for index in sorted(table.indexes, key=lambda one: str(one.name)):
+    for index in sorted(table.indexes, key=lambda index: str(index.name)):
         await settled(connection.execute(CreateIndex(index, if_not_exists=True)))
 
 

@@ -138,8 +138,8 @@ async def links_exist(connection: AnyConnection) -> bool:
 
 
 async def _missing(connection: AnyConnection) -> Sequence[str]:
-    told = {name: await fetch(connection, COLUMN_EXISTS, name=name) for name in ADDED}
-    return [name for name, ((there,),) in told.items() if not there]
+    counts = {name: await fetch(connection, COLUMN_EXISTS, name=name) for name in ADDED}
+    return [name for name, ((there,),) in counts.items() if not there]
 
 
 async def create_links(connection: AnyConnection) -> None:

@@ -9,10 +9,10 @@
 --include shared/later
 deliver_later_ones(1000)
 if redis.call('EXISTS', stream) == 0 then return false end
-local told, info = {}, redis.call('XINFO', 'STREAM', stream)
-for i = 1, #info, 2 do told[info[i]] = info[i + 1] end
-local first, step = told['first-entry'], redis.call('XRANGE', stream, '(' .. ARGV[5], ARGV[6], 'COUNT', ARGV[7])
+local info, reply = {}, redis.call('XINFO', 'STREAM', stream)
+for i = 1, #reply, 2 do info[reply[i]] = reply[i + 1] end
+local first, step = info['first-entry'], redis.call('XRANGE', stream, '(' .. ARGV[5], ARGV[6], 'COUNT', ARGV[7])
 return {
-  told.length, told['entries-added'] or -1, told['last-generated-id'], first and first[1] or '',
+  info.length, info['entries-added'] or -1, info['last-generated-id'], first and first[1] or '',
   #step, #step > 0 and step[#step][1] or ARGV[5],
 }

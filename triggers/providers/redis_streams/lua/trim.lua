@@ -19,10 +19,10 @@ local function older(a, b)
 end
 
 local function oldest_needed(subscription)
-  local told = {}
-  for i = 1, #subscription, 2 do told[subscription[i]] = subscription[i + 1] end
-  if told.pending > 0 then return redis.call('XPENDING', stream, told.name)[2] end
-  return told['last-delivered-id']
+  local info = {}
+  for i = 1, #subscription, 2 do info[subscription[i]] = subscription[i + 1] end
+  if info.pending > 0 then return redis.call('XPENDING', stream, info.name)[2] end
+  return info['last-delivered-id']
 end
 
 local oldest
