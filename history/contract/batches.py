@@ -323,7 +323,7 @@ class BatchContract:
         stats = await store.stats(TRIGGER)
         assert (stats.started, stats.completed) == (0, 2)
 
-    @pytest.mark.parametrize("place", [0, 1, 2])
+    @pytest.mark.parametrize("index", [0, 1, 2])
     @pytest.mark.parametrize("other_end", [None, EntryOutcome.FAILED], ids=["unknown", "failed"])
     async def test_where_one_batch_cannot_be_completed_none_is(
         self, store: HistoryStore, index: int, other_end: EntryOutcome | None
