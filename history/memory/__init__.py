@@ -1,4 +1,8 @@
-"""The document history in the memory of one process, for tests and first steps."""
+"""The document history in the memory of one process, for tests and first steps.
+
+``history.py`` is the store; ``control.py``, ``joining.py``, ``parking.py`` and ``progress.py`` are its other
+protocols. The transitions are the pure functions of :mod:`history.entry`.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +10,8 @@ from history.faces import lazy
 
 if TYPE_CHECKING:
     from history.memory.history import MemoryHistory
+    from history.memory.parking import MemoryParking
 
-__all__ = ["MemoryHistory"]
+__all__ = ["MemoryHistory", "MemoryParking"]
 
-__getattr__ = lazy(__name__, history=("MemoryHistory",))
+__getattr__ = lazy(__name__, history=("MemoryHistory",), parking=("MemoryParking",))

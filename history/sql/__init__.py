@@ -1,7 +1,9 @@
 """The document history in SQLite and PostgreSQL.
 
-``history.py`` is the store; ``control.py``, ``joining.py``, ``parking.py``, ``progress.py`` are its other
-protocols; ``database/`` the connections, ``tables/`` what lies in the database, ``statements/`` the SQL.
+``history.py`` is the store, ``claims.py``, ``settlements.py``, ``fences.py`` and ``purging.py`` its steps.
+``control.py``, ``joining.py``, ``parking.py`` and ``progress.py`` are its other protocols. ``transaction.py``
+is one transaction for a service's effects and their entry. ``database/`` has the connections, ``tables/``
+what lies in the database, ``statements/`` the SQL, ``links/`` the history of ordered links.
 """
 
 from typing import TYPE_CHECKING

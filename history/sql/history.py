@@ -43,7 +43,7 @@ from history.sql.joining import SqlJoining
 from history.sql.parking import SqlParking
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
-from history.sql.settlements import settle_batches, settle_entries
+from history.sql.settlements import settle_batches, settle_entries, turns_of
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,
@@ -280,7 +280,7 @@ class SqlHistory(SingleVerbs):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         settled = [False] * len(settlements)
-        for turn in _turns(settlements):
+        for turn in turns_of(settlements):
             for piece in _pieces(turn):
                 wishes = {key: settlements[turn[key]] for key in piece}
                 step = partial(settle_entries, trigger=trigger, wishes=wishes)
@@ -410,16 +410,3 @@ def _pieces(keys: Mapping[bytes, object]) -> Iterator[Sequence[bytes]]:
     rest = iter(keys)
     while piece := list(islice(rest, PIECE)):
         yield piece
-
-
-def _turns(settlements: Sequence[Settlement]) -> Sequence[dict[bytes, int]]:
-    """Part places so that no turn has a digest twice: the second settlement of a uuid waits for the first."""
-    turns: list[dict[bytes, int]] = []
-    met: dict[bytes, int] = {}
-    for index, settlement in enumerate(settlements):
-        key = digest(settlement.uuid)
-        turn = met[key] = met.get(key, -1) + 1
-        if turn == len(turns):
-            turns.append({})
-        turns[turn][key] = index
-    return turns

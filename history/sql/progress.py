@@ -6,66 +6,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, fetch
-from history.sql.statements.dialects import Statement, statement
+from history.sql.statements.dialects import Statement
+from history.sql.statements.progress import BATCHES, FORGET, INSERT, LATEST, PURGE, READ, UPDATE
 from history.sql.tables.history import PROGRESS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.progress import KEPT_BATCHES, BatchRecord
 
 T = TypeVar("T")
-
-# The record of one batch.
-READ = statement("""
-    SELECT document FROM doubtless_progress
-    WHERE trigger_name = :trigger AND query = :query AND batch = :batch
-""")
-
-# The first record of a batch, unless there is one.
-INSERT = statement("""
-    INSERT INTO doubtless_progress (trigger_name, query, batch, revision, changed_at, document)
-    VALUES (:trigger, :query, :batch, :revision, :changed_at, :document)
-    ON CONFLICT DO NOTHING
-    RETURNING revision
-""")
-
-# The record that follows the one that is held.
-UPDATE = statement("""
-    UPDATE doubtless_progress SET revision = :revision, changed_at = :changed_at, document = :document
-    WHERE trigger_name = :trigger AND query = :query AND batch = :batch AND revision = :revision - 1
-    RETURNING revision
-""")
-
-# Forget what a query did long ago, and what was left behind by checkpoints that were reset.
-FORGET = statement("""
-    DELETE FROM doubtless_progress
-    WHERE trigger_name = :trigger AND query = :query AND (batch <= :batch OR batch > :far)
-""")
-
-# The records of a query, the greatest batch first.
-BATCHES = statement("""
-    SELECT document FROM doubtless_progress
-    WHERE trigger_name = :trigger AND query = :query ORDER BY batch DESC LIMIT :limit
-""")
-
-# The record of each query that changed last, found in one pass: this is asked before every batch.
-LATEST = statement("""
-    WITH placed AS (
-        SELECT query, batch, ROW_NUMBER() OVER (
-            PARTITION BY query ORDER BY changed_at DESC, batch DESC) AS place
-        FROM doubtless_progress WHERE trigger_name = :trigger
-    )
-    SELECT p.document FROM placed JOIN doubtless_progress AS p
-        ON p.trigger_name = :trigger AND p.query = placed.query AND p.batch = placed.batch
-    WHERE placed.place = 1
-    ORDER BY p.query
-""")
-
-# Forget some records that have not changed since.
-PURGE = statement("""
-    DELETE FROM doubtless_progress WHERE trigger_name = :trigger AND (query, batch) IN (
-        SELECT query, batch FROM doubtless_progress
-        WHERE trigger_name = :trigger AND changed_at < :before LIMIT :limit)
-    RETURNING batch
-""")
 
 #: How many records a piece of a purge forgets.
 PIECE = 500

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from history.entry import EntryOutcome, Settlement, State
+from history.entry import EntryOutcome, Settlement, State, digest
 from history.errors import HistoryUnavailableError
 from history.sql.claims import ATTEMPTS, entry_of, look_up
 from history.sql.database.engine import AnyConnection, fetch
@@ -119,3 +119,16 @@ async def settle_batch(
         if standing[0].state == State.COMPLETED:
             return bool(standing[0].outcome == outcome)
     raise HistoryUnavailableError(f"settling a batch: others kept changing it ({ATTEMPTS} attempts)")
+
+
+def turns_of(settlements: Sequence[Settlement]) -> Sequence[dict[bytes, int]]:
+    """Part settlements, by their indexes, so that no turn has a digest twice: the second one has to wait."""
+    turns: list[dict[bytes, int]] = []
+    met: dict[bytes, int] = {}
+    for index, settlement in enumerate(settlements):
+        key = digest(settlement.uuid)
+        turn = met[key] = met.get(key, -1) + 1
+        if turn == len(turns):
+            turns.append({})
+        turns[turn][key] = index
+    return turns

@@ -1,1 +1,1 @@
-"""How far the links of SQL Remote got, kept in the same database."""
+"""Ordered links in SQL: ``watermark.py`` keeps how far each link has come, ``history.py`` answers from it."""

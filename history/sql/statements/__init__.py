@@ -1,1 +1,5 @@
-"""The SQL text, one file for each protocol of a store."""
+"""The SQL, each statement a named block with its purpose.
+
+``dialects.py`` makes one text serve SQLite and PostgreSQL. ``entries.py``, ``control.py``, ``joining.py``,
+``parking.py``, ``progress.py`` and ``watermark.py`` have the statements of one protocol each.
+"""

@@ -1,1 +1,1 @@
-"""The tables: definitions, and how they are made and changed."""
+"""The tables: ``history.py`` and ``watermark.py`` say what lies in them, ``making.py`` creates them."""

@@ -7,7 +7,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
-from history.memory.history import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory, MemoryParking
 from history.shell import ThreadShell
 from history.store.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger

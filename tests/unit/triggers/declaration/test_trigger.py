@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from history.bridge import drive
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError
-from history.memory.history import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory, MemoryParking
 from resolvers.resolution import Resolution
 from tests.unit.helpers.in_memory import (
     AT_ONCE,

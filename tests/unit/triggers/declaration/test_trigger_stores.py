@@ -9,7 +9,7 @@ import pytest
 from history.bridge import drive
 from history.entry import Claim, Entry, Settlement, State
 from history.errors import ConfigurationError
-from history.memory.history import MemoryHistory, MemoryParking
+from history.memory import MemoryHistory, MemoryParking
 from history.store.parking import Parked
 from tests.unit.helpers.in_memory import Effects, made, message, started_by_another, state_of
 from triggers.detection.table import Status
