@@ -27,11 +27,13 @@ from history.opening import open_history
 from history.store import BatchOwner, Evidence, HistoryStore, Parked, ParkedKind, Verb
 
 if TYPE_CHECKING:
+    from history.circuit import CircuitOpenError
     from history.redis.history import RedisHistory
     from history.sql.history import SqlHistory
 
 __all__ = [
     "BatchOwner",
+    "CircuitOpenError",
     "Claim",
     "ConfigurationError",
     "DoubtlessError",
@@ -57,4 +59,4 @@ __all__ = [
     "open_history",
 ]
 
-__getattr__ = lazy(__name__, redis=("RedisHistory",), sql=("SqlHistory",))
+__getattr__ = lazy(__name__, circuit=("CircuitOpenError",), redis=("RedisHistory",), sql=("SqlHistory",))

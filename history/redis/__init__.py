@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 from history.faces import lazy
 
 if TYPE_CHECKING:
+    from history.redis.errors import NotPermittedError
     from history.redis.history import RedisHistory
+    from history.redis.scripts import HistoryLostError
 
-__all__ = ["RedisHistory"]
+__all__ = ["HistoryLostError", "NotPermittedError", "RedisHistory"]
 
-__getattr__ = lazy(__name__, history=("RedisHistory",))
+__getattr__ = lazy(
+    __name__, errors=("NotPermittedError",), history=("RedisHistory",), scripts=("HistoryLostError",)
+)

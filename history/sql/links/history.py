@@ -94,7 +94,7 @@ def _parsed(uuid: str) -> tuple[str, Epoch, Offset] | None:
 
 
 @dataclass(slots=True)
-class _Desk:
+class _HandedOut:
     """What the agents of this process have handed out, and what somebody decided to run after all."""
 
     handed: dict[str, Handing] = field(default_factory=dict[str, Handing])
@@ -114,7 +114,7 @@ class LinkHistory(SqlHistory):
     def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
         super().__init__(engine, owned=owned, circuit=circuit)
         self.watermarks = SqlWatermarks(self._database)
-        self._desk = _Desk()
+        self._out = _HandedOut()
         self._mine: dict[str, Handing] = {}
 
     def for_asyncio(self) -> "SqlHistory":
@@ -136,15 +136,15 @@ class LinkHistory(SqlHistory):
     @property
     def handed(self) -> int:
         """How many transactions the agents of this process have handed out, and are not done."""
-        return len(self._desk.handed)
+        return len(self._out.handed)
 
     def hand(self, handing: Handing) -> None:
         """Note that an agent hands a transaction to its trigger."""
-        self._desk.handed[handing.uuid] = handing
+        self._out.handed[handing.uuid] = handing
 
     def take_back(self, handing: Handing) -> None:
         """Note that it is done."""
-        self._desk.handed.pop(handing.uuid, None)
+        self._out.handed.pop(handing.uuid, None)
 
     async def claim(
         self,
@@ -194,13 +194,13 @@ class LinkHistory(SqlHistory):
     ) -> Claim:
         _, epoch, offset = identity
         incoming = row.watermark.incoming
-        if uuid in self._desk.again:
+        if uuid in self._out.again:
             await super().forget(trigger, uuid)
             return (await super().claim(trigger, [uuid], row.link, time_to_live=REMEMBERED))[0]
         if epoch < incoming.epoch or offset <= incoming.log_received:
             entry = (await super().lookup(trigger, [uuid]))[0]
             return _meeting(entry or _entry(State.COMPLETED, offset))
-        handing = self._desk.handed.get(uuid)
+        handing = self._out.handed.get(uuid)
         if handing is None or handing.previous != incoming.log_received:
             return _meeting(_entry(State.STARTED, offset))
         if handing.agent != row.agent:
@@ -225,7 +225,7 @@ class LinkHistory(SqlHistory):
                 (settlement.uuid for settlement in others), await super().settle(trigger, others), strict=True
             )
         )
-        self._desk.again -= {settlement.uuid for settlement in others}
+        self._out.again -= {settlement.uuid for settlement in others}
         await self._move(trigger, [settlement for settlement in settlements if settlement.uuid in self._mine])
         return [answers.get(settlement.uuid, True) for settlement in settlements]
 
@@ -274,7 +274,7 @@ class LinkHistory(SqlHistory):
             return await super().forget(trigger, uuid)
         found = (await super().lookup(trigger, [uuid]))[0] is not None
         if found:
-            self._desk.again.add(uuid)
+            self._out.again.add(uuid)
         return found
 
 
