@@ -24,9 +24,9 @@ def test_each_public_name_of_a_package_is_there(package: str) -> None:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_store_gets_each_type_of_its_protocols_from_one_package(name: str) -> None:
-    protocol = getattr(history.store, name)
+    protocol: type = getattr(history.store, name)
 
-    used = {kind for value in vars(protocol).values() for kind in _types_of(value)}
+    used = {kind for method in vars(protocol).values() for kind in _types_of(method)}
     ours = {kind.__name__ for kind in used if kind.__module__.startswith("history.store")}
 
     assert ours, "every protocol takes or returns something of ours"
