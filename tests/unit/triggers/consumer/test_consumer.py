@@ -56,7 +56,11 @@ class TestClosing:
         self, monkeypatch: pytest.MonkeyPatch, *, blocking: bool
     ) -> None:
         opened = Closing()
-        monkeypatch.setattr("triggers.consumer.core.open_history", lambda _: opened)
+
+        def open_history(_url: str) -> Closing:
+            return opened
+
+        monkeypatch.setattr("triggers.consumer.core.open_history", open_history)
 
         run("memory://", blocking=blocking)
 
