@@ -39,7 +39,7 @@ class DecidedJudge(Judge):
             if not self._is_the_one(run):
                 return self._leave(run)
             if await self._take_over(run):
-                run.found = None
+                run.finding = run.finding._replace(found=None)
             elif run.history is HistoryUse.ON:
                 await self.claim([run])
                 if _has_failed(run):
@@ -51,7 +51,7 @@ class DecidedJudge(Judge):
 
     def _leave(self, run: Run) -> Decision:
         """Leave a message, and its parked copy, to who has run it since; that copy says how it ended."""
-        run.notes.append("somebody has run it since it was parked, and it failed again: look at it anew")
+        run.note("somebody has run it since it was parked, and it failed again: look at it anew")
         facts = replace(run.facts(self._count(run), Word.NOT_ASKED), found=Found.IN_PROGRESS)
         run.decision = decide(facts, self.settings.policy)
         return run.decision

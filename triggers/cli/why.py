@@ -25,6 +25,7 @@ from triggers.cli.shared.options import (
 from triggers.cli.shared.output import State, moment
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
 from triggers.detection.wording import explain
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 
 
@@ -112,7 +113,7 @@ def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[Parked]:
 
 def _next(entry: Entry | None, judging: _Judging) -> Decision:
     """Decide on a next delivery as the pipeline would."""
-    run = Run(Message(body="", uuid="-"), HistoryUse.ON, found=entry)
+    run = Run(Message(body="", uuid="-"), Finding(HistoryUse.ON, found=entry))
     return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)
 
 

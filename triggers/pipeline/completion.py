@@ -46,7 +46,7 @@ class EntryCompletion:
             settled = await self._write(self.store, settlements)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)
             for run in runs:
-                run.notes.append(f"its end could not be written: {text_of(error)}")
+                run.note(f"its end could not be written: {text_of(error)}")
             return runs
         if all(settled):
             return []
@@ -68,16 +68,14 @@ class EntryCompletion:
         try:
             entry = (await store.lookup(self.settings.name, [uuid]))[0]
             if entry is None:
-                run.notes.append("the history had forgotten its claim; its end was recorded anew")
+                run.note("the history had forgotten its claim; its end was recorded anew")
                 run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
             else:
                 successor = entry.owner or f"the owner of fence {entry.fence}"
-                run.notes.append(
-                    f"{run.owner} lost the fence {run.fence} to {successor}: its end is not recorded"
-                )
+                run.note(f"{run.owner} lost the fence {run.fence} to {successor}: its end is not recorded")
                 run.acknowledge = entry.state is State.COMPLETED
         except Exception as error:  # noqa: BLE001  (as above)
-            run.notes.append(f"the fence was lost, and then: {text_of(error)}")
+            run.note(f"the fence was lost, and then: {text_of(error)}")
             return False
         extra = {"trigger": self.settings.name, "uuid": uuid, "fence": run.fence}
         _log.error("%s", run.notes[-1], extra=extra)

@@ -8,7 +8,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from history.rendering import told_of
-from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.aftermath import Ending
+from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run
 from triggers.service.binding import Binding
 from triggers.service.delivery import Delivery
@@ -99,16 +100,15 @@ class ServiceExecution:
         Raises:
             HistoryUnavailableError: the transaction cannot go on.
         """
-        run.begun, run.error = True, None
         started = perf_counter()
         result, error = await self._attempts([run], partial(self._call, run, transaction), transaction)
-        end(run, result, error, self.settings, transaction)
+        conclude(run, result, error, self.settings, transaction)
         run.seconds = perf_counter() - started
 
     async def _call(self, run: Run, transaction: Transaction | None, attempt: int) -> Any:
         binding = run.binding or self.binding
         positional, named = self._arguments(binding, run, attempt, transaction)
-        run.executed, run.attempts = True, attempt
+        run.attempts = attempt
         result = binding.service(*positional, **named)
         return await self._await(binding, result) if hasattr(result, "__await__") else result
 
@@ -127,7 +127,7 @@ class ServiceExecution:
         call = partial(self._call_with_all, good, transaction)
         result, error = await self._attempts(list(good), call, transaction)
         for run in good:
-            end(run, result, error, self.settings, transaction)
+            conclude(run, result, error, self.settings, transaction)
             run.seconds = (perf_counter() - started) / len(good)
 
     async def _call_with_all(
@@ -140,19 +140,18 @@ class ServiceExecution:
         )
         positional, named = self.binding.together(rows)
         for run in first:
-            run.executed, run.attempts = True, attempt
+            run.attempts = attempt
         result = self.binding.service(*positional, **named)
         return await self._await(self.binding, result) if hasattr(result, "__await__") else result
 
     def _begin(self, run: Run, transaction: Transaction | None) -> _Arguments | None:
         """Return the arguments of a message's first run; None where there are none, and it has ended."""
-        run.begun, run.error = True, None
         try:
             return self._arguments(self.binding, run, 1, transaction)
         except BaseException as error:
             if not is_failure(error, blocking=self.blocking):
                 raise
-            end(run, None, error, self.settings, transaction)
+            conclude(run, None, error, self.settings, transaction)
             return None
 
     def _arguments(
@@ -251,7 +250,7 @@ class ServiceExecution:
         return result, error
 
 
-def end(
+def conclude(
     run: Run,
     result: Any,
     error: BaseException | None,
@@ -259,16 +258,17 @@ def end(
     transaction: Transaction | None = None,
 ) -> None:
     """Note how a run ended and what the table says of that."""
-    run.result, run.error = result, error
-    ending = Ending.SUCCESS
+    policy, recorded = settings.policy, run.finding.recorded
     if error is None:
-        pass
-    elif issubclass(type(error), LeaseLostError) or run.taken_by is not None:
+        run.end = succeeded(result, policy, recorded=recorded)
+        return
+    ending, suspends = Ending.FATAL, False
+    if issubclass(type(error), LeaseLostError) or run.taken_by is not None:
         ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+    elif is_transient(error, settings.transient) or (
+        transaction is not None and transaction.is_worth_another_try(error)
+    ):
+        ending = Ending.TRANSIENT
     else:
-        run.failed_transiently = is_transient(error, settings.transient) or (
-            transaction is not None and transaction.is_worth_another_try(error)
-        )
-        ending = Ending.TRANSIENT if run.failed_transiently else Ending.FATAL
-    run.suspends = ending is Ending.FATAL and settings.policy.suspend_on_error
-    run.aftermath = afterwards(ending, settings.policy, history=run.claimed)
+        suspends = policy.suspend_on_error
+    run.end = failed(ending, error, policy, recorded=recorded, suspends=suspends)

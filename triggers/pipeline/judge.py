@@ -13,7 +13,7 @@ from history.rendering import text_of
 from history.store import BatchOwner, HistoryStore
 from history.store.owners import owner_token
 from resolvers.resolution import Asked
-from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.aftermath import Ending
 from triggers.detection.table import (
     RESOLUTION_WORDS,
     Answer,
@@ -25,6 +25,8 @@ from triggers.detection.table import (
     classify_count,
     decide,
 )
+from triggers.pipeline.end import failed
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run, patience_with
 from triggers.service.failures import is_failure, is_transient, own_error
@@ -88,14 +90,16 @@ class Judge:
                 raise
             self._note_absence(error, asked)
             return
+        on = HistoryUse.ON
         for run, claim in zip(asked, claims, strict=True):
-            run.found, run.fence, run.owner = claim.found, claim.fence, owner
+            run.finding = Finding(on, claim.found, claim.fence, owner)
             if claim.found is None and leases is not None:
                 leases.hold(run, asked_at)
         if policy.forgotten == "in_doubt":
             oldest = datetime.now(UTC) - self.settings.history_time_to_live
             for run in asked:
-                run.forgotten = run.found is None and _is_older(run.message, oldest)
+                if run.found is None and _is_older(run.message, oldest):
+                    run.finding = run.finding._replace(forgotten=True)
 
     async def judge(self, run: Run) -> Decision:
         """Decide, ask the resolver where the table says so, and take over what is to run again."""
@@ -109,11 +113,11 @@ class Judge:
             run.decision = decision
             if decision.answer is Answer.RECOVER_LATER:
                 run.patience = self._patience(run)
-            if not decision.runs or run.found is None or await self._take_over(run):
+            if not decision.runs or run.finding.found is None or await self._take_over(run):
                 return decision
             if run.history is HistoryUse.ON:
                 await self.claim([run])
-        run.notes.append("its entry kept changing hands")
+        run.note("its entry kept changing hands")
         facts = run.facts(self._count(run), Word.BROKEN)
         if facts.found is Found.STARTED:  # by somebody who is alive: not ours, and not to be given up
             facts = replace(facts, found=Found.IN_PROGRESS)
@@ -158,10 +162,10 @@ class Judge:
             self._note_absence(error, [run])
             run.decision = self._read_table(run, Word.NONE)
         if conflict or (run.decision is not None and run.decision.runs):  # row 0 asks no history
-            run.error, run.failed_transiently, run.result = error, True, None
-            run.aftermath = afterwards(Ending.TRANSIENT, self.settings.policy, history=True)
-            run.suspends = not conflict
-        run.notes.append(f"its transaction did not commit: {text_of(error)}")
+            run.end = failed(
+                Ending.TRANSIENT, error, self.settings.policy, recorded=True, suspends=not conflict
+            )
+        run.note(f"its transaction did not commit: {text_of(error)}")
 
     def _note_absence(self, error: Exception, runs: Sequence[Run]) -> None:
         if not isinstance(error, HistoryUnavailableError):
@@ -182,13 +186,13 @@ class Judge:
         try:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
             if answer.reason:
-                run.notes.append(f"resolver: {answer.reason}")
+                run.note(f"resolver: {answer.reason}")
         except BaseException as error:
             if not is_failure(error, blocking=self.blocking):
                 raise
-            run.error = own_error(error)
+            run.problem = own_error(error)
             return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN
-        run.error = None
+        run.problem = None
         return RESOLUTION_WORDS[answer.resolution]
 
     async def _take_over(self, run: Run) -> bool:
@@ -215,7 +219,7 @@ class Judge:
                 run.found.fence,
                 extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": taken.fence},
             )
-            run.fence, run.owner = taken.fence, owner
+            run.finding = run.finding.taken_over(taken.fence, owner)
             if self.leases is not None:
                 self.leases.hold(run, asked_at)
         return taken is not None

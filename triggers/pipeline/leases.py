@@ -165,7 +165,7 @@ class LeaseKeeper:
             # A run that has come to its end settles its entry, and sees for itself whose it is.
             if taken_by is None:
                 run.alive_until = asked + self._seconds
-            elif run in self._held and run.aftermath is None:
+            elif run in self._held and run.end is None:
                 self._lose(run, taken_by)
 
     def _ask(self, uuid: str, fence: int, owner: str | None) -> str | None:

@@ -31,11 +31,13 @@ from history.message import Message
 from history.rendering import exception_info, told_of
 from history.store import HistoryStore
 from history.store.parking import Parking
-from triggers.detection.table import Answer, HistoryUse, Status
+from triggers.detection.aftermath import Ending
+from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.execution import Execution, Transaction
+from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.pipeline.routing import Routing, drop_expired
@@ -178,8 +180,8 @@ class MessagePipeline:
         return [run.outcome() for run in runs]
 
     def _begin(self, message: Message) -> Run:
-        use = HistoryUse.OFF if self.judge.store is None else HistoryUse.ON
-        return Run(message, use, silenced=self.settings.silenced)
+        finding = NO_HISTORY if self.judge.store is None else NOT_ASKED
+        return Run(message, finding, self.settings.silenced)
 
     async def _handle_wave(self, runs: Sequence[Run], removal: Removal | None = None) -> None:
         """Route, claim, judge, execute and conclude; no uuid stands twice."""
@@ -266,11 +268,12 @@ class MessagePipeline:
         done: list[Run] = []
         others: list[Run] = []
         for run in runs:
-            if run.claimed and run.error is None:
+            end = run.end
+            if end is not None and end.error is None and run.finding.recorded:
                 done.append(run)
             else:
                 self._answer(run)
-                if run.begun or run.parks or run.raises_event or run.holds:
+                if end is not None or run.parks or run.raises_event or run.holds:
                     others.append(run)
         if done:
             await self._settle(done)
@@ -291,16 +294,16 @@ class MessagePipeline:
         unsettled = await self.completion.settle(runs)
         if not unsettled:
             self._reach(Step.COMPLETED)
-        elif kept := [run for run in unsettled if run.error is None and run.begun]:
+        elif kept := [run for run in unsettled if run.end is not None and run.end.error is None]:
             await self._park(kept)
 
     def _answer(self, run: Run) -> None:
         """Note what the table tells the provider."""
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
-        if run.begun and run.error is not None and not run.acknowledge:
+        if (run.end is not None or run.attempts) and run.error is not None and not run.acknowledge:
             self._tell("given back", run)
-        dropped = run.decision.status is Status.IN_DOUBT and not run.parks and not run.begun
+        dropped = run.decision.status is Status.IN_DOUBT and not run.parks and run.end is None
         if dropped and run.acknowledge:
             _log.error(
                 "an In Doubt message is dropped, as in_doubt='acknowledge' says", extra=self._extra(run)
@@ -366,7 +369,7 @@ class MessagePipeline:
 
 
 def _answer_of(run: Run) -> Answer | None:
-    decision = run.decision if run.aftermath is None else run.aftermath
+    decision = run.decision if run.end is None else run.end.aftermath
     return None if decision is None else decision.answer
 
 
@@ -377,7 +380,8 @@ def _is_done_with(run: Run) -> bool:
 
 def _is_told_already(run: Run) -> bool:
     """Whether an earlier delivery's log line had the traceback of what is tried again and again."""
-    return run.failed_transiently and not run.acknowledge and run.message.delivery_count > 1
+    transient = run.end is not None and run.end.ending is Ending.TRANSIENT
+    return transient and not run.acknowledge and run.message.delivery_count > 1
 
 
 def _waves(runs: Sequence[Run]) -> Iterable[Sequence[Run]]:

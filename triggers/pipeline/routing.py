@@ -124,7 +124,7 @@ class Routing:
             for route in self.routes:
                 if route.wanted(reading):
                     run.binding = route.binding
-                    run.notes.append(f"route {route.name}")
+                    run.note(f"route {route.name}")
                     return True
             if self._own_filter is None or self._own_filter(reading):
                 return True
@@ -132,7 +132,7 @@ class Routing:
             # A filter answers at once, so nobody can have cancelled it.
             if not is_failure(error, blocking=True):
                 raise
-            run.decision, run.verdict, run.error = _BROKEN, FILTER_FAILED, error
+            run.decision, run.verdict, run.problem = _BROKEN, FILTER_FAILED, error
             return False
         return self._turn_away(run, NO_RULE_MATCH)
 

@@ -1,12 +1,12 @@
 """One message on its way through the pipeline, and what is told of it: parked copy, event, outcome."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from history.entry import Entry, Fence, State
+from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
 from history.rendering import class_of, text_of, trace_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
@@ -15,6 +15,8 @@ from triggers.detection.causes import Cause
 from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
 from triggers.detection.wording import explain, explain_aftermath
 from triggers.events import RetrievalFailureEvent
+from triggers.pipeline.end import End
+from triggers.pipeline.finding import NOT_ASKED, UNREACHABLE, Finding, found_in
 from triggers.service.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -44,52 +46,85 @@ def _no_notes() -> list[str]:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """The state of one message between claim and answer. Written by the pipeline and its lease's keeper."""
+    """The state of one message between claim and answer. Written by the pipeline and its lease's keeper.
+
+    What was found is one part and how the service ended another; each is replaced as a whole.
+    """
 
     message: Message
-    history: HistoryUse
-    found: Entry | None = None
-    fence: Fence | None = None
-    owner: str | None = None
-    forgotten: bool = False
-    decision: Decision | None = None
-    aftermath: Aftermath | None = None
-    result: Any = None
-    error: BaseException | None = None
-    notes: list[str] = field(default_factory=_no_notes)
+    finding: Finding
+    silenced: frozenset[Cause] = frozenset()
+    #: The service of another route than the trigger's own.
     binding: "Binding | None" = None
     #: Why the message never came to the table.
     verdict: str | None = None
-    begun: bool = False
-    executed: bool = False
+    #: What failed before the service could run: the history, the resolver or a filter.
+    problem: BaseException | None = None
+    decision: Decision | None = None
+    #: For how long the provider should keep a copy whose first run is still alive.
+    patience: timedelta = timedelta(0)
     attempts: int = 0
     seconds: float = 0.0
+    #: None until the service has ended, and where it did not run.
+    end: End | None = None
+    notes: tuple[str, ...] = ()
+    join: str | None = None
     acknowledge: bool = True
     parked: bool = False
-    failed_transiently: bool = False
-    suspends: bool = False
     event: RetrievalFailureEvent | None = None
-    join: str | None = None
-    silenced: frozenset[Cause] = frozenset()
     #: Until when its lease is known to last, by the monotonic clock; 0 without one.
     alive_until: float = 0.0
     #: Who has the entry, once it is known that this run has it no longer.
     taken_by: str | None = None
-    #: For how long the provider should keep a copy whose first run is still alive.
-    patience: timedelta = timedelta(0)
     _traced: tuple[BaseException, str | None] | None = None
 
     @property
+    def found(self) -> Entry | None:
+        """The entry that was there before this run."""
+        return self.finding.found
+
+    @property
+    def fence(self) -> Fence | None:
+        """The fence of the entry as it stands."""
+        return self.finding.fence
+
+    @property
+    def owner(self) -> str | None:
+        """The token under which this run has claimed its entry."""
+        return self.finding.owner
+
+    @property
+    def history(self) -> HistoryUse:
+        """Whether the document history took part."""
+        return self.finding.history
+
+    @property
+    def aftermath(self) -> Aftermath | None:
+        """What the table says of the end; None without one."""
+        return None if self.end is None else self.end.aftermath
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the service raised, or what kept it from running."""
+        return self.problem if self.end is None else self.end.error
+
+    @property
     def claimed(self) -> bool:
-        """Whether this run was to execute, and owns a STARTED entry."""
-        return self.begun and self.history is HistoryUse.ON and self.fence is not None
+        """Whether this run has ended, and its end is to be written into its own entry."""
+        return self.end is not None and self.finding.recorded
 
     @property
     def holds(self) -> bool:
-        """Whether this run owns a STARTED entry and was not meant to execute: the entry is to be released."""
-        return (
-            self.found is None and not self.begun and self.fence is not None and self.history is HistoryUse.ON
-        )
+        """Whether this run owns a STARTED entry and did not execute: the entry is to be released."""
+        return self.end is None and self.finding.found is None and self.finding.recorded
+
+    def note(self, text: str) -> None:
+        """Add something to the reason."""
+        self.notes += (text,)
+
+    def begin_anew(self) -> None:
+        """Forget what was found, to ask the history once more."""
+        self.finding, self.problem, self.notes = NOT_ASKED, None, ()
 
     @property
     def is_kept(self) -> bool:
@@ -112,8 +147,9 @@ class Run:
 
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
-        found = Found.FORGOTTEN if self.forgotten else found_in(self.found)
-        return _facts(count, self.message.uuid is not None, self.history, found, word)
+        finding = self.finding
+        found = Found.FORGOTTEN if finding.forgotten else found_in(finding.found)
+        return _facts(count, self.message.uuid is not None, finding.history, found, word)
 
     def evidence(self) -> Evidence:
         """Return what is known of an earlier run; the fence is that of the entry as it stands."""
@@ -137,13 +173,19 @@ class Run:
     @property
     def reason(self) -> str:
         """The row of the table, what the resolver said, and what the service's end meant, in words."""
-        told = self.verdict or _told(self.decision, self.aftermath, self.claimed)
-        return "; ".join([told, *self.notes]) if self.notes else told
+        end = self.end
+        if end is None:
+            words = self.verdict or _in_words(self.decision, None, False)  # noqa: FBT003
+        else:
+            words = _in_words(self.decision, end.aftermath, self.finding.recorded)
+        return "; ".join([words, *self.notes]) if self.notes else words
 
     def copy(self, trigger: str) -> Parked:
         """Return the copy to park."""
         rejected = (
-            self.error is not None if self.begun else self.decision is not None and self.decision.rejected
+            self.decision is not None and self.decision.rejected
+            if self.end is None
+            else self.end.error is not None
         )
         return Parked(
             id=self._parked_id(trigger),
@@ -186,20 +228,20 @@ class Run:
 
     def outcome(self) -> Outcome:
         """Return what became of the message."""
-        decision, after = self.decision, self.aftermath
-        assert decision is not None  # noqa: S101  (every run is judged before it is told of)
+        decision, end = self.decision, self.end
+        assert decision is not None  # noqa: S101  (every run is judged before it is answered)
         return Outcome(
             status=decision.status,
-            executed=self.executed,
+            executed=self.attempts > 0,
             acknowledge=self.acknowledge,
             reason=self.reason,
             row=decision.row,
             rejected=decision.rejected,
-            suspend=decision.suspend or (after is not None and after.suspend) or self.suspends,
+            suspend=decision.suspend or (end is not None and (end.aftermath.suspend or end.suspends)),
             parked=self.parked,
             recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
-            result=self.result,
-            error=self.error,
+            result=None if end is None else end.result,
+            error=self.problem if end is None else end.error,
             event=self.event,
             uuid=self.message.uuid,
             attempts=self.attempts,
@@ -217,9 +259,8 @@ class Run:
         return self.patience
 
     def became_unreachable(self, error: Exception) -> None:
-        """Note that the history did not answer."""
-        self.history, self.error, self.found, self.fence = HistoryUse.UNREACHABLE, error, None, None
-        self.aftermath, self.result, self.forgotten = None, None, False
+        """Note that the history did not answer, so that nothing of the message is known."""
+        self.finding, self.problem, self.end = UNREACHABLE, error, None
 
 
 def patience_with(
@@ -243,7 +284,7 @@ def patience_with(
 
 
 @cache
-def _told(decision: Decision | None, after: Aftermath | None, recorded: bool) -> str:  # noqa: FBT001
+def _in_words(decision: Decision | None, after: Aftermath | None, recorded: bool) -> str:  # noqa: FBT001
     parts = [] if decision is None else [explain(decision)]
     parts += [] if after is None else [explain_aftermath(after, recorded=recorded)]
     return "; ".join(parts)
@@ -252,12 +293,3 @@ def _told(decision: Decision | None, after: Aftermath | None, recorded: bool) ->
 @cache
 def _facts(count: Count, identified: bool, history: HistoryUse, found: Found, word: Word) -> Facts:  # noqa: FBT001
     return Facts(count=count, identified=identified, history=history, found=found, word=word)
-
-
-def found_in(entry: Entry | None) -> Found:
-    """Return what a history holds of a uuid, in the table's terms."""
-    if entry is None:
-        return Found.NOTHING
-    if entry.state is State.STARTED:
-        return Found.IN_PROGRESS if entry.lease_alive else Found.STARTED
-    return Found.COMPLETED_FAILED if entry.outcome == "failed" else Found.COMPLETED_OK

@@ -18,6 +18,7 @@ from tests.fixtures.waiting import PATIENCE, eventually
 from triggers import Delivery, Message, Outcome, Status, trigger
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import HistoryUse
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run
 from triggers.service.failures import LeaseLostError
@@ -223,7 +224,7 @@ def test_a_batch_that_will_be_forgotten_under_its_run_is_told_once(
     batch, lease = BatchOwner("query/7"), timedelta(seconds=0.3)
     (claim,) = drive(store.claim("book", ["u-1"], batch, lease, time_to_live=2 * lease))
     keeper = LeaseKeeper("book", lease, store)
-    run = Run(Message(uuid="u-1", body="x"), HistoryUse.ON, fence=claim.fence, owner=batch.token)
+    run = Run(Message(uuid="u-1", body="x"), Finding(HistoryUse.ON, fence=claim.fence, owner=batch.token))
 
     keeper.hold(run, time.monotonic())
     eventually(lambda: drive(store.lookup("book", ["u-1"])) == [None], PATIENCE)

@@ -29,6 +29,7 @@ from tests.unit.helpers.given_up import event
 from triggers import Message
 from triggers.detection.table import HistoryUse
 from triggers.events import RetrievalFailureEvent
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run
 from triggers.producer.queue.queue import ClientQueue
@@ -45,7 +46,7 @@ def _blocking(work: Callable[[], object]) -> Callable[[], Coroutine[Any, Any, No
 
 def run_of(uuid: str, fence: int, owner: str) -> Run:
     """Return a run whose lease can be held."""
-    return Run(Message(body="", uuid=Uuid(uuid)), HistoryUse.ON, fence=Fence(fence), owner=owner)
+    return Run(Message(body="", uuid=Uuid(uuid)), Finding(HistoryUse.ON, fence=Fence(fence), owner=owner))
 
 
 def run_in_children(work: Callable[[int], object]) -> list[int]:

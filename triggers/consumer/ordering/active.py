@@ -26,6 +26,7 @@ from history.store import HistoryStore
 from history.store.owners import owner_token
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import HistoryUse
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
@@ -112,7 +113,7 @@ class ActiveConsumer:
             self._token = None
             return False
         message = Message(body="").model_copy(update={"uuid": Uuid(ACTIVE_CONSUMER)})
-        self._claimed = Run(message, HistoryUse.ON, fence=fence, owner=self._token)
+        self._claimed = Run(message, Finding(HistoryUse.ON, fence=fence, owner=self._token))
         self._keeping.keeper.hold(self._claimed, asked)
         self._token = None
         _log.info("trigger %s: now the active consumer, fence %d", self._trigger, fence, extra=self._extra)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from history.errors import HistoryUnavailableError
 from history.store.joining import Joining
-from triggers.detection.aftermath import Ending, afterwards
-from triggers.pipeline.execution import ServiceExecution, Transaction, end
+from triggers.pipeline.end import succeeded
+from triggers.pipeline.execution import ServiceExecution, Transaction, conclude
 from triggers.pipeline.joining.parts import activation_of, give_back, reject
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError, persist
@@ -47,8 +47,7 @@ class FirstExecution:
             give_back(run, self.settings, error)
             return
         except FatalError as error:
-            run.begun = True
-            end(run, None, error, self.settings)
+            conclude(run, None, error, self.settings)
             reject(run)
             return
         if first:
@@ -72,9 +71,9 @@ class FirstExecution:
         )
 
     def _discard(self, run: Run) -> None:
-        run.begun, run.error, run.join = True, None, DISCARDED
-        run.aftermath = afterwards(Ending.SUCCESS, self.settings.policy, history=run.claimed)
-        run.notes.append("discarded: another message of its activation was first")
+        run.join = DISCARDED
+        run.end = succeeded(None, self.settings.policy, recorded=run.finding.recorded)
+        run.note("discarded: another message of its activation was first")
         _log.info(
             "discarded: another message of its activation was first",
             extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence},

@@ -16,10 +16,10 @@ from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms
 from history.store.parking import Evidence
 from resolvers.resolution import Resolution, Resolved
-from triggers.detection.aftermath import Ending, afterwards
 from triggers.detection.table import Count, Facts, HistoryUse, decide
 from triggers.pipeline.completion import Completion
-from triggers.pipeline.execution import Transaction, end
+from triggers.pipeline.end import succeeded
+from triggers.pipeline.execution import Transaction, conclude
 from triggers.pipeline.run import Run
 from triggers.service.failures import BodyTooLargeError, FatalError, Sleep, persist
 from triggers.service.settings import Settings
@@ -82,7 +82,7 @@ def may_be_kept(uuid: str, trigger_name: str, message: Message, evidence: Eviden
 def give_back(run: Run, settings: Settings, error: HistoryUnavailableError) -> None:
     """Have a message recovered whose join cannot be reached, as if the history had not answered its claim."""
     facts = Facts(count=Count.FIRST, history=HistoryUse.UNREACHABLE)
-    run.begun, run.error, run.decision = False, error, decide(facts, settings.policy)
+    run.end, run.problem, run.decision = None, error, decide(facts, settings.policy)
 
 
 def reject(run: Run) -> None:
@@ -111,19 +111,18 @@ class PartExecution:
             await self.run(run, transaction)
 
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:  # noqa: ARG002
-        """Keep one message; ``run.result`` says afterwards what became of it."""
-        run.begun, run.error = True, None
+        """Keep one message; the result of its end says afterwards what became of it."""
         try:
             added = await self._add(run)
         except HistoryUnavailableError as error:
             give_back(run, self.settings, error)
         except FatalError as error:
-            end(run, None, error, self.settings)
+            conclude(run, None, error, self.settings)
             reject(run)
         else:
-            run.result, run.join = added, WAITING
-            run.notes.append("kept for its join")
-            run.aftermath = afterwards(Ending.SUCCESS, self.settings.policy, history=True)
+            run.join = WAITING
+            run.note("kept for its join")
+            run.end = succeeded(added, self.settings.policy, recorded=True)
 
     async def _add(self, run: Run) -> Added:
         """Keep it.
@@ -161,9 +160,10 @@ class PartCompletion:
         """Write down how runs ended; see :class:`~triggers.pipeline.completion.Completion`."""
         rest: list[Run] = []
         for run in runs:
-            if not isinstance(run.result, Added):
+            added = None if run.end is None else run.end.result
+            if not isinstance(added, Added):
                 rest.append(run)
-            elif run.result.addition is Addition.STALE:
+            elif added.addition is Addition.STALE:
                 await self._leave(run)
         return await self.usual.settle(rest)
 
@@ -171,7 +171,7 @@ class PartCompletion:
         """Leave a message to the worker that has taken it over; it is done when its entry is completed."""
         assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
         run.join, run.acknowledge = None, False
-        run.notes.append("another worker has taken it over")
+        run.note("another worker has taken it over")
         try:
             (entry,) = await self.store.lookup(self.settings.name, [run.message.uuid])
         except HistoryUnavailableError as error:

@@ -20,9 +20,11 @@ from history.errors import HistoryUnavailableError, TransactionConflictError, Un
 from history.message import Message, Uuid
 from history.store import BatchOwner, HistoryStore
 from resolvers.resolution import Asked
-from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, HistoryUse, Status
 from triggers.events import RetrievalFailureEvent
+from triggers.pipeline.end import failed
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError, is_transient
@@ -246,8 +248,7 @@ class Chunk:
         await self._put_aside(judge, runs)
 
     def _fail(self, run: Run, error: Exception) -> None:
-        run.begun, run.error = True, error
-        run.aftermath = afterwards(Ending.FATAL, self.of.settings.policy, history=True)
+        run.end = failed(Ending.FATAL, error, self.of.settings.policy, recorded=True)
 
     async def _put_aside(self, judge: Judge, runs: Sequence[Run]) -> None:
         parked = [run.copy(self.of.settings.name) for run in runs if run.parks]
@@ -267,7 +268,7 @@ class Chunk:
             message = message_of(values, columns, destination=settings.destination, uuid=row[KEY])
         except ValidationError:
             message = Message(uuid=row[KEY], body=repr(values), destination=settings.destination)
-        return Run(message, HistoryUse.ON, found=claim.found, fence=claim.fence)
+        return Run(message, Finding(HistoryUse.ON, claim.found, claim.fence))
 
 
 def _is_open(found: Entry | None) -> bool:

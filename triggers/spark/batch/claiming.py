@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from history.entry import Entry, State
 from history.message import UNDEFINED_COUNT
 from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
-from triggers.pipeline.run import found_in
+from triggers.pipeline.finding import found_in
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import Array, Numbers, byte_column, firsts, last_of, numbers, texts_at, valid

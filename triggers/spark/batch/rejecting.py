@@ -7,9 +7,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from history.rendering import class_of, text_of
-from triggers.detection.aftermath import Ending, afterwards
+from triggers.detection.aftermath import Ending
 from triggers.detection.table import Count, Facts, HistoryUse, Word, decide
 from triggers.events import RetrievalFailureEvent, publish
+from triggers.pipeline.end import failed
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
 from triggers.spark.batch.claiming import KEY
@@ -62,12 +64,12 @@ class Rejecting:
     def _run(self, values: dict[str, Any]) -> Run:
         settings, key = self.settings, values.pop(KEY)
         message = message_of(values, settings.columns, destination=settings.trigger.destination, uuid=key)
-        run = Run(message, HistoryUse.ON, begun=True, error=FatalError(self.failure.text))
-        run.owner = self.run.owner.token
+        run = Run(message, Finding(HistoryUse.ON, owner=self.run.owner.token))
         run.decision = decide(
             Facts(count=Count.FIRST, history=HistoryUse.ON, word=Word.NONE), settings.trigger.policy
         )
-        run.aftermath = afterwards(Ending.FATAL, settings.trigger.policy, history=True)
+        error = FatalError(self.failure.text)
+        run.end = failed(Ending.FATAL, error, settings.trigger.policy, recorded=True)
         return run
 
     def _event(self, run: Run) -> RetrievalFailureEvent:

@@ -27,6 +27,7 @@ from resolvers.bulk import UUID_COLUMN, AskedInBulk, Shape
 from resolvers.resolution import NO_EVIDENCE, NonsenseAnswerError, Resolution, Resolved
 from triggers.detection.table import Answer, HistoryUse, Status, Word, classify_count, decide
 from triggers.events import Cause, RetrievalFailureEvent
+from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
 from triggers.spark.batch.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
@@ -171,7 +172,7 @@ class SecondLook:
             return _Row(values[KEY], values, again, None, reason=str(error))
         except ValidationError:
             return _Row(values[KEY], values, again, None)
-        return _Row(values[KEY], values, again, Run(message, HistoryUse.ON))
+        return _Row(values[KEY], values, again, Run(message, NOT_ASKED))
 
     def _judge(self, rows: Sequence[_Row]) -> None:
         """Claim the rows, ask who is to be asked, and decide; wait for what is in progress elsewhere."""
@@ -194,7 +195,7 @@ class SecondLook:
     async def _judge_once(self, rows: Sequence[_Row]) -> None:
         runs = [row.run for row in rows if row.run is not None]
         for run in runs:
-            run.history, run.error, run.notes = HistoryUse.ON, None, []
+            run.begin_anew()
         judge = Judge(
             settings=self.settings.trigger,
             store=history_at(self.settings.history),
@@ -255,8 +256,8 @@ class SecondLook:
             if first.runs:
                 row.status, row.reason = Status.DUPLICATE, "a duplicate of another row of this batch"
                 return
-            run.decision, run.found, run.error = first.run.decision, first.run.found, first.run.error
-            run.notes = list(first.run.notes)
+            run.finding = run.finding._replace(found=first.run.found)
+            run.decision, run.problem, run.notes = first.run.decision, first.run.error, first.run.notes
         decision = run.decision
         assert decision is not None  # noqa: S101  (every first row was judged)
         if row.waiting is not None:

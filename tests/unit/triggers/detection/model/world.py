@@ -11,6 +11,7 @@ from history.entry import Claim, Entry, EntryOutcome, State, claim, renew, settl
 from history.message import Message, Uuid
 from triggers.detection.aftermath import Aftermath, Ending, afterwards
 from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Word, decide
+from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 
 T = TypeVar("T")
@@ -152,7 +153,7 @@ def clock(world: World) -> datetime:
 @cache
 def found_of(entry: Entry | None) -> Found:
     """Put an entry into the table's terms as the pipeline does."""
-    return Run(MESSAGE, HistoryUse.ON, found=entry).facts(Count.FIRST, Word.NONE).found
+    return Run(MESSAGE, Finding(HistoryUse.ON, found=entry)).facts(Count.FIRST, Word.NONE).found
 
 
 MESSAGE = Message(body="", uuid=Uuid("u-1"))

@@ -1,0 +1,47 @@
+"""What the document history says of a message: nothing of it, an entry, or a claim of our own."""
+
+from typing import NamedTuple
+
+from history.entry import Entry, EntryOutcome, Fence, State
+from triggers.detection.table import Found, HistoryUse
+
+
+def found_in(entry: Entry | None) -> Found:
+    """Return what a history holds of a uuid, in the table's terms."""
+    if entry is None:
+        return Found.NOTHING
+    if entry.state is State.STARTED:
+        return Found.IN_PROGRESS if entry.lease_alive else Found.STARTED
+    return Found.COMPLETED_FAILED if entry.outcome is EntryOutcome.FAILED else Found.COMPLETED_OK
+
+
+# Made for every message, and a named tuple is cheaper than a frozen dataclass.
+class Finding(NamedTuple):
+    """What was found when a message was claimed. Replaced as a whole, never written to.
+
+    ``found`` is the entry that was there before, and ``fence`` that of the entry as it stands: our own, under
+    ``owner``, where nothing was found or what was found has been taken over. ``forgotten`` says that there is
+    no entry, and that there may have been one.
+    """
+
+    history: HistoryUse
+    found: Entry | None = None
+    fence: Fence | None = None
+    owner: str | None = None
+    forgotten: bool = False
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is an entry in which the end of a run is to be written."""
+        return self.fence is not None and self.history is HistoryUse.ON
+
+    def taken_over(self, fence: Fence, owner: str) -> "Finding":
+        """Return what stands once the entry that was found is our own."""
+        return Finding(self.history, self.found, fence, owner)
+
+
+#: Of a trigger without a document history; of a message that it was not asked about; of one that it gave no
+#: answer about.
+NO_HISTORY = Finding(HistoryUse.OFF)
+NOT_ASKED = Finding(HistoryUse.ON)
+UNREACHABLE = Finding(HistoryUse.UNREACHABLE)
