@@ -128,10 +128,10 @@ LEFT_TO_ITS_OWNER = Aftermath(
 def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
     """Return what a service's end means for the entry, the provider and the next delivery."""
     return next(
-        one
-        for one in (*AFTERMATHS, LEFT_TO_ITS_OWNER)
-        if ending in one.endings
-        and one.transacted in {None, policy.transacted}
-        and one.history in {None, history}
-        and one.on_retry_failure in {None, policy.on_retry_failure}
+        aftermath
+        for aftermath in (*AFTERMATHS, LEFT_TO_ITS_OWNER)
+        if ending in aftermath.endings
+        and aftermath.transacted in {None, policy.transacted}
+        and aftermath.history in {None, history}
+        and aftermath.on_retry_failure in {None, policy.on_retry_failure}
     )

@@ -105,12 +105,12 @@ class Policy:
 class Decision:
     """What becomes of one delivery. ``ask`` means: ask the resolver, then decide again.
 
-    ``place`` is the index in :data:`ROWS` of the row that says so; ``row`` is that row's number. ``cause`` is
+    ``index`` is where the row that says so stands in :data:`ROWS`; ``row`` is that row's number. ``cause`` is
     that of the event, where there is one.
     """
 
     row: int
-    place: int
+    index: int
     status: Status | None
     runs: bool = False
     answer: Answer = Answer.ACKNOWLEDGE
@@ -312,14 +312,14 @@ def classify_count(delivery_count: int, max_delivery_count: int) -> Count:
 @cache
 def decide(facts: Facts, policy: Policy) -> Decision:
     """Return what becomes of a delivery: the first row of :data:`ROWS` that fits, under ``in_doubt``."""
-    place, row = next((place, row) for place, row in enumerate(ROWS) if row.fits(facts, policy))
+    index, row = next((index, row) for index, row in enumerate(ROWS) if row.fits(facts, policy))
     if row.as_resolver and facts.word is Word.NOT_ASKED:
-        return Decision(row=row.number, place=place, status=None, ask=True)
+        return Decision(row=row.number, index=index, status=None, ask=True)
     status = _WORD_STATUS[facts.word] if row.as_resolver else row.status
     in_doubt = status is Status.IN_DOUBT
     return Decision(
         row=row.number,
-        place=place,
+        index=index,
         status=status,
         runs=row.runs
         or (row.as_resolver and status is Status.NEW)

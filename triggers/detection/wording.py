@@ -18,30 +18,30 @@ _DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 th
 @cache
 def explain(decision: Decision) -> str:
     """Say a decision in the table's own words, such as "row 8: COMPLETED ok: DUPLICATE, acknowledge"."""
-    row = ROWS[decision.place]
-    told = f"row {decision.row}: {', '.join(_conditions(row))}: "
+    row = ROWS[decision.index]
+    fitting = f"row {decision.row}: {', '.join(_conditions(row))}: "
     if decision.ask:
-        return told + "as the resolver says"
+        return fitting + "as the resolver says"
     verdict = _verdict(row) if decision.status is None else decision.status
-    return f"{told}{verdict}, {_answers(decision)}"
+    return f"{fitting}{verdict}, {_answers(decision)}"
 
 
 @cache
-def explain_aftermath(one: Aftermath, *, recorded: bool) -> str:
+def explain_aftermath(aftermath: Aftermath, *, recorded: bool) -> str:
     """Say what a service's end meant, such as "success: COMPLETED ok, acknowledge"."""
-    entry = _entry(one) if recorded else "no entry"
-    return f"{_ending(one)}: {entry}, {_answers(one)}"
+    entry = _entry(aftermath) if recorded else "no entry"
+    return f"{_ending(aftermath)}: {entry}, {_answers(aftermath)}"
 
 
 def _conditions(row: Row) -> Iterable[str]:
     if row.counts is not None:
-        yield f"delivery count {_told(row.counts)}"
+        yield f"delivery count {_values(row.counts)}"
     if row.identified is False:
         yield "neither uuid nor JMSMessageID"
     if row.history is not None:
-        yield f"history {_told(row.history)}"
+        yield f"history {_values(row.history)}"
     if row.found is not None:
-        yield _told(row.found)
+        yield _values(row.found)
     if row.words is not None:
         yield "no resolver" if row.words == _NO_RESOLVER else f"resolver {_words(row)}"
     for name, value in row.policy:
@@ -57,19 +57,19 @@ def _verdict(row: Row) -> str:
     return str(row.status or ("in progress" if in_progress else "undecided"))
 
 
-def _answers(one: Row | Decision | Aftermath) -> str:
-    parts = [str(one.answer)] + ["park"] * one.park
+def _answers(judged: Row | Decision | Aftermath) -> str:
+    parts = [str(judged.answer)] + ["park"] * judged.park
     # An aftermath has no column of its own for the event.
-    parts += ["event"] * (one.event and not isinstance(one, Row)) + ["suspend"] * one.suspend
+    parts += ["event"] * (judged.event and not isinstance(judged, Row)) + ["suspend"] * judged.suspend
     return ", ".join(parts)
 
 
-def _told(values: Iterable[Enum]) -> str:
+def _values(values: Iterable[Enum]) -> str:
     return " / ".join(str(value.value) for value in sorted(values, key=_ORDER.index))
 
 
 def _words(row: Row) -> str:
-    return "not called" if row.words is None else _told(row.words - {Word.NOT_ASKED})
+    return "not called" if row.words is None else _values(row.words - {Word.NOT_ASKED})
 
 
 def _setting(name: str, value: object) -> str:
@@ -84,7 +84,7 @@ def render() -> str:
     lines = [head, "|" + " --- |" * 9]
     lines += [_render_row(row) for row in sorted(ROWS, key=lambda row: row.number)]
     lines += ["", "| trigger | outcome | entry | answer | next delivery |", "|" + " --- |" * 5]
-    lines += [_render_aftermath(one) for one in AFTERMATHS]
+    lines += [_render_aftermath(aftermath) for aftermath in AFTERMATHS]
     return "\n".join([*lines, _DIED]) + "\n"
 
 
@@ -98,8 +98,8 @@ def _render_row(row: Row) -> str:
 
 def _situation(row: Row) -> tuple[str, str, str, str]:
     """Return the cells for delivery count, history, entry found and resolver."""
-    settings = "".join(f", `{_setting(*one)}`" for one in row.policy)
-    counts = "any" if row.counts is None else _told(row.counts)
+    settings = "".join(f", `{_setting(*setting)}`" for setting in row.policy)
+    counts = "any" if row.counts is None else _values(row.counts)
     if row.words is not None and row.history is None:
         return "resolver needed", "", "", _words(row) + settings
     if row.history is None:
@@ -108,29 +108,35 @@ def _situation(row: Row) -> tuple[str, str, str, str]:
         return counts, "off", "-" + settings, _words(row)
     if row.identified is False:
         return counts, "on", "message has neither uuid nor JMSMessageID", _words(row)
-    found = _told(row.history if row.found is None else row.found)
+    found = _values(row.history if row.found is None else row.found)
     return counts, "on", found + settings, _words(row)
 
 
-def _render_aftermath(one: Aftermath) -> str:
-    trigger = {True: "transacted", False: "plain", None: "any"}[one.transacted]
-    if one.history is False:
-        return _line(f"{trigger}, no history", _ending(one, code="`"), "-", _answers(one), one.next)
-    return _line(trigger, _ending(one, code="`"), _entry(one), _answers(one), one.next)
+def _render_aftermath(aftermath: Aftermath) -> str:
+    trigger = {True: "transacted", False: "plain", None: "any"}[aftermath.transacted]
+    if aftermath.history is False:
+        return _line(
+            f"{trigger}, no history", _ending(aftermath, code="`"), "-", _answers(aftermath), aftermath.next
+        )
+    return _line(
+        trigger, _ending(aftermath, code="`"), _entry(aftermath), _answers(aftermath), aftermath.next
+    )
 
 
-def _ending(one: Aftermath, *, code: str = "") -> str:
-    endings = " or ".join(str(ending.value) for ending in sorted(one.endings, key=_ORDER.index))
-    if one.transacted is False and Ending.TRANSIENT in one.endings:
+def _ending(aftermath: Aftermath, *, code: str = "") -> str:
+    endings = " or ".join(str(ending.value) for ending in sorted(aftermath.endings, key=_ORDER.index))
+    if aftermath.transacted is False and Ending.TRANSIENT in aftermath.endings:
         endings = "retries used up"
-    policy = "" if one.on_retry_failure is None else _setting("on_retry_failure", one.on_retry_failure)
+    policy = (
+        "" if aftermath.on_retry_failure is None else _setting("on_retry_failure", aftermath.on_retry_failure)
+    )
     return endings + (policy and f", {code}{policy}{code}")
 
 
-def _entry(one: Aftermath) -> str:
-    if one.lost:
+def _entry(aftermath: Aftermath) -> str:
+    if aftermath.lost:
         return "as it is"
-    return "released" if one.entry is None else f"COMPLETED {one.entry}"
+    return "released" if aftermath.entry is None else f"COMPLETED {aftermath.entry}"
 
 
 def _line(*cells: str) -> str:

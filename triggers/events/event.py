@@ -107,12 +107,12 @@ def _reference_time(time: datetime) -> str:
 
 
 def _jms_message(message: Message) -> dict[str, Any]:
-    told = message.headers()
-    headers = {name: value for name, value in told.items() if name in _HEADERS}
+    named = message.headers()
+    headers = {name: value for name, value in named.items() if name in _HEADERS}
     body = message.body
     kind = "bytes" if isinstance(body, bytes) else "string" if isinstance(body, str) else "data"
     return {
         "header": headers,
-        "properties": {name: value for name, value in told.items() if name not in headers},
+        "properties": {name: value for name, value in named.items() if name not in headers},
         "body": {kind: body},
     }

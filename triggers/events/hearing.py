@@ -12,23 +12,23 @@ def wildcard(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
-async def failure_of(told: Awaitable[None]) -> BaseException | None:
+async def failure_of(handling: Awaitable[None]) -> BaseException | None:
     """Await something, and return what it raised: an event loop may not survive what leaves a task."""
     try:
-        await told
+        await handling
     except BaseException as error:  # noqa: BLE001  (handed to the caller)
         return error
     return None
 
 
-async def finish(told: Awaitable[None], *, blocking: bool) -> None:
+async def finish(handling: Awaitable[None], *, blocking: bool) -> None:
     """Let a handler that is a coroutine come to its end; in blocking code on an event loop of its own.
 
     Raises:
         BaseException: whatever the handler raised.
     """
     if not blocking:
-        await told
+        await handling
         return
 
     # The calling thread may have a running loop of its own, so the handler gets another thread.
@@ -36,7 +36,7 @@ async def finish(told: Awaitable[None], *, blocking: bool) -> None:
 
     def run() -> None:
         try:
-            ended = asyncio.run(failure_of(told))
+            ended = asyncio.run(failure_of(handling))
         except BaseException as error:  # noqa: BLE001  (handed to the caller, which logs it or ends)
             ended = error
         if ended is not None:

@@ -62,8 +62,8 @@ class Mailbox:
         """Begin empty: a forked child has neither its parent's thread nor its events to tell."""
         self._changed = threading.Condition()
         self._waiting: deque[RetrievalFailureEvent] = deque()
-        self._told: RetrievalFailureEvent | None = None
-        self._told_since = 0.0
+        self._current: RetrievalFailureEvent | None = None
+        self._current_since = 0.0
         self._thread: threading.Thread | None = None
 
     async def put(self, event: RetrievalFailureEvent, *, blocking: bool) -> None:
@@ -76,15 +76,15 @@ class Mailbox:
                 return
             if not warned:
                 _log.warning(
-                    "the queue of %s is full: waiting for it", named(self._handler), extra=told_of(event)
+                    "the queue of %s is full: waiting for it", named(self._handler), extra=_extra(event)
                 )
             warned = True
             await settled(pause(FULL_PAUSE))
 
     def _hangs(self) -> bool:
         with self._changed:
-            telling = self._told is not None
-            return telling and time.monotonic() - self._told_since > HANGING.total_seconds()
+            telling = self._current is not None
+            return telling and time.monotonic() - self._current_since > HANGING.total_seconds()
 
     def _offer(self, event: RetrievalFailureEvent) -> bool:
         with self._changed:
@@ -119,7 +119,7 @@ class Mailbox:
             while (event := self._next()) is not None:
                 tell(self._handler, event, run=runner.run)
                 with self._changed:
-                    self._told = None
+                    self._current = None
                     self._changed.notify_all()
 
     def _next(self) -> RetrievalFailureEvent | None:
@@ -129,9 +129,9 @@ class Mailbox:
             if not self._waiting:
                 self._thread = None
                 return None
-            self._told, self._told_since = self._waiting.popleft(), time.monotonic()
+            self._current, self._current_since = self._waiting.popleft(), time.monotonic()
             self._changed.notify_all()
-            return self._told
+            return self._current
 
     def flush(self, timeout: timedelta) -> bool:
         """Wait until everything has been told; False when it took longer, or the handler itself asks."""
@@ -139,7 +139,7 @@ class Mailbox:
             if threading.current_thread() is self._thread:
                 return False
             return self._changed.wait_for(
-                lambda: not self._waiting and self._told is None, timeout.total_seconds()
+                lambda: not self._waiting and self._current is None, timeout.total_seconds()
             )
 
     def finish(self) -> None:
@@ -154,17 +154,17 @@ class Mailbox:
         self.finish()
         ended = self.flush(timeout)
         with self._changed:
-            telling, waiting = self._told, list(self._waiting)
+            telling, waiting = self._current, list(self._waiting)
         if ended and thread is not None:
             thread.join(timeout.total_seconds())  # it only has to close its event loop
         if telling is not None and not ended:
-            _log.error("%s has not come back from an event", named(self._handler), extra=told_of(telling))
+            _log.error("%s has not come back from an event", named(self._handler), extra=_extra(telling))
         for event in waiting:
             self._name(event)
         return ended
 
     def _name(self, event: RetrievalFailureEvent) -> None:
-        _log.error("%s was not told of an event in time", named(self._handler), extra=told_of(event))
+        _log.error("%s was not told of an event in time", named(self._handler), extra=_extra(event))
 
 
 def tell(
@@ -175,9 +175,9 @@ def tell(
 ) -> None:
     """Call a handler in a thread where nobody listens to what it raises, and log that."""
     try:
-        told = handler(event)
-        if inspect.isawaitable(told):
-            failure = run(failure_of(told))
+        handling = handler(event)
+        if inspect.isawaitable(handling):
+            failure = run(failure_of(handling))
             if failure is not None:
                 log_failure(handler, event, failure)
     except BaseException as error:  # noqa: BLE001  (user code, and a SystemExit would end the thread unheard)
@@ -192,7 +192,7 @@ def log_failure(handler: Handler, event: RetrievalFailureEvent, error: BaseExcep
         named(handler),
         text_of(error),
         exc_info=None if known else exception_info(error),
-        extra=told_of(event),
+        extra=_extra(event),
     )
 
 
@@ -202,7 +202,7 @@ def named(handler: Handler) -> str:
     return name if isinstance(name, str) else type(handler).__name__
 
 
-def told_of(event: RetrievalFailureEvent) -> dict[str, object]:
+def _extra(event: RetrievalFailureEvent) -> dict[str, object]:
     """Return the log's fixed keys."""
     return {"trigger": event.trigger_name, "uuid": event.uuid}
 

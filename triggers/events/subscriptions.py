@@ -48,9 +48,9 @@ class Subscription:
             await self._mailbox.put(event, blocking=blocking)
             return
         try:
-            told = self.handler(event)
-            if inspect.isawaitable(told):
-                await finish(told, blocking=blocking)
+            handling = self.handler(event)
+            if inspect.isawaitable(handling):
+                await finish(handling, blocking=blocking)
         except BaseException as error:
             if not is_failure(error, blocking=blocking):
                 raise
@@ -122,6 +122,6 @@ async def publish(event: RetrievalFailureEvent, *, blocking: bool) -> None:
         BaseException: KeyboardInterrupt, SystemExit and their kind, from a synchronous handler.
     """
     with _lock:
-        hearing = [one for one in _subscriptions if one.hears(event.trigger_name)]
+        hearing = [subscription for subscription in _subscriptions if subscription.hears(event.trigger_name)]
     for subscription in hearing:
         await subscription.tell(event, blocking=blocking)

@@ -171,7 +171,7 @@ class ServiceExecution:
             attempt=attempt,
             trigger_name=self.settings.name,
             delivery_count=run.message.delivery_count,
-            held=run,
+            lease=run,
         )
 
     async def _await(self, binding: Binding, result: Awaitable[Any]) -> Any:

@@ -94,7 +94,7 @@ class MessagePipeline:
     transactions: Transactions | None = None
     routing: Routing | None = None
     observe: Observer | None = None
-    place: int | None = None
+    index: int | None = None
     upkeep: Callable[[], Awaitable[None]] | None = None
     owned: Sequence[HistoryStore] = ()
 
@@ -108,9 +108,9 @@ class MessagePipeline:
         """Where messages are kept aside, but for the local file."""
         return self.lot.primary
 
-    def at(self, place: int) -> Self:
+    def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one of the trigger's destinations."""
-        return replace(self, place=place)
+        return replace(self, index=index)
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under the judge that ``by`` makes of the usual one."""
@@ -122,10 +122,10 @@ class MessagePipeline:
         """Handle what a receiver handed over, and answer all of it; ``can`` is what the receiver can do."""
         can = can or capabilities_of(receiver)
         self._reach(Step.RECEIVED)
-        arrivals = [one for one in received if isinstance(one, Arrival)]
+        arrivals = [delivery for delivery in received if isinstance(delivery, Arrival)]
         if at_once := self.settings.acknowledge_mode == "auto":
             await receiver.acknowledge(arrivals)
-        runs = {self._begin(one.message): one for one in arrivals}
+        runs = {self._begin(arrival.message): arrival for arrival in arrivals}
         removal = None
         if self.transactions is not None and not at_once:
             removal = await self.transactions.removal(can.sharing_transactions, runs)
@@ -135,12 +135,12 @@ class MessagePipeline:
             answers = [pair for run, pair in zip(runs, answers, strict=True) if run not in removal.gone]
         if can.taking_failures is not None:
             answers = await can.taking_failures.take_failed(answers)
-        done: list[Received] = [one for one, outcome in answers if outcome.acknowledge]
+        done: list[Received] = [arrival for arrival, outcome in answers if outcome.acknowledge]
         back: dict[float, list[Received]] = {}
         for arrival, outcome in answers:
             if not outcome.acknowledge:
                 back.setdefault(outcome.recover_after, []).append(arrival)
-        for unreadable in (one for one in received if isinstance(one, Unreadable)):
+        for unreadable in (delivery for delivery in received if isinstance(delivery, Unreadable)):
             parked = await self.park_unreadable(unreadable)
             (done if parked else back.setdefault(UNPARKED_DELAY.total_seconds(), [])).append(unreadable)
         if done:
@@ -325,8 +325,8 @@ class MessagePipeline:
             if trace is None or run.error is None
             else exception_info(run.error, trace, without=MACHINERY)
         )
-        told = f"\n{trace}" if trace is not None and info is None else ""
-        _log.warning("%s: %s%s%s", what, run.reason, failure, told, exc_info=info, extra=self._extra(run))
+        text = f"\n{trace}" if trace is not None and info is None else ""
+        _log.warning("%s: %s%s%s", what, run.reason, failure, text, exc_info=info, extra=self._extra(run))
 
     async def _publish(self, run: Run) -> None:
         run.event = run.make_event(self.settings.name, *self._origin(run.message))
@@ -350,9 +350,9 @@ class MessagePipeline:
         return parked
 
     def _origin(self, message: Message | None = None) -> tuple[str, int]:
-        """Return the destination that a delivery came from, and its place among the trigger's."""
-        place = self.settings.place_of(message) if self.place is None else self.place
-        return self.settings.destinations[place], place
+        """Return the destination that a delivery came from, and its index among the trigger's."""
+        index = self.settings.index_of(message) if self.index is None else self.index
+        return self.settings.destinations[index], index
 
     def _reach(self, step: Step) -> None:
         if self.observe is not None:

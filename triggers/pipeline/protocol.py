@@ -34,7 +34,7 @@ class Pipeline(Protocol):
         """What is to be done from time to time, as often as the history forgets what has expired."""
         ...
 
-    def at(self, place: int) -> Self:
+    def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one of the trigger's destinations, by its index."""
         ...
 

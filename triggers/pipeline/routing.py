@@ -35,8 +35,8 @@ NO_RULE_MATCH = "no routing rule matches"
 FILTER_FAILED = "a filter failed"
 
 #: Row 0, at no place in the table: the message never came to it.
-_UNMATCHED = Decision(row=0, place=-1, status=None)
-_BROKEN = Decision(row=0, place=-1, status=None, park=True, cause=Cause.FILTER_FAILED, rejected=True)
+_UNMATCHED = Decision(row=0, index=-1, status=None)
+_BROKEN = Decision(row=0, index=-1, status=None, park=True, cause=Cause.FILTER_FAILED, rejected=True)
 
 
 def drop_expired(runs: Sequence[Run], trigger: str) -> Sequence[Run]:
@@ -49,8 +49,8 @@ def drop_expired(runs: Sequence[Run], trigger: str) -> Sequence[Run]:
         expiration = run.message.expiration
         if expiration is not None and expiration <= now:
             run.decision, run.verdict = _UNMATCHED, EXPIRED
-            told = {"trigger": trigger, "uuid": run.message.uuid}
-            _log.warning("not run: it has expired at %s", expiration.isoformat(), extra=told)
+            extra = {"trigger": trigger, "uuid": run.message.uuid}
+            _log.warning("not run: it has expired at %s", expiration.isoformat(), extra=extra)
     return [run for run in runs if run.verdict is None]
 
 

@@ -182,13 +182,13 @@ class Binding:
         self, arguments: Sequence[tuple[list[Any], dict[str, Any]]]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of one run of a batch service, from those of each message."""
-        columns = [[one[0][place] for one in arguments] for place in range(len(self._positional))]
+        columns = [[row[0][index] for row in arguments] for index in range(len(self._positional))]
         positional = [
             column[0] if slot.shared else column
             for slot, column in zip(self._positional, columns, strict=True)
         ]
         named = {
-            name: arguments[0][1][name] if slot.shared else [one[1][name] for one in arguments]
+            name: arguments[0][1][name] if slot.shared else [row[1][name] for row in arguments]
             for name, slot in self._named.items()
         }
         return positional, named
@@ -263,15 +263,15 @@ def _read_plain(
         if not isinstance(body, plain):
             encoded = encoded_body(body)
             body = encoded if plain is bytes else encoded.decode("utf-8")
-        told: bytes | str = body if adapter is None else adapter.validate_python(body)
+        checked: bytes | str = body if adapter is None else adapter.validate_python(body)
     except ValidationError as error:
         raise BodyInvalidError(name, _problems(error)) from error
     except UnicodeError as error:
         raise BodyInvalidError(name, f"not UTF-8: {error}") from error
-    return told
+    return checked
 
 
 def _problems(error: ValidationError) -> str:
     """Name each wrong field and its problem; the values stay out, as they may be personal."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found[:10])
+    return "; ".join(f"{'.'.join(map(str, wrong['loc'])) or 'body'}: {wrong['msg']}" for wrong in found[:10])

@@ -68,14 +68,14 @@ def _keeps_extras(schema: Mapping[str, Any]) -> bool:
     return "allow" in {schema.get("extra_behavior"), config.get("extra_fields_behavior")}
 
 
-def _schemas(held: Any) -> Iterator[Any]:
+def _schemas(within: Any) -> Iterator[Any]:
     """Yield the schemas among one, a list, or a mapping of them; a choice of a union may have a label."""
-    if isinstance(held, Mapping):
-        named = cast("Mapping[str, Any]", held)
+    if isinstance(within, Mapping):
+        named = cast("Mapping[str, Any]", within)
         if isinstance(named.get("type"), str):
             yield named
         else:
             yield from named.values()
         return
-    for one in held:
-        yield one[0] if isinstance(one, tuple) else one
+    for schema in within:
+        yield schema[0] if isinstance(schema, tuple) else schema

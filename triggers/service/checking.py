@@ -96,7 +96,7 @@ def check_kind(setting: str, value: Any, kind: type, remedy: str) -> None:
 
 def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) -> None:
     """Refuse a store, a provider or a lot that lacks what it is needed for; a class is none of its own."""
-    if isinstance(value, type) or not all(callable(getattr(value, one, None)) for one in methods):
+    if isinstance(value, type) or not all(callable(getattr(value, method, None)) for method in methods):
         raise ConfigurationError(setting, f"{value!r:.60} cannot {methods[0]}", remedy)
 
 

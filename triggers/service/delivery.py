@@ -34,14 +34,14 @@ class Delivery:
     attempt: int
     trigger_name: str
     delivery_count: int = -1
-    held: HeldLease | None = field(default=None, repr=False, compare=False)
+    lease: HeldLease | None = field(default=None, repr=False, compare=False)
 
     def check(self) -> None:
         """Stop a long service whose lease was lost; do nothing where there is no lease.
 
         Raises:
-            LeaseLostError: another owner has the message. Let it pass: nothing is parked and nothing told.
+            LeaseLostError: another owner has the message. Let it pass: nothing is parked and no event raised.
         """
-        held = self.held
-        if held is not None and held.taken_by is not None:
-            raise LeaseLostError(self.uuid or "", held.owner or "", held.taken_by)
+        lease = self.lease
+        if lease is not None and lease.taken_by is not None:
+            raise LeaseLostError(self.uuid or "", lease.owner or "", lease.taken_by)

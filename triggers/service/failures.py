@@ -63,7 +63,7 @@ class LeaseLostError(DoubtlessError):
     """Another owner has taken the entry of this run over: whatever the run does from here on is its second.
 
     ``delivery.check()`` raises it, so that a service can stop. The message is left to its new owner: it is
-    neither parked nor told of, and what this run would have completed is not recorded.
+    neither parked nor does it raise an event, and what this run would have completed is not recorded.
     """
 
     __module__ = "triggers"
@@ -155,7 +155,7 @@ def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -
     if issubclass(kind, (TransientError, UnavailableError, *transient)):
         return True
     return issubclass(kind, BaseExceptionGroup) and all(
-        is_transient(one, transient) for one in members(error)
+        is_transient(member, transient) for member in members(error)
     )
 
 
@@ -175,7 +175,7 @@ def is_failure(error: BaseException, *, blocking: bool) -> bool:
     if issubclass(kind, Exception):
         return True
     if issubclass(kind, BaseExceptionGroup):
-        return all(is_failure(one, blocking=blocking) for one in members(error))
+        return all(is_failure(member, blocking=blocking) for member in members(error))
     return issubclass(kind, asyncio.CancelledError) and (blocking or not _was_cancelled())
 
 

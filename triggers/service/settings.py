@@ -179,10 +179,10 @@ class Settings:
         """Where the messages come from, in the trigger's order."""
         return (self.destination, *self.more_destinations)
 
-    def place_of(self, message: Message | None) -> int:
-        """Return the place of a message's destination among them; 0 when it names none."""
-        told = None if message is None else message.destination
-        return self.destinations.index(told) if told in self.destinations else 0
+    def index_of(self, message: Message | None) -> int:
+        """Return the index of a message's destination among them; 0 when it names none."""
+        named = None if message is None else message.destination
+        return self.destinations.index(named) if named in self.destinations else 0
 
     def _check_what_recovers(self) -> None:
         """Refuse to promise that a message is given back that was acknowledged before it was processed."""
@@ -207,13 +207,13 @@ class Settings:
 
 #: What is not a field of this name: the user says it otherwise, or somebody else opens it.
 _SAID_OTHERWISE = frozenset({"name", "destination", "more_destinations", "policy", "selector", "retry"})
-_OPTIONS = frozenset(one.name for one in fields(Settings)) - _SAID_OTHERWISE
-_POLICY_OPTIONS = frozenset(one.name for one in fields(Policy))
+_OPTIONS = frozenset(field.name for field in fields(Settings)) - _SAID_OTHERWISE
+_POLICY_OPTIONS = frozenset(field.name for field in fields(Policy))
 
 #: The options of ``@trigger`` that are settings, with their defaults.
 TRIGGER_DEFAULTS: Mapping[str, Any] = {
-    **{one.name: one.default for one in fields(Settings) if one.name in _OPTIONS},
-    **{one.name: one.default for one in fields(Policy)},
+    **{field.name: field.default for field in fields(Settings) if field.name in _OPTIONS},
+    **{field.name: field.default for field in fields(Policy)},
     "name": None,
     "retry": None,
     "selector": None,

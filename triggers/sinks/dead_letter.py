@@ -61,10 +61,10 @@ class DeadLetterSink:
         return settle_here(self._send(destination, letter(event, event.message)))
 
     def _letters_of(self, destination: str) -> str:
-        told = self._destination
-        if told is None:
+        given = self._destination
+        if given is None:
             return destination + SUFFIX
-        return told if isinstance(told, str) else told(destination)
+        return given if isinstance(given, str) else given(destination)
 
     async def _send(self, destination: str, message: Message) -> None:
         await self._provider.send(destination, [message])
@@ -83,13 +83,13 @@ def letter(event: RetrievalFailureEvent, message: Message) -> Message:
         properties["uuid"] = message.uuid
     if message.expiration is not None:
         properties["doubtless_expiration"] = (message.expiration - _EPOCH) // timedelta(milliseconds=1)
-    told = {
+    update = {
         "properties": properties,
         "delivery_count": UNDEFINED_COUNT,
         "redelivered": False,
         "expiration": None,
     }
-    return message.model_copy(update=told)
+    return message.model_copy(update=update)
 
 
 def failure_facts(event: RetrievalFailureEvent) -> dict[str, PropertyValue]:

@@ -41,9 +41,9 @@ class Joined(Mapping[str, Message]):
     @classmethod
     def of(cls, message: Message) -> Self:
         """Take a joined message apart."""
-        held = cast("dict[str, Any]", message.body)
-        parts = {name: Message.from_json(json.dumps(part)) for name, part in held["parts"].items()}
-        return cls(held["activation"], parts)
+        body = cast("dict[str, Any]", message.body)
+        parts = {name: Message.from_json(json.dumps(part)) for name, part in body["parts"].items()}
+        return cls(body["activation"], parts)
 
 
 def compose(trigger: str, destinations: Sequence[str], period: Period) -> Message:
@@ -107,20 +107,20 @@ class JoinedBinding(Binding):
                 f"parameter {parameter.name!r} is one more than the join has destinations",
                 "annotate it as Delivery or Joined, or give it a default",
             )
-        place = self._destinations[self._placed]
+        destination = self._destinations[self._placed]
         self._placed += 1
         return _of_part(
-            place, parameter.name, None if hint is Message else self._body_slot(parameter.name, hint)
+            destination, parameter.name, None if hint is Message else self._body_slot(parameter.name, hint)
         )
 
 
-def _of_part(place: str, name: str, body: Slot | None) -> Slot:
+def _of_part(destination: str, name: str, body: Slot | None) -> Slot:
     """Return a slot for the message of one destination, or for its body."""
 
     def fill(message: Message, delivery: Delivery | None, transaction: Any) -> Any:
         joined = Joined.of(message)
-        if place not in joined:
-            raise BodyInvalidError(name, f"the join holds no message of {place!r}")
-        return joined[place] if body is None else body.fill(joined[place], delivery, transaction)
+        if destination not in joined:
+            raise BodyInvalidError(name, f"the join holds no message of {destination!r}")
+        return joined[destination] if body is None else body.fill(joined[destination], delivery, transaction)
 
     return Slot(fill)

@@ -61,10 +61,10 @@ def activation_of(message: Message) -> str:
     Raises:
         NoActivationError: there is none.
     """
-    told = message.properties.get(ACTIVATION)
-    if told is None or told == "":
+    activation = message.properties.get(ACTIVATION)
+    if activation is None or activation == "":
         raise NoActivationError
-    return str(told)
+    return str(activation)
 
 
 def settings_of_parts(settings: Settings) -> Settings:

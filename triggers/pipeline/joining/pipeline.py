@@ -89,9 +89,9 @@ class JoiningPipeline:
     def upkeep(self) -> None:
         """Nothing but what the sweeper of joins does: old periods are taken when they are due."""
 
-    def at(self, place: int) -> Self:
+    def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one destination."""
-        return replace(self, parts=self.parts.at(place))
+        return replace(self, parts=self.parts.at(index))
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under other judges, of parts and of what is joined."""
@@ -112,7 +112,8 @@ class JoiningPipeline:
 
         The outcome of a join follows that of the message that completed it.
         """
-        outcomes = await self.parts.deliver(receiver, [self._placed(one) for one in received], can)
+        addressed = [self._addressed(delivery) for delivery in received]
+        outcomes = await self.parts.deliver(receiver, addressed, can)
         all_outcomes: list[Outcome] = []
         for outcome in outcomes:
             all_outcomes.append(_without_period(outcome))
@@ -120,12 +121,13 @@ class JoiningPipeline:
                 all_outcomes += await self.settle_period(period)
         return all_outcomes
 
-    def _placed(self, one: Received) -> Received:
+    def _addressed(self, delivery: Received) -> Received:
         """Have a message say which of the trigger's destinations it came from, whatever its sender said."""
-        place = self.settings.destinations[self.parts.place or 0]
-        if not isinstance(one, Arrival) or one.message.destination == place:
-            return one
-        return replace(one, message=one.message.model_copy(update={"destination": place}))
+        destination = self.settings.destinations[self.parts.index or 0]
+        if not isinstance(delivery, Arrival) or delivery.message.destination == destination:
+            return delivery
+        message = delivery.message.model_copy(update={"destination": destination})
+        return replace(delivery, message=message)
 
     async def handle(self, message: Message) -> Outcome:
         """Keep a message, or run a joined one; what completes a join has the outcome of the join.

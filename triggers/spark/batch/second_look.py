@@ -204,7 +204,7 @@ class SecondLook:
         )
         await judge.claim(runs)
         for run in runs:
-            run.found = self.run.as_found(run.found)
+            run.finding = run.finding._replace(found=self.run.as_found(run.found))
         answers = _Answers()
         answers.given.update(await self._answers(rows, self.settings.resolver, replayed=False))
         answers.given.update(await self._answers(rows, self.settings.replay_resolver, replayed=True))

@@ -76,7 +76,7 @@ def test_the_table_is_read_whole() -> None:
 
 
 def test_every_row_of_the_code_is_reached() -> None:
-    places = {judged(world)[0].place for world in worlds()}
+    places = {judged(world)[0].index for world in worlds()}
 
     assert places == set(range(len(ROWS)))
 
