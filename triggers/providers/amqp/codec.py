@@ -27,7 +27,7 @@ from pydantic import JsonValue
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.amqp.driver import driver
 from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, make
-from triggers.providers.brokers.reading import UndecodableError, problem_of
+from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.brokers.trust import FirstCount, TrustProfile, weighed
 from triggers.providers.provider import NO_LIMITS, Limits
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue, ValidationError
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, Message
 from triggers.providers.brokers.charsets import codec_of
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 
 #: How long a name, or the text of a basic property, may be, in bytes.
 SHORT = 255

@@ -14,7 +14,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, fulfil
-from triggers.providers.brokers.reading import read
+from triggers.providers.brokers.delivery import read
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,

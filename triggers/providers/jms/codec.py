@@ -29,7 +29,7 @@ from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
-from triggers.providers.brokers.reading import UndecodableError, problem_of
+from triggers.providers.brokers.delivery import UndecodableError, problem_of
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target

@@ -13,7 +13,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from history.errors import ConfigurationError
-from triggers.providers.brokers.reading import read
+from triggers.providers.brokers.delivery import read
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import RAW_BODY, decode, message_id_of, raw, with_reason
 from triggers.providers.jms.link import JmsLink

@@ -27,7 +27,7 @@ from triggers.providers.brokers.codec import (
     encode_body,
     make,
 )
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.brokers.trust import (
     RABBITMQ_CLASSIC,
     RABBITMQ_QUORUM,

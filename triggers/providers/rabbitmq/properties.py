@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from history.errors import ConfigurationError
 from history.message import PropertyValue
 from triggers.providers.brokers.codec import SHORT
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 
 _LENGTH = struct.Struct(">I")
 

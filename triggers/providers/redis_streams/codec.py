@@ -23,7 +23,7 @@ from pydantic import JsonValue, ValidationError
 
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, Message, PropertyValue
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
 
 #: Only the pending list knows these; fields of that name are not written and not read.

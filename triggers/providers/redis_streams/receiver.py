@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from history.errors import ConfigurationError
-from triggers.providers.brokers.reading import read
+from triggers.providers.brokers.delivery import read
 from triggers.providers.provider import (
     AT_ONCE,
     NO_LIMITS,

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.sqljms.properties import PropertyFormatError, Stored, is_storable
 
 #: The longest body that is small, in bytes.

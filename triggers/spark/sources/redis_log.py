@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from triggers.providers.brokers.reading import problem_of
+from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.redis_streams.codec import decode
 from triggers.providers.redis_streams.keys import StreamKeys
 from triggers.providers.redis_streams.link import PATIENCE, RedisLink

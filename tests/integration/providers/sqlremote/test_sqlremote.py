@@ -107,11 +107,11 @@ def test_v27_the_log_is_deleted_as_far_as_every_peer_has_it(link_databases: Sequ
             x.commit(operation)
 
         both(x, y, rounds=2)
-        drive(x.receiver().agent.sending.log.prune())
+        drive(x.receiver().agent.outgoing.log.prune())
         assert len(x.query("SELECT 1 FROM doubtless_link_log")) == 3, "the third peer has nothing yet"
 
         drive(x.links.history.watermarks.reset("third", epoch=fresh_epoch()))
-        drive(x.receiver().agent.sending.log.prune())
+        drive(x.receiver().agent.outgoing.log.prune())
         assert x.query("SELECT 1 FROM doubtless_link_log") == []
         assert drive(x.links.history.watermarks.end()).deleted_to == 3
 
@@ -123,7 +123,7 @@ def test_what_is_remembered_does_not_grow_with_messages(pair: tuple[Side, Side])
         for number in range(count):
             x.commit(number)
         both(x, y, rounds=3)
-        drive(x.receiver().agent.sending.log.prune())
+        drive(x.receiver().agent.outgoing.log.prune())
         tables = ("doubtless_link_log", "sysremoteuser", "doubtless_history")
         stored = [len(side.back_up()[one]) for side in pair for one in tables]
         agent = y.receiver().agent

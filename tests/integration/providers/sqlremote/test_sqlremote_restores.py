@@ -59,7 +59,7 @@ def test_what_the_log_has_no_longer_cannot_be_sent_again(link_databases: Sequenc
         for operation in "ab":
             x.commit(operation)
         both(x, y, rounds=3)
-        drive(x.receiver().agent.sending.log.prune())
+        drive(x.receiver().agent.outgoing.log.prune())
 
         with pytest.raises(ConfigurationError, match="extract the peer anew"):
             drive(x.links.history.watermarks.reset("orders", confirmed=Offset(1)))

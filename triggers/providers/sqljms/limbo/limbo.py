@@ -32,7 +32,7 @@ from history.sql.database.engine import (
 from history.sql.statements.dialects import Dialect
 from history.sql.tables.history import Prepared
 from history.store import milliseconds
-from triggers.providers.brokers.reading import problem_of
+from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.limbo import statements as sql
 from triggers.providers.sqljms.limbo.codec import Again, Rows, Waiting, due_millis, rows_of, waiting_of

@@ -20,7 +20,7 @@ from history.sql.transaction import unavailable
 from history.store import HistoryStore
 from history.store.parking import encodable
 from history.store.parking import raw_fields as raw_shown
-from triggers.providers.brokers.reading import read
+from triggers.providers.brokers.delivery import read
 from triggers.providers.provider import (
     AT_ONCE,
     RECEIVE_WAIT,

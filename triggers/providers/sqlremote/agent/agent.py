@@ -15,8 +15,8 @@ from history.sql.links.history import Handing, saving
 from history.sql.links.watermark import LinkLostError
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.end import End
-from triggers.providers.sqlremote.agent.reading import Reading
-from triggers.providers.sqlremote.agent.sending import Sending
+from triggers.providers.sqlremote.agent.incoming import IncomingHalf
+from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
 from triggers.providers.sqlremote.protocol.inbox import Apply
 from triggers.providers.sqlremote.protocol.subscriber import next_poll
 
@@ -39,8 +39,8 @@ class Agent:
     applies: bool = True
     batch: bool = False
     sends: bool = True
-    sending: Sending = field(init=False)
-    reading: Reading = field(init=False)
+    outgoing: OutgoingHalf = field(init=False)
+    incoming: IncomingHalf = field(init=False)
     polls: int = 0
     _polling: bool = False
     _due: datetime | None = None
@@ -49,8 +49,8 @@ class Agent:
 
     def __post_init__(self) -> None:
         applies = self.applies and self.end.settings.direction != "send"
-        self.sending = Sending(self.end)
-        self.reading = Reading(self.end, self.sending, applies)
+        self.outgoing = OutgoingHalf(self.end)
+        self.incoming = IncomingHalf(self.end, self.outgoing, applies)
 
     @property
     def due(self) -> datetime:
@@ -60,7 +60,7 @@ class Agent:
             return now + LOOK
         if self._polling or self._due is None:
             return now
-        held = self.reading.held
+        held = self.incoming.held
         return self._due if held is None else min(self._due, held)
 
     async def step(self) -> Apply | None:
@@ -86,8 +86,8 @@ class Agent:
             ProviderUnavailableError: as :meth:`step`.
         """
         async with self._anew_on_failure():
-            self.reading.alone = False
-            await self.reading.applied(done)
+            self.incoming.alone = False
+            await self.incoming.applied(done)
 
     async def store_alone(self, handing: Handing) -> None:
         """Store the watermark of work that is done, or parked, elsewhere.
@@ -104,8 +104,8 @@ class Agent:
         The row is read again: a transaction that was skipped was stored, although it is given back.
         """
         self.end.row = None
-        self.reading.held = self.end.clock() + delay
-        self.reading.alone = True
+        self.incoming.held = self.end.clock() + delay
+        self.incoming.alone = True
 
     async def halt(self, reason: str) -> None:
         """Let the link stand still until somebody decides."""
@@ -126,27 +126,27 @@ class Agent:
     async def _poll(self) -> Apply | None:
         now = self.end.clock()
         if not self._polling:
-            resumed = self.reading.held is not None and self.reading.held <= now
+            resumed = self.incoming.held is not None and self.incoming.held <= now
             if self._due is not None and now < self._due and not resumed:
                 return None
             self.end.log_end = (await self.end.history.watermarks.end()).last
-            await self.reading.begin()
+            await self.incoming.begin()
             self._polling = True
-        found = await self.reading.go_on()
+        found = await self.incoming.go_on()
         if found is None and self.end.stopped is None:
             await self._finish()
         return found
 
     async def _finish(self) -> None:
-        await self.reading.finish(final=self.batch)
-        await self.sending.tick()
-        more = await self.sending.send() if self.sends and self.end.stopped is None else False
+        await self.incoming.finish(final=self.batch)
+        await self.outgoing.tick()
+        more = await self.outgoing.send() if self.sends and self.end.stopped is None else False
         self._polling = False
         self.polls += 1
         now = self.end.clock()
         self._due = now if more else next_poll(now, self.end.receiving)
         if self._pruned is None or now - self._pruned >= PRUNE:
-            await self.sending.log.prune(self.end.settings.keep_log)
+            await self.outgoing.log.prune(self.end.settings.keep_log)
             self._pruned = now
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from history.message import Message
 from tests.hostile import over_amqp
 from tests.hostile.content import dice_of
 from triggers.providers.amqp import codec as amqp_codec
-from triggers.providers.brokers.reading import UndecodableError, read
+from triggers.providers.brokers.delivery import UndecodableError, read
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival

@@ -3,7 +3,7 @@
 import pytest
 
 from triggers.providers.brokers.codec import decode_body
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 
 
 @pytest.mark.parametrize(

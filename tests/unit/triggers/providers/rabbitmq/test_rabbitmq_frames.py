@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from history.errors import ConfigurationError
 from history.message import PropertyValue
 from tests.hostile import over_rabbitmq
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.rabbitmq import codec as rabbitmq_codec
 from triggers.providers.rabbitmq.frames import Packer, driver, packed, properties_of, unpacked
 from triggers.providers.rabbitmq.properties import Odd, read_properties

@@ -9,7 +9,7 @@ from redis.crc import key_slot
 
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.contract.common import everything
 from triggers.providers.redis_streams.codec import decode, encode
 from triggers.providers.redis_streams.keys import StreamKeys, beside

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from history.errors import ConfigurationError
 from history.message import Message
-from triggers.providers.brokers.reading import UndecodableError
+from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.sqljms.codec import COLUMNS, SMALL, decode, encode
 
 INSTANTS = st.integers(0, 2 * 10**14).map(

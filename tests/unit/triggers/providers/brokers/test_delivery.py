@@ -8,7 +8,7 @@ import pytest
 
 import triggers.providers
 from history.message import Message
-from triggers.providers.brokers.reading import MOST_WORDS, UndecodableError, read
+from triggers.providers.brokers.delivery import MOST_WORDS, UndecodableError, read
 from triggers.providers.provider import (
     NO_LIMITS,
     Arrival,

@@ -9,8 +9,8 @@ from history.bridge import settled
 from history.sql.links.watermark import UNKNOWN_EPOCH
 from history.store.watermark import ORIGIN
 from triggers.providers.sqlremote.agent.end import End
+from triggers.providers.sqlremote.agent.outgoing import OutgoingHalf
 from triggers.providers.sqlremote.agent.quarantine import Quarantine
-from triggers.providers.sqlremote.agent.sending import Sending
 from triggers.providers.sqlremote.carriers.carrier import SettingAside, UnreadableMessageError
 from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
@@ -23,14 +23,14 @@ from triggers.providers.sqlremote.protocol.sealing import UntrustedError
 
 
 @dataclass(slots=True)
-class Reading:
+class IncomingHalf:
     """Reads the inbox, message by message. Unless it ``applies``, work is left where it is.
 
     While ``held``, nothing is handed out; ``alone`` hands out one transaction at a time.
     """
 
     end: End
-    sending: Sending
+    outgoing: OutgoingHalf
     applies: bool = True
     held: datetime | None = None
     alone: bool = False
@@ -122,7 +122,7 @@ class Reading:
     async def _judge(self, packet: Packet, name: str) -> None:
         end = self.end
         if packet.report is not None and name not in self._heard:
-            await self.sending.hear(packet.report)
+            await self.outgoing.hear(packet.report)
         if end.stopped is not None:
             return
         if not self.applies:
@@ -184,7 +184,7 @@ class Reading:
                 case Delete(handles):
                     await settled(end.carrier.delete(end.settings.inbox, handles))
                 case Answer(report):
-                    tail = await self.sending.tail()
+                    tail = await self.outgoing.tail()
                     await end.put(pub.announcement(end.publisher, probe=False, report=report, tail=tail))
                 case Alarm():
                     await end.halt(str(action))

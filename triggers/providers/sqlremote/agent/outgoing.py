@@ -22,7 +22,7 @@ MOST_TAILS: Final = 10_000
 
 
 @dataclass(slots=True)
-class Sending:
+class OutgoingHalf:
     """Serves the peer from the log."""
 
     end: End
