@@ -141,7 +141,7 @@ class PatchBay:
         """
         if component not in self.contexts:
             raise ConfigurationError(
-                f"component {component!r}", "is not in the file", "add it, or mend the name"
+                f"component {component!r}", "is not in the file", "add it, or correct the name"
             )
         return self.contexts[component]
 

@@ -97,7 +97,9 @@ class MessageContext:
             await outputs.prepare()
             if not await outputs.is_here(connection):
                 raise ConfigurationError(
-                    "connection", "is not to the database of limbo", "leave it out, or set limbo= to it"
+                    "connection",
+                    "does not belong to the database of limbo",
+                    "leave it out, or set limbo= to it",
                 )
         found = connection if connection is not None else await _running_transaction()
         await outputs.send(self.name, port, [message], found)
@@ -150,6 +152,8 @@ def _composed(port: str, body: Body | Message, options: SendOptions) -> Message:
         return message
     if not isinstance(date, int) or isinstance(date, bool):
         raise ConfigurationError(
-            f"property {DELIVERY_DATE}", f"{date!r:.40} is no instant", "give milliseconds since 1970"
+            f"property {DELIVERY_DATE}",
+            f"must be milliseconds since 1970, not {date!r:.40}",
+            "give milliseconds since 1970",
         )
     return message.model_copy(update={"delivery_time": instant(date)})

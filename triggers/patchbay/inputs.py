@@ -119,7 +119,7 @@ def _redelivering(settings: Settings, redelivery: Redelivery) -> Settings:
     """Have every failure rolled back and given back: what becomes of it is the redelivery's to decide.
 
     Also one that is not worth another try, for otherwise the history would remember it as failed, and
-    refuse it when somebody has mended the cause and sends it again.
+    refuse it when somebody has removed the cause and sends it again.
     """
     policy = replace(
         settings.policy,
@@ -176,5 +176,7 @@ def _exception(sink: Sink, spec: str) -> type[Exception]:
     if isinstance(found, type) and issubclass(found, Exception):
         return found
     raise ConfigurationError(
-        f"component {sink.name}", f"transient: {spec!r} is no exception class", "write 'package.module:name'"
+        f"component {sink.name}",
+        f"transient: {spec!r} is not an exception class",
+        "write 'package.module:name'",
     )

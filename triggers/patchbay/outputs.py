@@ -82,9 +82,13 @@ class Outputs:
                     return [outlet_of(self.file, entry) for entry in ports[port].to]
                 known = ", ".join(sorted(ports)) or "none"
                 raise ConfigurationError(
-                    f"port {port!r} of {component}", f"is no output port, only: {known}", "add it to the file"
+                    f"port {port!r} of {component}",
+                    f"is not an output port; the output ports are: {known}",
+                    "add it to the file",
                 )
-        raise ConfigurationError(f"component {component!r}", "is not in the file", "add it, or mend the name")
+        raise ConfigurationError(
+            f"component {component!r}", "is not in the file", "add it, or correct the name"
+        )
 
     async def send(
         self,

@@ -208,7 +208,9 @@ class RedeliveringReceiver:
             await limbo.run(doing, both)
         except _LostError:
             extra = {"trigger": self.terms.trigger, "uuid": arrival.message.uuid}
-            _log.warning("a failed message is left to who has it by now", extra=extra)
+            _log.warning(
+                "a failed message is handled by another consumer by now: nothing to do here", extra=extra
+            )
             return
         sharing.note_acknowledged([arrival])
 

@@ -49,7 +49,9 @@ class Releaser:
             try:
                 released = await self.release_due()
             except ProviderUnavailableError as error:
-                _log.warning("%s (%s): nothing is released meanwhile", error, error.__cause__ or "no answer")
+                _log.warning(
+                    "%s (%s): delayed messages wait until it is back", error, error.__cause__ or "no answer"
+                )
             if released < BATCH:
                 await settled(pause(interval))
 
@@ -102,7 +104,7 @@ class Releaser:
         )
         if await self.lot.park([parked]) and self.outputs.limbo is not None:
             await self.outputs.limbo.take_out([entry])
-            _log.error("parked: %s: %s", parked.reason, text_of(error), extra=_extra(entry))
+            _log.error("message parked: %s: %s", parked.reason, text_of(error), extra=_extra(entry))
 
     async def _put_off(self, entry: "Waiting", error: Exception, *, counted: bool) -> None:
         limbo = self.outputs.limbo
@@ -110,14 +112,20 @@ class Releaser:
         pause = min(FIRST_PAUSE * 2 ** min(entry.failures, 30), LONGEST_PAUSE)
         known = isinstance(error, ConfigurationError | ProviderUnavailableError)
         info = None if known else exception_info(error)
-        _log.warning("not sent, again in %s: %s", pause, text_of(error), exc_info=info, extra=_extra(entry))
+        _log.warning(
+            "message not sent, next attempt in %s: %s",
+            pause,
+            text_of(error),
+            exc_info=info,
+            extra=_extra(entry),
+        )
         await limbo.put_off(entry, pause, error=short_text(error), failed=counted)
 
     async def _drop(self, expired: Sequence["Waiting"]) -> None:
         limbo = self.outputs.limbo
         assert limbo is not None  # noqa: S101  (they were in it)
         for entry in expired:
-            _log.warning("not sent: it expired while it waited", extra=_extra(entry))
+            _log.warning("message dropped: it expired before its delivery time", extra=_extra(entry))
         await limbo.take_out(expired)
 
 

@@ -84,7 +84,7 @@ class Sources:
         return () if isinstance(self.components[name], Starts) else (self.contexts[name],)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        _log.error("source %s failed", name, exc_info=exception_info(error))
+        _log.error("source %s failed: the Patch Bay stops", name, exc_info=exception_info(error))
         self.fail(error)
 
     def stop(self) -> None:
@@ -96,7 +96,9 @@ class Sources:
         for thread in self._threads:
             thread.join(PATIENCE)
             if thread.is_alive():
-                _log.warning("%s does not end", thread.name)
+                _log.warning(
+                    "%s did not end within %g s: it is abandoned with the process", thread.name, PATIENCE
+                )
 
     async def stop_tasks(self) -> None:
         """Wait for those that are tasks, and cancel what does not end."""

@@ -123,7 +123,7 @@ def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | No
         value: Any = duration
         if not isinstance(value, timedelta) or value < timedelta(milliseconds=1):
             raise ConfigurationError(
-                option, f"{value!r} is no duration", "use a timedelta of a millisecond or more"
+                option, f"{value!r} is not a duration", "use a timedelta of a millisecond or more"
             )
         try:
             times[field] = sent + value
@@ -131,7 +131,7 @@ def _times(sent: datetime, time_to_live: timedelta | None, delay: timedelta | No
             raise ConfigurationError(option, f"{value} ends after the year 9999", "leave it out") from error
     if time_to_live is not None and delay is not None and delay >= time_to_live:
         raise ConfigurationError(
-            "delay", "is as long as time_to_live: it would never be delivered", "shorten it"
+            "delay", "is as long as time_to_live, so the message would expire first", "make delay shorter"
         )
     return times
 
@@ -140,7 +140,7 @@ def _wrong(error: ValidationError) -> ConfigurationError:
     # Values stay out of the text: they may be personal.
     found = error.errors(include_url=False, include_input=False, include_context=False)[0]
     field = ".".join(map(str, found["loc"])) or "uuid"
-    return ConfigurationError(field, found["msg"], "mend what is to be sent")
+    return ConfigurationError(field, found["msg"], "correct what is to be sent")
 
 
 def correlation_of(request: Message) -> str:
@@ -163,7 +163,9 @@ def compose_reply(request: Message, body: Body | Message, **options: Unpack[Send
         ConfigurationError: the request names no destination for replies, or has no identity.
     """
     if not request.reply_to:
-        raise ConfigurationError("request", "has no JMSReplyTo: nobody waits for a reply", "do not reply")
+        raise ConfigurationError(
+            "request", "has no JMSReplyTo: nobody waits for a reply", "do not reply to it"
+        )
     reply: dict[str, Any] = {"correlation_id": correlation_of(request)}
     if request.uuid is not None:
         reply["uuid"] = str(uuid5(_REPLIES, request.uuid.encode("utf-8", "surrogatepass").hex()))

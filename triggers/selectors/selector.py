@@ -39,7 +39,9 @@ class Selector:
             SelectorError: a ConfigurationError that names the place, and what was expected there.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
-            raise ConfigurationError(cls.setting, f"{text!r:.60} is no text", "write \"region = 'EU'\"")
+            raise ConfigurationError(
+                cls.setting, f"must be text, not {text!r:.60}", "write \"region = 'EU'\""
+            )
         if not text.strip(" \t\f\r\n"):
             return cls(text, None, _everything)
         tree = parse(text, cls.setting, paths=cls.paths)

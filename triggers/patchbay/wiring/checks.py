@@ -101,7 +101,7 @@ def _check_limbo(file: PatchBayFile) -> None:
     url = limbo_url(file)
     if url is not None and not is_sql(url):
         raise ConfigurationError(
-            "patchbay.limbo", "is no SQL database", "use sqlite:///file.db or postgresql://..."
+            "patchbay.limbo", "is not a SQL database", "use sqlite:///file.db or postgresql://..."
         )
     waiting = [sink.name for sink, _, source in inputs_of(file) if _waits(source)]
     if url is None and waiting:

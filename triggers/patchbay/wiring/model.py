@@ -32,7 +32,7 @@ def _read_duration(value: Any) -> Any:
     found = _DURATION.fullmatch(value.strip())
     if found is None:
         raise PydanticCustomError(
-            "duration", "is no duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
+            "duration", "is not a duration; write seconds, or a number with ms, s, min, h or d, such as '60s'"
         )
     return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
 
@@ -144,7 +144,7 @@ class Sink(Component):
                 if terms is not None and terms.failure_port not in known:
                     raise PydanticCustomError(
                         "failure_port",
-                        "failure_port {port} is no redelivery_port of {name}; add one of this name",
+                        "failure_port {port} is not a redelivery_port of {name}; add one of this name",
                         {"port": terms.failure_port, "name": self.name},
                     )
         return self
@@ -223,6 +223,6 @@ def _once(what: str, ports: Sequence[str]) -> None:
         if ports.count(port) > 1:
             raise PydanticCustomError(
                 "port_twice",
-                "the {what} port {port} stands twice; put all its destinations under one",
+                "the {what} port {port} is written twice; put all its destinations under one",
                 {"what": what, "port": port},
             )

@@ -62,7 +62,7 @@ def _read(file: Path) -> _Page:
     try:
         return _Page(file, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(str(file), f"is no TOML: {error}", "mend that line") from error
+        raise ConfigurationError(str(file), f"is not valid TOML: {error}", "correct that line") from error
 
 
 def _validated(page: _Page) -> PatchBayFile:
@@ -81,11 +81,11 @@ def _explained(kind: str, text: str) -> tuple[str, str]:
         return problem, remedy
     match kind:
         case "extra_forbidden":
-            return "is no known key", "mend the name, or take it out; docs/how-to/wire-with-patch-bay.md"
+            return "is an unknown key", "correct the name, or remove it; docs/how-to/wire-with-patch-bay.md"
         case "missing":
             return "is missing", "add it"
         case _:
-            return text[:1].lower() + text[1:], "mend it"
+            return text[:1].lower() + text[1:], "correct it"
 
 
 def _merge(pages: Sequence[_Page]) -> dict[str, Any]:
@@ -107,6 +107,6 @@ def _refuse_twins(pages: Sequence[_Page]) -> None:
                 name, where = table["name"], page.where([key, number, "name"])
                 if name in seen:
                     raise ConfigurationError(
-                        where, f"{name!r} is the name of another one, in {seen[name]}", "give it its own"
+                        where, f"{name!r} is used twice, first in {seen[name]}", "give each its own name"
                     )
                 seen[name] = where

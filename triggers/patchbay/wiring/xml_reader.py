@@ -93,7 +93,7 @@ def parse(text: str, name: str) -> Element:
     try:
         parser.Parse(text, True)  # noqa: FBT003  (expat's own signature)
     except expat.ExpatError as error:
-        raise ConfigurationError(name, f"is no well-formed XML: {error}", "mend that line") from error
+        raise ConfigurationError(name, f"is not well-formed XML: {error}", "correct that line") from error
     return top.children[0]
 
 

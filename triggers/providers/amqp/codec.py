@@ -108,7 +108,7 @@ def decode(encoded: bytes, origin: Origin, limits: Limits = NO_LIMITS) -> Messag
     try:
         received.decode(encoded)
     except Exception as error:  # whatever proton's decoder meets in foreign bytes
-        raise UndecodableError("message", f"no AMQP message ({error})") from error
+        raise UndecodableError("message", f"is not an AMQP message ({error})") from error
     redelivered = received.delivery_count > 0 or not received.first_acquirer
     headers: dict[str, Any] = {"JMSDestination": origin.destination}
     for header, name in _TEXTS.items():
@@ -158,14 +158,14 @@ def _property(name: str, value: Any) -> Any:
         return float(value)
     if kind in _STRINGS:
         return str(value)
-    raise UndecodableError(name, f"a value of type {kind}, which is no property of JMS")
+    raise UndecodableError(name, f"a value of type {kind}, which a JMS property cannot have")
 
 
 def _body(received: Any, limits: Limits, count: int) -> bytes | str | JsonValue:
     body: Any = received.body
     annotations: dict[Any, Any] = received.annotations or {}
     if annotations.get(_MESSAGE_TYPE) == _OBJECT_MESSAGE:
-        raise UndecodableError("body", "a serialised Java object is not read, for safety")
+        raise UndecodableError("body", "serialised Java objects are not read, for safety")
     if isinstance(body, memoryview):
         body = body.tobytes()
     if isinstance(body, bytes):

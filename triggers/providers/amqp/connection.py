@@ -437,14 +437,14 @@ class _Events:
         if "ssl" in text and self._tls is not None:
             # proton does not say what is wrong with a certificate.
             problem = self._tls.problem_with(host, self._port) or str(error)
-            remedy = "mend the certificate, or name its cafile"
+            remedy = "correct the certificate, or name its cafile"
             return ConfigurationError("provider", f"TLS with {host} failed: {problem}", remedy)
         if "vhost" in text:
             return ConfigurationError(
-                "provider", f"{host} refuses the virtual host", "mend the path of its URL"
+                "provider", f"{host} refuses the virtual host", "correct the path of its URL"
             )
         if "unauthorized-access" in text:
-            remedy = "mend user and password in its URL"
+            remedy = "correct user and password in its URL"
             return ConfigurationError("provider", f"{host} refuses the login", remedy)
         unavailable = ProviderUnavailableError(self._connection.what, f"being connected to {host}")
         unavailable.__cause__ = error

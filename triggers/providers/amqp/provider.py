@@ -162,7 +162,7 @@ class Amqp:
     async def _declare_temporary(self, queue: str, connection: Connection) -> Found:
         if not connection.is_rabbitmq:
             raise ConfigurationError(
-                "reply_to", "this broker makes no temporary queues here", "use RabbitMQ 4"
+                "reply_to", "this broker has no temporary queues that doubtless can use", "use RabbitMQ 4"
             )
         management = await self._managed(connection)
         await management.declare_queue(queue, {"x-queue-type": "classic"}, exclusive=True)

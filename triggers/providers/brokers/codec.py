@@ -48,7 +48,7 @@ def checked(name: str, value: Any) -> Any:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            problem = f"a text that is no Unicode ({error.reason})"
+            problem = f"text that is not valid Unicode ({error.reason})"
     elif isinstance(value, int) and value not in _LONGS:
         problem = "a number of more than 64 bits"
     if problem:
@@ -84,14 +84,14 @@ def decode_body(content_type: str | None, encoding: str | None, body: bytes) -> 
     kind, _, options = (content_type or "").partition(";")
     kind = kind.strip().lower()
     if kind == "application/x-java-serialized-object":
-        raise UndecodableError("content_type", "a serialised Java object is not read, for safety")
+        raise UndecodableError("content_type", "serialised Java objects are not read, for safety")
     if kind.startswith("text/"):
         return _text(body, options)
     if kind == "application/json" or kind.endswith("+json"):
         try:
             return cast("JsonValue", json.loads(body.decode("utf-8")))
         except (ValueError, RecursionError) as error:
-            raise UndecodableError("body", f"is no JSON ({error})") from error
+            raise UndecodableError("body", f"is not JSON ({error})") from error
     return body
 
 
@@ -100,11 +100,11 @@ def _text(body: bytes, options: str) -> str:
     charset = parameters.get("charset") or "utf-8"
     codec = codec_of(charset)
     if codec is None:
-        raise UndecodableError("content_type", f"the charset {reprlib.repr(charset)} is not read")
+        raise UndecodableError("content_type", f"the charset {reprlib.repr(charset)} is not supported")
     try:
         return body.decode(codec)
     except UnicodeError as error:
-        raise UndecodableError("body", f"is no text in {charset} ({error})") from error
+        raise UndecodableError("body", f"is not text in {charset} ({error})") from error
 
 
 def _option(text: str) -> tuple[str, str]:

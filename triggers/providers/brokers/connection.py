@@ -116,7 +116,7 @@ class BrokerConnection:
                 if self.ready.done():
                     break
         except Exception as error:  # noqa: BLE001  (whoever waits must not wait for ever)
-            _log.exception("the connection to %s broke", self.what)
+            _log.exception("connection to %s failed unexpectedly; the next call connects again", self.what)
             self.note(error)
         finally:
             self._end()
@@ -156,4 +156,4 @@ def quietly(work: Callable[[], object]) -> None:
     try:
         work()
     except Exception as error:  # noqa: BLE001  (as above; what was not answered is delivered again)
-        _log.warning("an answer could not be sent: %r", error)
+        _log.warning("could not acknowledge or return a message (%r): the broker delivers it again", error)

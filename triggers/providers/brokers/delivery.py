@@ -13,7 +13,7 @@ from triggers.providers.provider import Arrival, ProviderUnavailableError, Recei
 #: How long the text about a problem may be, in characters.
 MOST_WORDS = 1000
 
-_REMEDY = "mend the sender (the delivery is kept whole)"
+_REMEDY = "correct the sender (the delivery is kept whole)"
 
 
 class UndecodableError(ValueError):

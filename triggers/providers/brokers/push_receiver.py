@@ -205,7 +205,7 @@ class PushReceiver:
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries, in the order in which the broker pushed them."""
         if limit < 1:
-            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+            raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         deadline = time.monotonic() + wait.total_seconds()
         if self._inbox is None:
             await self.open()

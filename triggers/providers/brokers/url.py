@@ -102,13 +102,15 @@ class BrokerUrl:
             raise ConfigurationError("provider", f"the option {name!r} in its URL is unknown", remedy)
         files = {name: options.pop(name) for name in ("cafile", "certfile", "keyfile") if name in options}
         if files and not secure:
-            raise ConfigurationError("provider", "names certificates and no TLS", f"use {parts.scheme}s://")
+            raise ConfigurationError(
+                "provider", "names certificates, but does not use TLS", f"use {parts.scheme}s://"
+            )
         sasl = options.pop("sasl", "plain")
         if sasl not in {"plain", "external"}:
             raise ConfigurationError("sasl", f"{sasl!r} is unknown", "give plain or external")
         heartbeat = int(options.pop("heartbeat", "30"))
         if heartbeat < LEAST_HEARTBEAT:
-            raise ValueError(f"a heartbeat is at least {LEAST_HEARTBEAT} seconds")
+            raise ValueError(f"heartbeat must be {LEAST_HEARTBEAT} seconds or more")
         return cls(
             hosts=[_host(host, ports[secure]) for host in hosts.split(",")],
             user=unquote(user) if account else None,

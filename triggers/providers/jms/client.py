@@ -56,7 +56,7 @@ class JmsClient:
                 raise ConfigurationError(
                     "concurrency",
                     f"the durable subscription of {wanted[1]!r} to {wanted[0]} has one consumer",
-                    "let concurrency be 1, or have the topic's messages put into a queue",
+                    "set concurrency=1, or have the topic's messages put into a queue",
                 )
             self._subscribed.add(wanted)
 

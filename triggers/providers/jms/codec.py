@@ -72,7 +72,7 @@ def encode(link: JmsLink, session: Any, message: Message) -> Sending:
         _set_headers(link, session, made, message)
     except (OverflowError, UnicodeEncodeError, TypeError, jms_jvm.JavaError) as error:
         raise ConfigurationError(
-            "message", f"JMS cannot hold it ({error})", "mend or leave out what it names"
+            "message", f"JMS cannot hold it ({error})", "correct or leave out what it names"
         ) from error
     left = 0
     if message.expiration is not None:
@@ -120,7 +120,7 @@ def _with_body(session: Any, body: Any, properties: dict[str, Any]) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict | list):
-        raise TypeError("a map or a stream holds no lists and no objects")
+        raise TypeError("maps and streams of JMS cannot hold lists or objects")
     return value
 
 
@@ -237,7 +237,7 @@ def _json(text: str, properties: dict[str, Any]) -> JsonValue:
     try:
         value = cast("JsonValue", json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise UndecodableError("body", f"is no JSON, as {BODY} says ({error})") from error
+        raise UndecodableError("body", f"is not JSON, although {BODY} says so ({error})") from error
     del properties[BODY]
     return value
 
@@ -281,7 +281,10 @@ def with_reason(received: Any, message_id: str | None, added: Mapping[str, str])
     try:
         properties = {name: received.getObjectProperty(name) for name in properties_of(received)}
     except Exception as error:  # noqa: BLE001  (as above)
-        _log.warning("the properties of a dead letter cannot be read: %s", problem_of(error))
+        _log.warning(
+            "properties of a dead letter are unreadable, so it is moved without a reason: %s",
+            problem_of(error),
+        )
         return
     received.clearProperties()
     if properties.get("uuid") is None and message_id is not None:

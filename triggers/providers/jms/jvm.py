@@ -81,7 +81,7 @@ def refuse_forked() -> None:
     if _forked:
         raise ConfigurationError(
             "provider",
-            "this process was forked from one whose Java virtual machine ran, and has none that works",
+            "this process was forked after the Java virtual machine was started, and cannot use it",
             "fork before the first use of JMS, or start processes with multiprocessing's 'spawn'",
         )
 
@@ -115,7 +115,7 @@ def _expanded(patterns: Sequence[str]) -> Iterator[str]:
         found = sorted(glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207  (absolute)
         if not found:
             raise ConfigurationError(
-                "classpath", f"nothing is found at {pattern!r}", "give the jars of the provider's client"
+                "classpath", f"no file matches {pattern!r}", "give the jars of the provider's client"
             )
         yield from found
 

@@ -34,13 +34,13 @@ _WHAT = "the JMS provider"
 #: JMS's constants.
 CLIENT_ACKNOWLEDGE, TRANSACTED = 2, 0
 
-#: Classes of Java exceptions that no waiting mends -> the setting to mend, and how.
+#: Classes of Java exceptions that no waiting cures -> the setting to correct, and how.
 _NEVER: dict[str, tuple[str, str]] = {
     "JMSSecurityException": ("provider", "give a user and a password that may do this"),
     "SecurityException": ("provider", "give a user and a password that may do this"),
-    "InvalidDestinationException": ("destination", "create it, or mend its name"),
-    "DestinationDoesNotExistException": ("destination", "create it, or mend its name"),  # ActiveMQ
-    "InvalidSelectorException": ("selector", "mend it"),
+    "InvalidDestinationException": ("destination", "create it, or correct its name"),
+    "DestinationDoesNotExistException": ("destination", "create it, or correct its name"),  # ActiveMQ
+    "InvalidSelectorException": ("selector", "correct it"),
     "MessageFormatException": ("message", "send what JMS can hold"),
     "CertificateException": ("provider", "look at the certificates and at the factory's trust store"),
     "NoClassDefFoundError": ("classpath", "add the jar that has it"),
@@ -104,7 +104,7 @@ class JmsLink:
         else:
             raise ConfigurationError(
                 "factory",
-                f"{settings.factory or settings.jndi} is no JMS ConnectionFactory",
+                f"{settings.factory or settings.jndi} is not a JMS ConnectionFactory",
                 "name one that is",
             )
         for name, value in {**self._own_properties(factory), **settings.properties}.items():

@@ -80,7 +80,7 @@ class JmsReceiver:
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries; often one, when the one before is answered."""
         if limit < 1:
-            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+            raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         deadline = time.monotonic() + wait.total_seconds()
         with self._failing_whole("receiving"):
             if self._connection is None:
@@ -236,7 +236,7 @@ class JmsReceiver:
 
         def note(error: Any) -> None:
             _log.warning(
-                "the JMS provider has ended the connection (%s)",
+                "the JMS provider closed the connection (%s): connecting again; unanswered ones come again",
                 self._link.without_password(str(error)),
                 extra={"trigger": self._subscription},
             )

@@ -42,7 +42,9 @@ class JmsSender:
             except ConfigurationError as error:
                 self._disconnect()
                 if target.kind == "temporary" and error.setting == "destination":
-                    _log.info("%s has ended: nobody waits for what was sent there", destination)
+                    _log.info(
+                        "temporary destination %s no longer exists: a message to it was dropped", destination
+                    )
                     return [message.message_id or f"ID:{target.name}:gone" for message in messages]
                 raise
             except BaseException:
@@ -91,6 +93,6 @@ def _refuse_later(messages: Sequence[Message]) -> None:
     if any(message.delivery_time is not None and message.delivery_time > now for message in messages):
         raise ConfigurationError(
             "delivery_time",
-            "JMS 1.1 delays no message",
+            "JMS 1.1 cannot delay a message",
             "send it when it is due, or through another provider",
         )

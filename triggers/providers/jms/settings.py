@@ -66,7 +66,7 @@ class JmsSettings:
             raise ConfigurationError("session", f"{self.session!r} is unknown", "use client or transacted")
         for name in ("classpath", "jvm"):
             if isinstance(getattr(self, name), str):
-                raise ConfigurationError(name, "is one text", "give a tuple of them")
+                raise ConfigurationError(name, "must be a tuple of texts, not one text", "give a tuple")
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -94,9 +94,7 @@ class JmsSettings:
             settings.setdefault("broker", _broker(parts, rest))
         elif rest or parts.netloc or parts.path:
             strange = rest[0][0] if rest else parts.netloc + parts.path
-            raise ConfigurationError(
-                "provider", f"{strange!r} means nothing in a jms: URL", f"use {_EXAMPLE}"
-            )
+            raise ConfigurationError("provider", f"{strange!r} is unknown in a jms: URL", f"use {_EXAMPLE}")
         return cls(**settings)
 
 

@@ -38,7 +38,7 @@ class Target:
         head, _, query = destination.partition("?")
         kind, name = _kind_of(head)
         if not name:
-            raise ConfigurationError("destination", f"{destination!r} names nothing", "give a queue's name")
+            raise ConfigurationError("destination", f"{destination!r} has no name", "give a queue's name")
         ours: dict[str, str] = {}
         rest: list[str] = []
         for word, value in parse_qsl(query, keep_blank_values=True):
@@ -48,8 +48,8 @@ class Target:
                 rest.append(f"{quote(word)}={quote(value)}")
         durable = ours.get("durable", "true")
         if durable not in {"true", "false"} or (kind != "topic" and ours.keys() - {"selector"}):
-            problem = f"{destination!r} sets what its kind does not have"
-            raise ConfigurationError("destination", problem, "durable=true or false, of a topic:")
+            problem = f"{destination!r} has options that only a topic can have"
+            raise ConfigurationError("destination", problem, "write durable=true or false, after topic:NAME")
         return cls(
             kind,
             unquote(name),

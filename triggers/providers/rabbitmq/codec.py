@@ -106,7 +106,7 @@ class Origin:
                 return UNDEFINED_COUNT
             earlier = 0
         if type(earlier) is bool or not isinstance(earlier, int) or earlier < 0:
-            raise UndecodableError(COUNT_HEADER, f"{reprlib.repr(earlier)} is no number of deliveries")
+            raise UndecodableError(COUNT_HEADER, f"{reprlib.repr(earlier)} is not a number of deliveries")
         return weighed(
             int(earlier) + 1, redelivered=redelivered, profile=self.profile, first_count=self.first_count
         )
@@ -168,12 +168,12 @@ def _property(name: str, value: Any) -> Any:
         return value
     if name.startswith("x-") or name in {"CC", "BCC"}:
         return _LEFT_OUT
-    raise UndecodableError(name, f"a value of type {_ODD[value.kind]}, which is no property of JMS")
+    raise UndecodableError(name, f"a value of type {_ODD[value.kind]}, which a JMS property cannot have")
 
 
 def _expiration(to_live: str, sent: int | None) -> int | None:
     if not (to_live.isascii() and to_live.isdigit() and len(to_live) <= _MOST_DIGITS):
-        raise UndecodableError("expiration", f"{reprlib.repr(to_live)} is no number of milliseconds")
+        raise UndecodableError("expiration", f"{reprlib.repr(to_live)} is not a number of milliseconds")
     return None if sent is None else sent + int(to_live)
 
 

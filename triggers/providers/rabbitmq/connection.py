@@ -202,11 +202,11 @@ def connecting(error: BaseException, host: str) -> Exception:
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             problem = f"TLS with {host} failed: {getattr(cause, 'verify_message', '') or cause.reason}"
-            return ConfigurationError("provider", problem, "mend the certificate, or name its cafile")
+            return ConfigurationError("provider", problem, "correct the certificate, or name its cafile")
     text = " ".join(repr(cause) for cause in causes)
     for words, what, remedy in _REFUSALS:
         if any(word in text for word in words):
-            return ConfigurationError("provider", f"{host} refuses the {what}", f"mend {remedy} its URL")
+            return ConfigurationError("provider", f"{host} refuses the {what}", f"correct {remedy} its URL")
     unavailable = ProviderUnavailableError("RabbitMQ", f"connecting to {host}")
     unavailable.__cause__ = causes[-1]
     return unavailable
@@ -232,5 +232,5 @@ _NEVER = {
     404: "declare it, or start its consumer first",
     405: "choose another name, or end the other consumer",
     406: "make both sides agree",
-    530: "mend the URL",
+    530: "correct the URL",
 }

@@ -179,7 +179,7 @@ def _present(flags: int) -> tuple[tuple[str, str], ...]:
 def _cut(encoded: bytes, offset: int, length: int) -> bytes:
     piece = encoded[offset : offset + length]
     if len(piece) < length:
-        raise UndecodableError("properties", "they are cut off")
+        raise UndecodableError("properties", "are cut off")
     return piece
 
 
@@ -188,7 +188,7 @@ def _short(encoded: bytes, offset: int, name: str) -> tuple[str, int]:
     try:
         return str(_cut(encoded, offset + 1, length), "utf-8"), offset + 1 + length
     except UnicodeDecodeError as error:
-        raise UndecodableError(name, f"is no UTF-8 ({error})") from error
+        raise UndecodableError(name, f"is not UTF-8 ({error})") from error
 
 
 def _table(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
@@ -196,13 +196,13 @@ def _table(encoded: bytes, offset: int) -> tuple[dict[str, Any], int]:
     offset += _LENGTH.size
     end = offset + length
     if end > len(encoded):
-        raise UndecodableError("headers", "they are cut off")
+        raise UndecodableError("headers", "are cut off")
     headers: dict[str, Any] = {}
     while offset < end:
         name, offset = _short(encoded, offset, "the name of a header")
         headers[name], offset = _value(encoded, offset, name)
     if offset != end:
-        raise UndecodableError("headers", "they are cut off")
+        raise UndecodableError("headers", "are cut off")
     return headers, offset
 
 
@@ -222,7 +222,7 @@ def _value(encoded: bytes, offset: int, name: str) -> tuple[Any, int]:
         return None, offset
     if kind in _SIZES:
         return Odd(kind.decode(), _cut(encoded, offset, _SIZES[kind])), offset + _SIZES[kind]
-    raise UndecodableError(name, f"a value of the unknown kind {kind!r}")
+    raise UndecodableError(name, f"a value of the unknown type {kind!r}")
 
 
 def _text(value: bytes) -> Any:

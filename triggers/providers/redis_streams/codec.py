@@ -79,7 +79,7 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            "message", f"a text in it is no Unicode ({error.reason})", "send such a text as bytes"
+            "message", f"text in it is not valid Unicode ({error.reason})", "send such a text as bytes"
         ) from error
 
 
@@ -180,7 +180,7 @@ def _instant(milliseconds: bytes) -> datetime | None:
 
 def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> bytes | str | JsonValue:
     if body is None:
-        raise UndecodableError("body", "there is no such field", "send the body in a field named body")
+        raise UndecodableError("body", "is missing", "send the body in a field named body")
     match kind := fields.get(b"body-kind", b"bytes"):
         case b"bytes":
             return body
@@ -196,20 +196,20 @@ def _decode_body(body: bytes | None, fields: Mapping[bytes, bytes]) -> bytes | s
 
 
 def _not_utf8(field: bytes) -> UndecodableError:
-    return UndecodableError(_shown(field), "is no UTF-8", "send names and values as UTF-8")
+    return UndecodableError(_shown(field), "is not UTF-8", "send names and values as UTF-8")
 
 
 def _decode_json(field: str, value: bytes) -> JsonValue:
     try:
         return cast("JsonValue", json.loads(value.decode("utf-8")))
     except (ValueError, RecursionError) as error:
-        raise UndecodableError(field, f"is no JSON ({error})", "send JSON, or another body-kind") from error
+        raise UndecodableError(field, f"is not JSON ({error})", "send JSON, or another body-kind") from error
 
 
 def _decode_properties(value: bytes) -> dict[str, Any]:
     decoded = _decode_json("properties", value)
     if not isinstance(decoded, dict):
-        raise UndecodableError("properties", "is no JSON object", 'send {"name": value}')
+        raise UndecodableError("properties", "is not a JSON object", 'send {"name": value}')
     return decoded
 
 

@@ -48,7 +48,9 @@ def adding(destination: str, message: Message) -> tuple[object, ...]:
     words = encode(message)
     if len(words) > WIDEST:
         raise ConfigurationError(
-            "message", f"{len(words) // 2} fields are too many to be delayed", "put them into the body"
+            "message",
+            f"{len(words) // 2} fields are too many for a delayed message",
+            "put them into the body",
         )
     assert message.delivery_time is not None  # noqa: S101  (is_later was asked)
     due = ceil(message.delivery_time.timestamp() * 1000)

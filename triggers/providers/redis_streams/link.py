@@ -150,7 +150,7 @@ class RedisLink:
     def _translated(self, error: Exception, doing: str) -> Exception:
         # Errors raised inside a script carry these words further back, depending on the server's age.
         if "WRONGTYPE" in str(error):
-            problem = f"its key holds something else than a stream (while {doing})"
+            problem = f"its key is not a stream (while {doing})"
             return ConfigurationError("destination", problem, "use another key")
         if "NOGROUP" in str(error):
             return SubscriptionGoneError("the subscription", doing)

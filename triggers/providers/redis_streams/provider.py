@@ -98,7 +98,7 @@ class RedisStreams:
         if self._url is None:
             raise ConfigurationError(
                 "provider",
-                "its client cannot be turned into an asyncio one",
+                "an asyncio client cannot be made of the given client",
                 "hand over a redis.asyncio.Redis",
             )
         return RedisStreams.from_url(self._url, asyncio=True)
@@ -117,7 +117,7 @@ class RedisStreams:
         commands = [self._adding(destination, message, now) for message in messages]
         added = cast("list[bytes | None]", await self._link.call_many("sending", commands))
         if None in added:
-            _log.info("%s has ended with its consumer: nobody waits for what was sent there", destination)
+            _log.info("temporary stream %s no longer exists: a message to it was dropped", destination)
         return [
             message.message_id or message_id(destination, entry_id or b"gone")
             for message, entry_id in zip(messages, added, strict=True)
@@ -179,15 +179,23 @@ def _check(client: Client, settings: StreamSettings) -> None:
     pool: Any = getattr(client, "connection_pool", None)
     options: dict[str, Any] = getattr(pool, "connection_kwargs", {})
     if options.get("decode_responses"):
-        raise ConfigurationError("client", "decodes answers, and bodies are bytes", "decode_responses=False")
+        raise ConfigurationError(
+            "client",
+            "has decode_responses=True, but bodies are bytes",
+            "create it with decode_responses=False",
+        )
     retries = getattr(options.get("retry"), "_retries", 0)  # get_retries() is younger than redis-py 5
     if retries > 0:
         raise ConfigurationError(
-            "client", f"sends again {retries} times", "give it retry=Retry(NoBackoff(), 0)"
+            "client",
+            f"sends a command again {retries} times, so messages could be doubled",
+            "create it with retry=Retry(NoBackoff(), 0)",
         )
     timeout = options.get("socket_timeout")
     wait = settings.reclaim_interval.total_seconds()
     if timeout is not None and timeout <= wait:
         raise ConfigurationError(
-            "client", f"its socket_timeout of {timeout} s ends a read that waits {wait} s", "make it longer"
+            "client",
+            f"its socket_timeout of {timeout} s is shorter than a read may wait ({wait} s)",
+            "make it longer",
         )

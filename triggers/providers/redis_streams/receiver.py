@@ -105,7 +105,7 @@ class StreamReceiver:
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries: those due again first, then new ones."""
         if limit < 1:
-            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+            raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         deadline = time.monotonic() + wait.total_seconds()
         while True:
             received = await self._take(limit, deadline)
@@ -177,7 +177,8 @@ class StreamReceiver:
             self._reclaim_due = time.monotonic() + (min(interval, pause / 1000) if pause >= 0 else interval)
         if gone:
             _log.error(
-                "%s: %d unacknowledged entries had been deleted from the stream, and are lost (%s)",
+                "stream %s: %d unacknowledged entries were deleted or trimmed, and are lost "
+                "(%s): raise maxlen, or find out who deletes them",
                 self._keys.stream,
                 len(gone),
                 b" ".join(gone[:10]).decode(),
@@ -293,7 +294,8 @@ class StreamReceiver:
         if robbed:
             self._held.drop(robbed)
             _log.warning(
-                "%s: %d of %d entries were taken over while %s was silent",
+                "stream %s: %d of %d entries were given to other consumers, because %s did not answer within "
+                "claim_idle: raise claim_idle if this happens often",
                 self._keys.stream,
                 len(robbed),
                 len(asked),
@@ -317,8 +319,8 @@ class StreamReceiver:
 
     async def _restore(self) -> None:
         _log.error(
-            "%s: the server has lost the subscription %s: it was flushed, or came back without its data. "
-            "It is made again and reads the stream from its beginning",
+            "stream %s: consumer group %s is gone (the server was flushed, or restarted without its data): "
+            "creating it again; the stream is read from its beginning",
             self._keys.stream,
             self._keys.group,
             extra={"trigger": self._keys.group},

@@ -36,7 +36,7 @@ class StreamSettings:
                 raise ConfigurationError(name, "is shorter than a millisecond", "give a positive duration")
         if self.maxlen is not None and self.maxlen < 1:
             raise ConfigurationError(
-                "maxlen", f"{self.maxlen} entries is none", "give 1 or more, or leave it out"
+                "maxlen", f"must be 1 or more, not {self.maxlen}", "give 1 or more, or leave it out"
             )
 
     @classmethod

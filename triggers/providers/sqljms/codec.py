@@ -258,7 +258,7 @@ def _instant(milliseconds: int | None) -> datetime | None:
     if milliseconds is None:
         return None
     if type(milliseconds) is not int:
-        raise UndecodableError("timestamp", f"{milliseconds!r} is no number of milliseconds")
+        raise UndecodableError("timestamp", f"{milliseconds!r} is not a number of milliseconds")
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

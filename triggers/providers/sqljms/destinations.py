@@ -62,7 +62,7 @@ class Destination:
         if not name or option not in {"", "yes", "no"}:
             raise ConfigurationError(
                 "destination",
-                f"{text!r} names none",
+                f"{text!r} is not a destination",
                 "use orders, queue://orders, topic://orders or topic://orders?durable=no",
             )
         kind = DestinationKind.QUEUE if scheme == DestinationKind.QUEUE else DestinationKind.TOPIC

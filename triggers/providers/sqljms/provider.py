@@ -105,7 +105,9 @@ class SqlJms:
         if isinstance(self._engine, AsyncEngine):
             return self
         if self._link.dialect is Dialect.SQLITE and in_memory(self._engine.url):
-            raise ConfigurationError("provider", "SQLite in memory has one client", "use memory:// or a file")
+            raise ConfigurationError(
+                "provider", "a SQLite database in memory has only one client", "use memory:// or a file"
+            )
         return SqlJms(open_engine(self._engine.url, asyncio=True), self._settings, owned=True)
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
@@ -128,7 +130,9 @@ class SqlJms:
             )
         if connection.dialect.name != self._link.dialect:
             raise ConfigurationError(
-                "connection", f"is to {connection.dialect.name}", "give one to the provider's own database"
+                "connection",
+                f"is a connection to {connection.dialect.name}",
+                "give one to the provider's own database",
             )
         return TransactionOutbox(self._outbox, connection)
 
@@ -137,7 +141,7 @@ class SqlJms:
         target = Destination.parse(destination)
         if target.is_temporary:
             raise ConfigurationError(
-                "destination", f"{destination!r} is temporary and has its consumer", "use another one"
+                "destination", f"{destination!r} is temporary and has a consumer already", "use another one"
             )
         return await self._open_as(Name(target, subscription, name, destination))
 

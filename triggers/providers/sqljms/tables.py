@@ -285,7 +285,7 @@ async def identity_of(connection: AnyConnection) -> int | None:
     if found.get("version", SCHEMA) > SCHEMA:
         raise ConfigurationError(
             "provider",
-            f"its tables have version {found['version']}, and this doubtless knows {SCHEMA}",
+            f"its tables have version {found['version']}, but this doubtless supports only up to {SCHEMA}",
             "upgrade doubtless here, or give this worker a database of its own",
         )
     return found.get("identity")

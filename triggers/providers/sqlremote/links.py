@@ -123,7 +123,7 @@ class Links:
         found = self.settings.links.get(name)
         if found is None:
             known = ", ".join(sorted(self.settings.links))
-            raise ConfigurationError("link", f"there is no link {name!r}", f"use one of: {known}")
+            raise ConfigurationError("link", f"link {name!r} does not exist", f"use one of: {known}")
         return found
 
     def agent(self, name: str, *, applies: bool = True, batch: bool = False, sends: bool = True) -> Agent:
@@ -136,7 +136,7 @@ class Links:
         if name in self._agents and self._agents[name].end.begun:
             raise ConfigurationError(
                 f"link:{name}",
-                "it has a receiver already",
+                "another trigger receives from it already",
                 "let one trigger with concurrency=1 receive from it",
             )
         carrier = self.carrier(name)
@@ -192,7 +192,7 @@ class Links:
             ConfigurationError: always.
         """
         raise ConfigurationError(
-            "provider", "links are run by a blocking consumer", "make the service a plain function"
+            "provider", "links need a blocking consumer", "make the service a plain function, not async"
         )
 
     async def close(self) -> None:
@@ -216,7 +216,7 @@ def fresh_epoch() -> Epoch:
 def _named(destination: str) -> str:
     if not destination.startswith(LINK):
         raise ConfigurationError(
-            "destination", f"{destination!r} is no link", f"write '{LINK}NAME', as in the settings file"
+            "destination", f"{destination!r} is not a link", f"write '{LINK}NAME', as in the settings file"
         )
     return destination.removeprefix(LINK)
 
@@ -225,6 +225,8 @@ async def _publish(work: SqlTransaction, publication: Publication, message: Mess
     body = message.body
     if isinstance(body, bytes):
         raise ConfigurationError(
-            "body", "a link carries JSON, and these are bytes", "send text or a JSON value"
+            "body",
+            "must be text or a JSON value, not bytes: a link carries JSON",
+            "send text or a JSON value",
         )
     return await publication.aappend(work.connection, body)

@@ -122,7 +122,7 @@ class LinkReceiver:
         if halted is not None:
             await self.agent.halt(
                 f"the transaction at {halted.offset} cannot be applied (the log says why); "
-                f"mend what it needs, then: doubtless sqlremote start {halted.link}"
+                f"correct what it needs, then run: doubtless sqlremote start {halted.link}"
             )
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:  # noqa: ARG002

@@ -127,7 +127,7 @@ class LinkSettings(BaseModel):
                 f"links.{link}", "inbox and outbox are the same", "give each end its own"
             )
         if not link or ":" in link:
-            raise ConfigurationError("links", f"{link!r} is no name of a link", "leave out the colon")
+            raise ConfigurationError("links", f"{link!r} cannot name a link", "leave out the colon")
         _ = self.publishing, self.receiving, self.schedule
         return self if self.publication else self.model_copy(update={"publication": link})
 
@@ -153,9 +153,9 @@ class RemoteSettings(BaseModel):
         except FileNotFoundError as error:
             raise ConfigurationError("settings", f"there is no file {file}", "write one") from error
         except (OSError, tomllib.TOMLDecodeError, UnicodeError) as error:
-            raise ConfigurationError("settings", f"{file} cannot be read: {error}", "mend it") from error
+            raise ConfigurationError("settings", f"{file} cannot be read: {error}", "correct it") from error
         except ValidationError as error:
-            raise ConfigurationError("settings", f"{file}: {_problems(error)}", "mend it") from error
+            raise ConfigurationError("settings", f"{file}: {_problems(error)}", "correct it") from error
         return settings.beside(file.parent)
 
     def beside(self, folder: Path) -> Self:

@@ -111,7 +111,7 @@ def _number(found: re.Match[str], text: str, setting: str) -> Token:
     if value is None:
         raise SelectorError(
             setting,
-            f"{text[start:end]:.40} is no number",
+            f"{text[start:end]:.40} is not a number",
             position=start,
             expected="a number in the range of Java's long or double, such as 57, 0x1F or -57.9E2",
         )

@@ -71,14 +71,14 @@ def refused(url: str) -> str | None:
 def test_a_jar_that_is_not_there_is_named(activemq: ActiveMqServer) -> None:
     said = refusal(f"jms+{activemq.broker_url}?{FACTORY}&classpath=/nowhere/*.jar")
 
-    assert said.startswith("classpath: nothing is found at '/nowhere/*.jar'")
+    assert said.startswith("classpath: no file matches '/nowhere/*.jar'")
 
 
 @pytest.mark.parametrize(
     ("factory", "said"),
     [
         ("com.example.Missing", "factory: the class com.example.Missing is in none of the"),
-        ("java.lang.String", "factory: java.lang.String is no JMS ConnectionFactory"),
+        ("java.lang.String", "factory: java.lang.String is not a JMS ConnectionFactory"),
         ("java.util.Random", "factory: java.util.Random cannot be made from a URL"),
     ],
     ids=["missing", "no factory", "no URL"],

@@ -83,7 +83,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 def test_a_refused_login_is_said_without_the_password(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
-    with pytest.raises(ConfigurationError, match=r"refuses the login; mend user and password") as refused:
+    with pytest.raises(ConfigurationError, match=r"refuses the login; correct user and password") as refused:
         site.receive(site.open(site.url(account="doubtless:wrong-secret")))
 
     assert "wrong-secret" not in f"{refused.value!r} {caplog.text}"

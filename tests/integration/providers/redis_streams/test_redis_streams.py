@@ -232,7 +232,7 @@ def test_a_late_consumer_does_not_steal_back(
     assert counts(taken) == [2, 2, 2, 2]
     assert pending(client, "heir") == 4
     assert not client.exists("{orders}:dlq")
-    assert "4 of 4 entries were taken over while late was silent" in caplog.text
+    assert "4 of 4 entries were given to other consumers, because late did not answer" in caplog.text
     drive(heir.close())
     drive(late.close())
 
@@ -391,7 +391,7 @@ def test_the_unreadable_is_handed_over_whole_and_only_once(provider: RedisStream
 
     assert isinstance(first, Unreadable)
     assert first.fields == fields
-    assert first.problem == "body: there is no such field; send the body in a field named body"
+    assert first.problem == "body: is missing; send the body in a field named body"
     assert isinstance(second, Arrival)
     assert not drive(receiver.receive(2, 2 * CLAIM_IDLE))
     drive(receiver.close())

@@ -68,17 +68,17 @@ def test_durations_are_seconds_or_have_a_unit(write: Write, told: str, meant: fl
         ('name = "booking"', 'nome = "booking"', ["bay.toml, line 5, sink.0.name", "is missing"]),
         ('from = ["orders"]', 'frm = ["orders"]', ["sink.0.input.0.from", "is missing"]),
         ('from = ["orders"]', "from = []", ["line 9, sink.0.input.0.from", "at least 1 item"]),
-        ('["orders"]', '[{ destination = "o", kind = "topic" }]', ["line 9", "kind", "is no known key"]),
+        ('["orders"]', '[{ destination = "o", kind = "topic" }]', ["line 9", "kind", "is an unknown key"]),
         ('url = "sqlite', 'url = 7\nurls = "sqlite', ["line 3", "providers.main.ur"]),
         (
             '["orders"]',
             '[{ destination = "o", redelivery = { failure_port = "F", delay = "soon" } }]',
-            ["line 9", "redelivery.delay", "is no duration; write seconds"],
+            ["line 9", "redelivery.delay", "is not a duration; write seconds"],
         ),
         (
             '["orders"]',
             '[{ destination = "o", redelivery = { failure_port = "F" } }]',
-            ["sink.0", "failure_port F is no redelivery_port of booking; add one"],
+            ["sink.0", "failure_port F is not a redelivery_port of booking; add one"],
         ),
         (
             '["orders"]',
@@ -89,7 +89,7 @@ def test_durations_are_seconds_or_have_a_unit(write: Write, told: str, meant: fl
         ('["orders"]', '["orders", "orders"]', ["reads this queue already", "make it a topic"]),
         ('["orders"]', '[{ destination = "o", selector = "a >" }]', ["selector"]),
         ('["orders"]', '[{ destination = "o", durable_subscriber = "s" }]', ["a queue has no subscribers"]),
-        ("[[sink]]", "[[sink", ["is no TOML", "line"]),
+        ("[[sink]]", "[[sink", ["is not valid TOML", "line"]),
     ],
     ids=[
         "name",

@@ -133,7 +133,7 @@ def test_text_of_any_kind_is_written_so_that_it_is_read_again() -> None:
     [
         ('<!DOCTYPE a [<!ENTITY b "c">]><dynamo-message-system/>', "declares an entity"),
         ('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "declares an entity"),
-        ("<dynamo-message-system>", "no well-formed XML"),
+        ("<dynamo-message-system>", "not well-formed XML"),
         ("<other/>", "begins with <other>"),
         (XML.replace("<max-attempts>3<", "<max-attempts>three<"), "<max-attempts> is 'three'"),
         (XML.replace("failure-output-port>", "failure-port>"), "no <failure-output-port>"),

@@ -150,7 +150,7 @@ async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict
             case Arrival(message=message):
                 found[int(row.msg_id)] = message
             case Unreadable(problem=problem):
-                _log.warning("message %d is none, and left alone: %s", row.msg_id, problem)
+                _log.warning("message %d is unreadable and was skipped: %s", row.msg_id, problem)
     return found
 
 

@@ -308,7 +308,11 @@ async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence
         except DBAPIError as error:
             if not is_of_a_row(error):
                 raise
-            _log.error("message %d in limbo cannot be read: %s", number, str(error.orig)[:200])
+            _log.error(
+                "message %d in limbo is unreadable and stays there: %s; see: doubtless sqljms limbo",
+                number,
+                str(error.orig)[:200],
+            )
     return found
 
 
@@ -322,7 +326,11 @@ async def _read(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiti
         try:
             found.append(waiting_of(row, by_id.get(row.msg_id, ())))
         except Exception as error:  # noqa: BLE001  (whatever stands in a row, the others go on)
-            _log.error("message %d in limbo cannot be read: %s", row.msg_id, problem_of(error))
+            _log.error(
+                "message %d in limbo is unreadable and stays there: %s; see: doubtless sqljms limbo",
+                row.msg_id,
+                problem_of(error),
+            )
     return found
 
 

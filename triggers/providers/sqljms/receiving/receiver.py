@@ -133,7 +133,7 @@ class SqlReceiver:
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries, the most urgent and then the oldest first."""
         if limit < 1:
-            raise ConfigurationError("limit", f"{limit} messages cannot be received", "ask for 1 or more")
+            raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
         deadline = time.monotonic() + wait.total_seconds()
         try:
             while True:
@@ -303,7 +303,8 @@ class SqlReceiver:
             return
         if not self._lost and not await self._connection.run_beside("keeping alive", self._renewal):
             _log.warning(
-                "%s was silent for longer than its lease: what it held is given to others",
+                "consumer %s did not renew its lease in time: others get its messages; raise lease if "
+                "this happens often",
                 self._name.client_name,
                 extra={"trigger": self._name.subscription},
             )

@@ -90,7 +90,7 @@ class End:
         found = await watermarks.read(self.link)
         if found is None:
             raise ConfigurationError(
-                "link", f"there is no link {self.link}", "run: doubtless sqlremote setup"
+                "link", f"link {self.link} does not exist", "create it with: doubtless sqlremote setup"
             )
         dead = found.agent if found.agent is not None and _is_dead(found.agent) else ""
         row = await watermarks.take(self.link, self.token, LEASE, dead=dead)
@@ -154,7 +154,7 @@ class End:
         """Let the link stand still until somebody decides."""
         await self.history.watermarks.stop(self.link, reason)
         self.stopped = reason
-        _log.error("link %s stops: %s", self.link, reason, extra={"trigger": f"link:{self.link}"})
+        _log.error("link %s stopped: %s", self.link, reason, extra={"trigger": f"link:{self.link}"})
         self.hooks.shutdown(self.link, reason)
 
     async def look(self) -> None:

@@ -50,4 +50,9 @@ class Quarantine:
         )
         await publish(event, blocking=True)
         await self.history.parking.park([parked])
-        _log.error("a message on link %s is kept aside: %s", self.link, problem, extra={"trigger": name})
+        _log.error(
+            "link %s: a message was not accepted and is parked: %s",
+            self.link,
+            problem,
+            extra={"trigger": name},
+        )

@@ -77,6 +77,6 @@ def check_address(address: str) -> str:
     """
     if _ADDRESS.fullmatch(address) is None:
         raise ConfigurationError(
-            "address", f"{address!r} is no plain name", "use letters, digits, '-', '_' and '.'"
+            "address", f"{address!r} is not a plain name", "use letters, digits, '-', '_' and '.'"
         )
     return address

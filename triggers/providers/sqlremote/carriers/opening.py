@@ -30,7 +30,9 @@ def open_carrier(url: str, *, name: str, largest: int, open_provider: OpenProvid
     match parts.scheme.partition("+")[0]:
         case "file":
             if parts.netloc not in {"", "localhost"} or not parts.path:
-                raise ConfigurationError("carrier", f"{url!r} names no folder here", "write file:///folder")
+                raise ConfigurationError(
+                    "carrier", f"{url!r} does not name a local folder", "write file:///folder"
+                )
             return DirectoryCarrier(Path(unquote(parts.path)), largest=largest)
         case "sqlite" | "postgresql" | "postgres":
             from triggers.providers.sqlremote.carriers.table import (  # noqa: PLC0415  (a driver, when asked for)

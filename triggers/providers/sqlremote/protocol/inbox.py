@@ -44,7 +44,7 @@ class SubscriberSettings:
         capacity(self.message_size)
         for setting in ("patience", "max_gap_messages", "group"):
             if getattr(self, setting) < 1:
-                raise ConfigurationError(setting, "is below 1", "give 1 or more")
+                raise ConfigurationError(setting, "must be 1 or more", "give 1 or more")
         for setting in ("poll_interval", "max_gap_age", "repeat_after"):
             if getattr(self, setting) <= timedelta(0):
                 raise ConfigurationError(setting, "is not positive", "give a time to wait")

@@ -110,7 +110,7 @@ def decode(data: bytes, limit: int = DEFAULT_MESSAGE_SIZE) -> Packet:
         raise MangledError(f"{len(data)} bytes are more than {limit}")
     sealed, seal = data[:-DIGEST_SIZE], data[-DIGEST_SIZE:]
     if checksum(sealed) != seal:
-        raise MangledError("the checksum is another one")
+        raise MangledError("the checksum does not match")
     line, newline, body = sealed.partition(b"\n")
     if not newline:
         raise MangledError("there is no line of text")

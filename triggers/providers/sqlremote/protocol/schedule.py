@@ -36,7 +36,9 @@ class Schedule:
             daily = found[1].lower() == "at"
             if minutes < 60 and seconds < 60 and (time < _DAY if daily else time):  # noqa: PLR2004  (a clock)
                 return cls("D" if daily else "P", time)
-        raise ConfigurationError("send", f"{text!r} is no schedule", "write 'every 00:05:00' or 'at 22:00'")
+        raise ConfigurationError(
+            "send", f"{text!r} is not a schedule", "write 'every 00:05:00' or 'at 22:00'"
+        )
 
     @property
     def send_time(self) -> str | None:

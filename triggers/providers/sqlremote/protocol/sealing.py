@@ -56,7 +56,7 @@ class Seal:
         if any(len(key) < SHORTEST_KEY for key in self.keys):
             raise ConfigurationError("keys", "a key is too short", f"use {SHORTEST_KEY} bytes or more")
         if not 0 <= self.compression <= 9:  # noqa: PLR2004  (zlib's levels)
-            raise ConfigurationError("compression", f"{self.compression} is no level", "use 0 to 9")
+            raise ConfigurationError("compression", f"must be 0 to 9, not {self.compression}", "use 0 to 9")
 
     @property
     def largest(self) -> int:

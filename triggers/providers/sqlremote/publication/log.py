@@ -131,7 +131,7 @@ def operations_of(transaction: Transaction) -> list[object]:
     """
     read: Any = json.loads(transaction.data)
     if not isinstance(read, list):
-        raise ValueError("the transaction is no list of operations")  # noqa: TRY004  (of bytes, not of a type)
+        raise ValueError("the transaction is not a list of operations")  # noqa: TRY004  (of bytes, not of a type)
     return cast("list[object]", read)
 
 

@@ -89,7 +89,9 @@ class Publication:
         mine = known if within is not None and within is sync.get_transaction() else -1
         rows = await fetch(connection, NUMBER, mine=mine, count=count)
         if not rows:
-            raise ConfigurationError("publication", "the log was not begun", "run: doubtless sqlremote setup")
+            raise ConfigurationError(
+                "publication", "its log does not exist yet", "create it with: doubtless sqlremote setup"
+            )
         ((offset, total),) = rows
         if mine != offset:
             sync.info[_NUMBERED] = (offset, sync.get_transaction())
@@ -102,7 +104,9 @@ def _encoded(operation: Any) -> str:
         return to_json(operation).decode()
     except (PydanticSerializationError, ValueError) as error:
         raise ConfigurationError(
-            "operation", f"{type(operation).__qualname__} is no JSON", "publish a JSON value or a model"
+            "operation",
+            f"{type(operation).__qualname__} is not a JSON value",
+            "publish a JSON value or a model",
         ) from error
 
 
@@ -130,7 +134,9 @@ def _refuse_autocommit(connection: Connection) -> None:
         alone = driver.autocommit and driver.info.transaction_status == _IDLE
     if alone:
         raise ConfigurationError(
-            "connection", "it is in no transaction, so nothing holds operations together", "begin one first"
+            "connection",
+            "has no transaction open, so nothing holds the operations together",
+            "begin one first",
         )
 
 

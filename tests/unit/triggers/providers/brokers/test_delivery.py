@@ -69,7 +69,7 @@ def test_whatever_a_decoder_raises_makes_the_delivery_unreadable(error: Exceptio
 
     assert isinstance(received, Unreadable)
     assert (received.fields, received.handle, received.delivery_id) == (fields(), 7, "delivery 7")
-    assert "mend the sender" in received.problem
+    assert "correct the sender" in received.problem
 
 
 def test_a_message_is_an_arrival() -> None:
@@ -100,7 +100,7 @@ def test_a_problem_is_told_in_bounded_and_encodable_words() -> None:
     assert isinstance(received, Unreadable)
     assert len(received.problem.encode()) < 2 * MOST_WORDS
     assert received.problem.startswith("nnn")
-    assert r"\ud800 is odd; mend the sender" in received.problem
+    assert r"\ud800 is odd; correct the sender" in received.problem
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_jndi_is_given_its_environment() -> None:
         (f"jms+tcp://broker:1?{FACTORY}&jndi=x", "factory: both are given"),
         (f"jms+tcp://broker:1?{FACTORY}&session=auto", "session: 'auto' is unknown"),
         (f"jms+tcp://broker:1?{FACTORY}&first_count=never", "first_count: 'never' is unknown"),
-        (f"jms:?{FACTORY}&clazzpath=x", "provider: 'clazzpath' means nothing in a jms: URL"),
-        (f"jms://broker:1?{FACTORY}", "provider: 'broker:1' means nothing in a jms: URL"),
+        (f"jms:?{FACTORY}&clazzpath=x", "provider: 'clazzpath' is unknown in a jms: URL"),
+        (f"jms://broker:1?{FACTORY}", "provider: 'broker:1' is unknown in a jms: URL"),
     ],
     ids=["no factory", "two factories", "session", "count", "unknown word", "host"],
 )
@@ -81,7 +81,7 @@ def test_a_url_that_cannot_be_used_says_why(url: str, named: str) -> None:
 
 
 def test_one_text_is_no_class_path() -> None:
-    with pytest.raises(ConfigurationError, match="classpath: is one text"):
+    with pytest.raises(ConfigurationError, match="classpath: must be a tuple of texts, not one text"):
         JmsSettings(factory="org.example.Factory", classpath="/a.jar")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_message_names_the_field_and_the_remedy(case: str) -> None:
 
     problem, _, remedy = str(caught.value).rpartition("; ")
     assert named in problem.split(":")[0]
-    assert "send" in remedy or "mend" in remedy
+    assert "send" in remedy or "correct" in remedy
 
 
 @pytest.mark.parametrize("fields", [{b"uuid": b""}, {b"properties": b'{"uuid": ""}'}])
