@@ -1,7 +1,13 @@
 """Patch Bay: components wired to destinations of any provider by a file, with delays and redelivery.
 
-Source: the Patch Bay of ATG's Dynamo Message System. :func:`read_patchbay` reads the file, :class:`PatchBay`
-runs what it wires; a component sends by its :class:`MessageContext`.
+Source: the Patch Bay of ATG's Dynamo Message System. :func:`read_patchbay` reads the file,
+:class:`PatchBay` runs what it wires; a component sends by its :class:`MessageContext`.
+
+``bay.py`` runs it, ``wiring/`` is the file. ``components.py`` loads components, ``context.py`` is what
+they send by, ``inputs.py`` their triggers, ``outputs.py`` the way to their destinations, ``sources.py``
+starts those that send. ``wired_provider.py`` receives for all inputs, ``redelivery.py`` tries failed
+messages again, ``failures.py`` is what leaves when that is over, ``releaser.py`` sends delayed messages
+when they are due.
 """
 
 from triggers.patchbay.bay import PatchBay

@@ -1,1 +1,6 @@
-"""The file that wires components: TOML and the original's XML, read, checked and written."""
+"""The file that wires components.
+
+``model.py`` is what it says, ``toml_reader.py`` reads it, ``checks.py`` refuses what cannot work,
+``lines.py`` finds the line of an error. ``xml_reader.py`` reads the original's XML, ``toml_writer.py``
+writes it as TOML.
+"""

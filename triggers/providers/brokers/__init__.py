@@ -1,1 +1,8 @@
-"""What providers of several brokers share: URLs, connections, decoding, trust in delivery counts."""
+"""What providers of several brokers share.
+
+``url.py`` reads the URL: hosts to try, account, TLS. ``connection.py`` is a connection with a thread of
+its own, ``push_receiver.py`` a receiver over a broker that pushes. ``delivery.py`` decodes whatever
+arrives without ending a consumer, ``codec.py`` has the bodies and checks of both AMQP wires,
+``charsets.py`` the charsets of texts. ``sending.py`` prepares messages to send, ``trust.py`` knows what a
+broker's delivery count is worth.
+"""

@@ -1,8 +1,9 @@
-"""Redis Streams as a provider.
+"""Redis Streams.
 
-``provider.py`` opens receivers and sends, ``receiver.py`` is one consumer, ``codec.py`` a message as fields
-of a stream's entry, ``keys.py`` the keys, ``later.py`` delayed messages, ``lua/`` what must happen in one
-step.
+``provider.py`` sends and opens receivers, ``receiver.py`` is one consumer, ``codec.py`` a message as
+fields of a stream's entry, ``settings.py`` the settings, ``link.py`` the edge to redis-py. ``keys.py``
+names the keys, ``later.py`` delays messages, ``temporary.py`` is a stream that ends with its consumer,
+``lua/`` is what must happen in one step.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,8 @@
 """SQL-JMS: queues and topics in your own database; see :class:`~triggers.providers.sqljms.provider.SqlJms`.
 
-``tables.py`` is what lies in the database, ``sending.py`` the way in, ``entries.py`` the way out,
-``receiver.py`` one consumer, ``clients.py`` consumers as the database knows them, ``places.py`` queues,
-topics and subscriptions, ``codec.py`` a message as a row, ``waking.py`` what consumers wait for.
+``provider.py`` sends and opens receivers, ``codec.py`` is a message as a row, ``settings.py`` the
+settings, ``link.py`` the edge to the database. ``tables.py`` is what lies there, ``statements.py`` what is
+done with it, ``destinations.py`` queues, topics and subscriptions, ``properties.py`` typed properties,
+``waking.py`` what consumers wait for. ``sending/`` is the way in, ``receiving/`` the way out, ``limbo/``
+where messages wait to be sent or tried again, ``admin/`` what an operator sees and does.
 """

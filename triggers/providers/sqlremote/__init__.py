@@ -6,9 +6,13 @@ One direction of a link, from the publisher's log to the subscriber's database:
         ^                                                                              |
         publisher.packets <- publisher.hear <- (log_received, rereceive_count) <- subscriber.polled
 
-:mod:`publisher` and :mod:`subscriber` are pure: they are told what happened and the time, and answer with
-their next state and what is to be done. What has to be stored is in :mod:`history.store.watermark`; the rest
-of their states may be lost at any moment.
+:mod:`publisher` and :mod:`subscriber` are pure: they are given what happened and the time, and answer with
+their next state and what is to be done. What has to be stored is in :mod:`history.store.watermark`; the
+rest of their states may be lost at any moment.
+
+``links.py`` is the provider, ``receiver.py`` one receiver, ``settings.py`` the settings file,
+``inspection.py`` what ``doubtless sqlremote status`` shows; ``protocol/`` decides, ``agent/`` does it,
+``publication/`` is the log, ``carriers/`` take messages from one end to the other.
 
 Guarantee: atomic, where a runner stores ``log_received`` in the transaction of the work: each committed
 transaction is applied exactly once, in order, or the link stops with an alarm that says what to do.

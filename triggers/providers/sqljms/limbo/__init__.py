@@ -1,1 +1,5 @@
-"""Limbo: messages of a failed batch, kept aside to be sent again later."""
+"""Limbo: messages that wait in a database until they are due, to be sent or to be tried again.
+
+``limbo.py`` puts, takes and gives back, ``codec.py`` is a waiting message as rows, ``tables.py`` and
+``statements.py`` are the SQL, ``admin.py`` is what an operator sees and does.
+"""

@@ -1,1 +1,6 @@
-"""One consumer: claims, leases, names of durable subscribers."""
+"""The way out: one consumer of a queue or a subscription.
+
+``receiver.py`` is the consumer, ``entries.py`` claims, takes out and gives back, ``clients.py`` knows
+consumers by name and lease, ``connection.py`` is the consumer's way to the database, ``odd_rows.py`` reads
+rows that SQLite cannot hand over. ``pinning.py`` is for readers that read again, such as Spark.
+"""

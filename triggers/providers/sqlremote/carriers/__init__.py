@@ -1,1 +1,6 @@
-"""What carries the messages of links: directories, a table, any provider, or memory that loses some."""
+"""What carries the messages of links.
+
+``carrier.py`` is the protocol, ``contract.py`` the suite that a carrier must pass, ``opening.py`` goes
+from a URL to one. ``directory.py`` carries by files, ``table.py`` by a SQL table, ``over_provider.py`` by
+any provider, ``lossy.py`` in memory, and loses some on purpose.
+"""
