@@ -27,7 +27,7 @@ T = TypeVar("T")
 _Job = tuple[Coroutine[Any, Any, Any], Callable[[Any, BaseException | None], None]]
 
 
-class Hand:
+class DriverThread:
     """A thread that does one thing after another."""
 
     def __init__(self, name: str) -> None:
@@ -95,7 +95,7 @@ class AsyncJmsProvider:
 
     def __init__(self, link: JmsLink) -> None:
         self._client = JmsClient(link)
-        self._hand = Hand("doubtless-jms")
+        self._thread = DriverThread("doubtless-jms")
 
     def for_asyncio(self) -> "AsyncJmsProvider":
         """Return itself."""
@@ -103,45 +103,45 @@ class AsyncJmsProvider:
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send, as the blocking form."""
-        return await self._hand.do(self._client.send(destination, messages))
+        return await self._thread.do(self._client.send(destination, messages))
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncJmsReceiver":
         """Open a consumer, as the blocking form, with a thread of its own."""
-        hand = Hand(f"doubtless-jms-{name}")
+        thread = DriverThread(f"doubtless-jms-{name}")
         opening = self._client.open_receiver(destination, subscription=subscription, name=name)
         try:
-            receiver = await hand.do(opening, unwanted=JmsReceiver.close)
+            receiver = await thread.do(opening, unwanted=JmsReceiver.close)
         except BaseException:
-            hand.end()
+            thread.end()
             raise
-        return AsyncJmsReceiver(receiver, hand)
+        return AsyncJmsReceiver(receiver, thread)
 
     async def open_temporary(self, purpose: str) -> "tuple[str, AsyncJmsReceiver]":
         """Open the one consumer of a temporary queue."""
-        hand = Hand(f"doubtless-jms-{purpose}")
+        thread = DriverThread(f"doubtless-jms-{purpose}")
         try:
-            name, receiver = await hand.do(self._client.open_temporary(purpose))
+            name, receiver = await thread.do(self._client.open_temporary(purpose))
         except BaseException:
-            hand.end()
+            thread.end()
             raise
-        return name, AsyncJmsReceiver(receiver, hand)
+        return name, AsyncJmsReceiver(receiver, thread)
 
     async def ping(self) -> None:
         """Return when the provider answers."""
-        await self._hand.do(self._client.ping())
+        await self._thread.do(self._client.ping())
 
     async def close(self) -> None:
         """Close what sends, and end its thread."""
-        await self._hand.do(self._client.close())
-        self._hand.end()
+        await self._thread.do(self._client.close())
+        self._thread.end()
 
 
 class AsyncJmsReceiver:
     """A :class:`~triggers.providers.jms.receiver.JmsReceiver` in its thread."""
 
-    def __init__(self, receiver: JmsReceiver, hand: Hand) -> None:
+    def __init__(self, receiver: JmsReceiver, thread: DriverThread) -> None:
         self._receiver = receiver
-        self._hand = hand
+        self._thread = thread
         self._closed = False
 
     @property
@@ -160,30 +160,30 @@ class AsyncJmsReceiver:
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Receive; what arrives after the wait was cancelled is given back."""
-        return await self._hand.do(self._receiver.receive(limit, wait), unwanted=self._receiver.recover)
+        return await self._thread.do(self._receiver.receive(limit, wait), unwanted=self._receiver.recover)
 
     async def acknowledge(self, received: Sequence[Received]) -> None:
         """Acknowledge."""
-        await self._hand.do(self._receiver.acknowledge(received))
+        await self._thread.do(self._receiver.acknowledge(received))
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give back."""
-        await self._hand.do(self._receiver.recover(received, delay))
+        await self._thread.do(self._receiver.recover(received, delay))
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move to the dead letters."""
-        await self._hand.do(self._receiver.dead_letter(received, reason))
+        await self._thread.do(self._receiver.dead_letter(received, reason))
 
     async def keep_alive(self) -> None:
         """Give back what is due, when the thread has time for it."""
         if not self._closed:
-            await self._hand.do(self._receiver.keep_alive())
+            await self._thread.do(self._receiver.keep_alive())
 
     async def close(self) -> None:
         """Close, and end the thread."""
         if not self._closed:
             self._closed = True
             try:
-                await self._hand.do(self._receiver.close())
+                await self._thread.do(self._receiver.close())
             finally:
-                self._hand.end()
+                self._thread.end()

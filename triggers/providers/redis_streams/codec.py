@@ -100,18 +100,7 @@ def decode(
         body: bytes | str | JsonValue = encoded
     else:
         body = _decode_body(encoded, fields)
-    headers: dict[str, Any] = {}
-    properties: dict[str, Any] = {}
-    field = b""
-    try:
-        for field, value in fields.items():
-            name = str(field, "utf-8")
-            if name in _HEADERS:
-                headers[name] = str(value, "utf-8")
-            elif name not in _TAKEN:
-                properties[name] = str(value, "utf-8")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(field) from error
+    headers, properties = _decode_texts(fields)
     origin = _Origin(stream, entry_id, delivery_count)
     if (
         not headers
@@ -129,6 +118,23 @@ def decode(
     except (ValueError, OverflowError) as error:
         # A number of thousands of digits, or an instant beyond the year 9999.
         raise UndecodableError(_overflowing(headers), str(error)) from error
+
+
+def _decode_texts(fields: Mapping[bytes, bytes]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the JMS headers, and the properties that are fields of their own."""
+    headers: dict[str, str] = {}
+    properties: dict[str, Any] = {}
+    field = b""
+    try:
+        for field, value in fields.items():
+            name = str(field, "utf-8")
+            if name in _HEADERS:
+                headers[name] = str(value, "utf-8")
+            elif name not in _TAKEN:
+                properties[name] = str(value, "utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(field) from error
+    return headers, properties
 
 
 class _Origin(NamedTuple):

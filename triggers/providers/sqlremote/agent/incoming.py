@@ -16,7 +16,7 @@ from triggers.providers.sqlremote.protocol import publisher as pub
 from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.alarms import Alarm, log_differs
 from triggers.providers.sqlremote.protocol.chain import with_chains
-from triggers.providers.sqlremote.protocol.inbox import Action, Answer, Apply, Delete, Turn
+from triggers.providers.sqlremote.protocol.inbox import Action, Apply, Delete, SendReport, Turn
 from triggers.providers.sqlremote.protocol.packet import Packet, decode
 from triggers.providers.sqlremote.protocol.parts import MangledError, checksum
 from triggers.providers.sqlremote.protocol.sealing import UntrustedError
@@ -183,7 +183,7 @@ class IncomingHalf:
                     found = action
                 case Delete(handles):
                     await settled(end.carrier.delete(end.settings.inbox, handles))
-                case Answer(report):
+                case SendReport(report):
                     tail = await self.outgoing.tail()
                     await end.put(pub.announcement(end.publisher, probe=False, report=report, tail=tail))
                 case Alarm():

@@ -129,13 +129,13 @@ class Delete(NamedTuple):
     handles: tuple[str, ...]
 
 
-class Answer(NamedTuple):
+class SendReport(NamedTuple):
     """To be done: send this report, in a message of its own or in one that goes out anyhow."""
 
     report: Report
 
 
-Action = Apply | Delete | Answer | Alarm
+Action = Apply | Delete | SendReport | Alarm
 
 
 class Turn(NamedTuple):

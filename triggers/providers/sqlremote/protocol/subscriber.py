@@ -22,10 +22,10 @@ from triggers.providers.sqlremote.protocol.chain import roll
 from triggers.providers.sqlremote.protocol.header import PacketKind
 from triggers.providers.sqlremote.protocol.inbox import (
     Action,
-    Answer,
     Apply,
     Delete,
     Held,
+    SendReport,
     Subscriber,
     SubscriberSettings,
     Turn,
@@ -124,7 +124,7 @@ def polled(
     if not (state.report_due or repeat or confirmable):
         return Turn(state, actions)
     report = report_of(state, horizon)
-    return Turn(reported(state, report, now=now, settings=settings), (*actions, Answer(report)))
+    return Turn(reported(state, report, now=now, settings=settings), (*actions, SendReport(report)))
 
 
 def report_of(state: Subscriber, horizon: Offset | None = None) -> Report:

@@ -12,9 +12,9 @@ from triggers.providers.sqlremote.protocol import subscriber as sub
 from triggers.providers.sqlremote.protocol.alarms import Alarm
 from triggers.providers.sqlremote.protocol.header import Header
 from triggers.providers.sqlremote.protocol.inbox import (
-    Answer,
     Apply,
     Delete,
+    SendReport,
     Subscriber,
     SubscriberSettings,
     Turn,
@@ -141,7 +141,7 @@ class Bench:
             self.subscriber, now=self.now, settings=self.receiving, horizon=horizon, final=final
         )
         self._take(turn)
-        return [answer.report for answer in only(turn.actions, Answer)]
+        return [answer.report for answer in only(turn.actions, SendReport)]
 
     def hear(self, *reports: Report, log_end: Offset = D) -> pub.Turn:
         """Let the publisher hear reports; the turn of the last one."""

@@ -16,9 +16,9 @@ from triggers.providers.sqlremote.protocol.alarms import Alarm
 from triggers.providers.sqlremote.protocol.chain import roll, trailer_of, with_chains
 from triggers.providers.sqlremote.protocol.inbox import (
     Action,
-    Answer,
     Apply,
     Delete,
+    SendReport,
     SubscriberSettings,
     Turn,
 )
@@ -208,7 +208,7 @@ class Site:
             case Delete(handles):
                 self.burn()
                 self.carrier.delete(self.name, handles)
-            case Answer(report):
+            case SendReport(report):
                 tail = self.tail(self.publisher.columns.log_sent)
                 self._put(pub.announcement(self.publisher, probe=False, report=report, tail=tail))
             case Alarm():
