@@ -55,7 +55,7 @@ class EncodedProperties(spec.BasicProperties):  # type: ignore[misc]  # Any to m
     """Properties that are bytes already: what pika asks for when it writes a frame."""
 
     def __init__(self, encoded: bytes) -> None:
-        super().__init__()
+        cast("Any", super()).__init__()
         self._encoded = encoded
 
     def encode(self) -> list[bytes]:
