@@ -242,7 +242,7 @@ class TestEnding:
 
         with (
             lane.run(triggers, redis_url, history=redis_url) as running,
-            pytest.raises(ConfigurationError, match="its key holds something else than a stream"),
+            pytest.raises(ConfigurationError, match="its key is not a stream"),
         ):
             running.join()
 

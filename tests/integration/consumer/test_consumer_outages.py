@@ -243,7 +243,7 @@ class TestHistoryAway:
             eventually(lambda: is_drained(url, "orders"))
 
         assert ran == ["before", "after"]
-        assert any("lost the subscription" in one.message for one in caplog.records)
+        assert any("is gone (the server was flushed" in one.message for one in caplog.records)
 
 
 def _is_completed(url: str, uuid: str) -> bool:

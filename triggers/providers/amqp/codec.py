@@ -49,7 +49,7 @@ _OBJECT_MESSAGE = 1
 
 _UINTS = range(1, 2**32)
 
-#: How much of a dead letter's fields is told beside its bytes, and of how many.
+#: How much of a dead letter's fields is shown beside its bytes, and of how many.
 _MOST_OF_ONE, _MOST_FIELDS = 1024, 50
 
 

@@ -60,7 +60,7 @@ class Connection(BrokerConnection):
 
     @property
     def is_rabbitmq(self) -> bool:
-        """Whether the broker is RabbitMQ, which can be told to declare things."""
+        """Whether the broker is RabbitMQ, which can declare things over AMQP."""
         return str(self.server.get("product", "")) == "RabbitMQ"
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:

@@ -105,7 +105,7 @@ class BrokerConnection:
         self._asked.discard(future)
 
     def note(self, error: Exception) -> None:
-        """Note why the connection is gone; that a setting is wrong is told rather than anything else."""
+        """Note why the connection is gone; that a setting is wrong takes precedence."""
         if not isinstance(self._error, ConfigurationError):
             self._error = error
 

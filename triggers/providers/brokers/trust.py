@@ -3,7 +3,7 @@
 A delivery count of 1 is said to mean that a message was never delivered before. Some brokers keep no count,
 some forget it when they crash, and then 1 proves nothing. :data:`PROFILES` says what was measured: the tests
 bring about each :class:`Happening` on a real broker and compare what the next delivery says. :func:`weighed`
-is what a provider makes of the count that it is told; :func:`render` makes the table of
+is what a provider makes of the count that it is given; :func:`render` makes the table of
 ``docs/delivery-counts.md``. There is no I/O here.
 """
 

@@ -23,7 +23,7 @@ from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Limits, Received
 
 T = TypeVar("T")
 
-#: A call, and who is told what came of it.
+#: A call, and what takes its result.
 _Job = tuple[Coroutine[Any, Any, Any], Callable[[Any, BaseException | None], None]]
 
 

@@ -48,7 +48,7 @@ _SENT = {"JMSXGroupID", "JMSXGroupSeq"}
 
 
 class Sending(NamedTuple):
-    """A JMS message and what its producer is told of it."""
+    """A JMS message and the settings of its producer."""
 
     message: Any
     delivery_mode: int
@@ -148,9 +148,9 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
 
 
 def raw(link: JmsLink, received: Any) -> dict[bytes, bytes]:
-    """Return what can be told of a message that is none of ours: its fields, and its body where it can be."""
+    """Return what can be shown of a foreign message: its fields, and its body where it can be."""
     shown: dict[str, Any] = {}
-    with suppress(Exception):  # whatever Java, or what it holds, makes fail: the rest is told
+    with suppress(Exception):  # whatever Java, or what it holds, makes fail: the rest is shown
         shown.update(_headers_of(link, received))
     with suppress(Exception):
         shown.update(properties_of(received))

@@ -133,7 +133,7 @@ class JmsLink:
         return {name: value for name, value in ACTIVEMQ_PROPERTIES.items() if name.split(".")[0] not in said}
 
     def count_of(self, count: int, *, redelivered: bool) -> int:
-        """Return what a delivery count is worth that the provider told."""
+        """Return what a delivery count of the provider is worth."""
         rule = self.settings.first_count
         return weighed(count, redelivered=redelivered, profile=self.profile, first_count=rule)
 

@@ -49,7 +49,7 @@ _TEXTS = {
 #: A number of 64 bits has no more digits.
 _MOST_DIGITS = 20
 
-#: How much of one field, and of all, is told in a dead letter, in characters: they share one frame.
+#: How much of one field, and of all, is shown in a dead letter, in characters: they share one frame.
 _MOST_OF_ONE, _MOST_TOLD = 1024, 16 * 1024
 
 #: Where quorum queues count the deliveries before this one.
@@ -196,7 +196,7 @@ def _shown(value: Any) -> bytes:
 
 
 def letter_of(fields: Mapping[bytes, bytes], reason: str) -> tuple[Basic, bytes]:
-    """Return a dead letter for what could not be read: its body, and what can be told of the rest."""
+    """Return a dead letter for what could not be read: its body, and what can be shown of the rest."""
     headers: dict[str, PropertyValue] = {}
     left = _MOST_TOLD
     for name, value in fields.items():

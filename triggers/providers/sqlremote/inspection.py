@@ -1,4 +1,4 @@
-"""What can be told of a link from its row, its log and its inbox, without running it."""
+"""What can be seen of a link from its row, its log and its inbox, without running it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

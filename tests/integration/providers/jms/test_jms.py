@@ -276,7 +276,7 @@ def test_a_durable_subscription_has_one_consumer_and_another_process_waits_for_i
     receiver = opened(provider, f"topic:{queue}")
     elsewhere = JmsProvider.from_url(activemq.url)
 
-    with pytest.raises(ConfigurationError, match="let concurrency be 1"):
+    with pytest.raises(ConfigurationError, match="set concurrency=1"):
         opened(provider, f"topic:{queue}")
     with pytest.raises(ProviderUnavailableError, match="its client id is another connection's"):
         opened(elsewhere, f"topic:{queue}")

@@ -143,7 +143,7 @@ async def resend(
 
 
 async def messages_of(connection: AnyConnection, numbers: Sequence[int]) -> dict[int, Message]:
-    """Read messages whole; what is none is told of, and left out."""
+    """Read messages whole; what is unreadable is logged and left out."""
     found: dict[int, Message] = {}
     for row in await read_together(connection, numbers, partial(_rows, connection)):
         match received_of(row, None):

@@ -38,7 +38,7 @@ def trailer_of(packet: Packet) -> bytes:
 
 
 def with_chains(packet: Packet, trailer: bytes) -> Packet:
-    """Return a message with what was told beside it; as it is, if nothing was.
+    """Return a message with what its trailer says of chains; as it is without a trailer.
 
     Raises:
         MangledError: it is not what :func:`trailer_of` wrote.

@@ -139,7 +139,7 @@ Action = Apply | Delete | SendReport | Alarm
 
 
 class Turn(NamedTuple):
-    """What a subscriber has become, and what is to be done, in order. An alarm is told once."""
+    """What a subscriber has become, and what is to be done, in order. An alarm is reported once."""
 
     state: Subscriber
     actions: tuple[Action, ...] = ()

@@ -1,4 +1,4 @@
-"""The sending end of a link: what is told to it, what it becomes, what is to be done.
+"""The sending end of a link: what happens to it, what it becomes, what is to be done.
 
 Pure: the time (aware UTC), the end of the log and the transactions are handed in. The runner
 
@@ -88,7 +88,7 @@ class Announce(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What a publisher has become, and what is to be done, in order. An alarm is told once."""
+    """What a publisher has become, and what is to be done, in order. An alarm is reported once."""
 
     state: Publisher
     actions: tuple[Announce | Alarm, ...] = ()

@@ -64,7 +64,7 @@ class Seal:
         return self.message_size + OVERHEAD
 
     def close(self, data: bytes, *, sender: str, receiver: str, trailer: bytes = b"") -> bytes:
-        """Wrap a message, and with it at most 255 bytes of what may be told beside it, if there is room."""
+        """Wrap a message, and with it a trailer of at most 255 bytes, if there is room."""
         flags = _SIGNED if self.keys else 0
         smaller = zlib.compress(data, self.compression) if self.compression or trailer else data
         aside = trailer + bytes([len(trailer)]) if trailer else b""
@@ -81,7 +81,7 @@ class Seal:
         return self.unwrap(data, sender=sender, receiver=receiver)[0]
 
     def unwrap(self, data: bytes, *, sender: str, receiver: str) -> tuple[bytes, bytes]:
-        """Unwrap a message, and what was told beside it, or nothing.
+        """Unwrap a message and its trailer, which may be empty.
 
         Raises:
             UntrustedError: there is a key here, and the message is not signed with it.
@@ -119,10 +119,10 @@ class Seal:
 
 
 def _taken_off(body: bytes) -> tuple[bytes, bytes]:
-    """Take off what was told beside a message."""
+    """Take off the trailer of a message."""
     rest, seal = body[:-DIGEST_SIZE], body[-DIGEST_SIZE:]
     if not rest or checksum(rest) != seal or rest[-1] >= len(rest):
-        raise MangledError("what was told beside the message is not as it was sent")
+        raise MangledError("the trailer of the message was changed on its way")
     start = len(rest) - 1 - rest[-1]
     return rest[:start], rest[start:-1]
 

@@ -1,4 +1,4 @@
-"""The receiving end of a link: what is told to it, what it becomes, what is to be done.
+"""The receiving end of a link: what happens to it, what it becomes, what is to be done.
 
 Pure: the time (aware UTC) and the messages are handed in. The runner, at each poll,
 
