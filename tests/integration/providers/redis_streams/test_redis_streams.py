@@ -491,7 +491,7 @@ def test_an_entry_deleted_while_it_waited_is_reported(
         again = receive(receiver)
 
     assert [one.handle for one in again] == [kept.handle]
-    assert "1 unacknowledged entries had been deleted from the stream" in caplog.text
+    assert "1 unacknowledged entries were deleted or trimmed" in caplog.text
     drive(receiver.close())
 
 
