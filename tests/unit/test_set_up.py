@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.pages import ROOT
+from tests import ROOT
 
 #: Programs of a virtual environment that note what they are called with; ``pip config`` is real.
 PYTHON = """#!/bin/sh

@@ -6,3 +6,14 @@ done with it, ``destinations.py`` queues, topics and subscriptions, ``properties
 ``waking.py`` what consumers wait for. ``sending/`` is the way in, ``receiving/`` the way out, ``limbo/``
 where messages wait to be sent or tried again, ``admin/`` what an operator sees and does.
 """
+
+from typing import TYPE_CHECKING
+
+from history.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.providers.sqljms.provider import SqlJms
+else:
+    __getattr__ = lazy(__name__, provider=("SqlJms",))
+
+__all__ = ["SqlJms"]

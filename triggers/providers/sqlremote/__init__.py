@@ -17,3 +17,23 @@ rest of their states may be lost at any moment.
 Guarantee: atomic, where a runner stores ``log_received`` in the transaction of the work: each committed
 transaction is applied exactly once, in order, or the link stops with an alarm that says what to do.
 """
+
+from typing import TYPE_CHECKING
+
+from history.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.providers.sqlremote.agent.hooks import Hooks
+    from triggers.providers.sqlremote.links import Links
+    from triggers.providers.sqlremote.publication.publication import Publication
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            f"{__name__}.agent.hooks": ("Hooks",),
+            f"{__name__}.links": ("Links",),
+            f"{__name__}.publication.publication": ("Publication",),
+        },
+    )
+
+__all__ = ["Hooks", "Links", "Publication"]

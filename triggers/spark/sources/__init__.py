@@ -18,8 +18,10 @@
 =======================  ========================================================================
 """
 
+from triggers.spark.sources.log import Log
 from triggers.spark.sources.publication import PublicationSource
+from triggers.spark.sources.reader import LogSource
 from triggers.spark.sources.redis_stream import RedisStreamSource
 from triggers.spark.sources.sqljms import SqlJmsSource
 
-__all__ = ["PublicationSource", "RedisStreamSource", "SqlJmsSource"]
+__all__ = ["Log", "LogSource", "PublicationSource", "RedisStreamSource", "SqlJmsSource"]
