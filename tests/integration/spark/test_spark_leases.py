@@ -149,15 +149,18 @@ def test_what_a_killed_driver_claimed_and_never_handed_over_is_new_at_once(batch
 
 
 def test_what_was_taken_over_has_a_lease_too(batches: Batches, store: HistoryStore) -> None:
-    seen: list[Entry | None] = []
     batches.run_and_die(BatchStep.RUN, ["a", "b"], lease=None)
+    batches.take()
 
-    batches.run(["a", "b"], lambda: seen.append(entry_of(store, "a")), in_doubt="execute")
+    def meet() -> None:
+        began = entry_of(store, "a")
+        assert began is not None
+        assert (began.owner or "").endswith("+")
+        eventually(lambda: (entry := entry_of(store, "a")) is not None and _outlived(entry, began))
 
-    (entry,) = seen
-    assert entry is not None
-    assert entry.lease_alive
-    assert (entry.owner or "").endswith("+")
+    batches.run(["a", "b"], meet, in_doubt="execute", lease=SHORT)
+
+    assert batches.take() == ["a", "b"]
 
 
 def test_a_dead_driver_of_another_query_is_in_doubt_when_its_lease_is_over(batches: Batches) -> None:

@@ -1,7 +1,10 @@
 """Rows and history entries in one transaction of a database: :func:`atomic_sink`.
 
-``sink.py`` is the handler of batches, ``writing.py`` the transactions on the executors, ``writers.py`` rows
-into a table.
+====================  ======================================================
+``sink.py``           :func:`atomic_sink`, and how it handles a batch
+``transactions.py``   what its tasks do: claim, write, complete
+``writers.py``        rows into a table
+====================  ======================================================
 """
 
 from typing import TYPE_CHECKING

@@ -35,12 +35,12 @@ from triggers.detection.table import Status
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.checking import pointing
 from triggers.service.options import check_names, showing_options
+from triggers.spark.atomic_sink.transactions import RESULT, SinkTask
 from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_table
-from triggers.spark.atomic_sink.writing import RESULT, AtomicWriting
-from triggers.spark.batch.claiming import KEY, VERDICT, Verdict, prepared
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
+from triggers.spark.batch.verdicts import KEY, VERDICT, Verdict, prepared
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.arrow import mapped
@@ -163,7 +163,7 @@ class AtomicSink:
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
         """Let the tasks write, and return their counts; publish the events of what they gave up."""
         token, _, _ = run_of(record).owner.token.rpartition("/")
-        writing = AtomicWriting(
+        task = SinkTask(
             history=self.settings.history,
             settings=self.settings.trigger,
             columns=self.settings.columns,
@@ -174,7 +174,7 @@ class AtomicSink:
             patience=self.settings.patience,
             token=token,
         )
-        results = mapped(rows, writing.partition, RESULT).collect()
+        results = mapped(rows, task.partition, RESULT).collect()
         for row in results:
             self._publish(row["events"])
         return {name: sum(row[name] for row in results) for name in RESULT.names if name != "events"}

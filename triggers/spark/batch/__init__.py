@@ -6,9 +6,9 @@
 ``ledger.py``       the record of a batch: which run of it is the present one, and how it ended
 ``owners.py``       the owner's tokens, which say of an entry what became of its row
 ``leases.py``       the lease of a batch, which the driver renews
-``claiming.py``     the verdicts on all rows, claimed and decided in bulk on the executors
+``verdicts.py``     the verdicts on all rows, claimed and decided in bulk on the executors
 ``second_look.py``  the few rows that are judged one by one: rejected, In Doubt, or asked about
-``rejecting.py``    what becomes of the new rows when the function has failed fatally
+``rejection.py``    what becomes of the new rows when the function has failed fatally
 ``tally.py``        how many rows are what
 ``purging.py``      what has expired is deleted, after each batch
 ``session.py``      how Spark computes the verdicts

@@ -13,15 +13,15 @@ from history.rendering import text_of
 from history.store.progress import BatchRecord, BatchState, Ending
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError, is_transient
-from triggers.spark.batch.claiming import COUNT, KEY, VERDICT, Verdict, with_verdicts
 from triggers.spark.batch.leases import BatchLease
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.rejecting import reject
+from triggers.spark.batch.rejection import reject
 from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, judged_again
 from triggers.spark.batch.session import without_adaptive_execution
 from triggers.spark.batch.steps import BatchStep
 from triggers.spark.batch.tally import Tally
+from triggers.spark.batch.verdicts import COUNT, KEY, VERDICT, Verdict, with_verdicts
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
 from triggers.spark.rows.columns import quoted
@@ -58,10 +58,10 @@ class Batch:
             RowsInProgressError: somebody else processes rows of it; what was claimed is given back.
         """
         run = run_of(self.record)
-        with BatchLease(self.settings, run):
-            return self._process(run)
+        with BatchLease(self.settings, run) as lease:
+            return self._process(run, lease)
 
-    def _process(self, run: BatchRun) -> BatchReport:
+    def _process(self, run: BatchRun, lease: BatchLease) -> BatchReport:
         started = time.perf_counter()
         verdicts = with_verdicts(self.batch, self.settings, run)
         aside: DataFrame | None = None
@@ -70,6 +70,7 @@ class Batch:
                 tally = Tally.of_verdicts(verdicts.persist(), self.settings.name)
             self.reach(BatchStep.CLAIMED)
             if tally.aside:
+                lease.renew_also(run.resolved_owner)
                 aside = judged_again(verdicts, self.settings, run).persist()
                 tally = tally.with_aside(aside)
                 self._give_back_if_in_progress(run, tally)

@@ -41,6 +41,7 @@ class BatchLease:
 
     settings: BatchSettings
     run: BatchRun
+    _owners: list[BatchOwner] = field(default_factory=list[BatchOwner])
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _entered_at: float = 0.0
@@ -51,6 +52,7 @@ class BatchLease:
         lease = self.settings.trigger.lease
         if lease is not None:
             self._entered_at = time.monotonic()
+            self._owners.append(self.run.owner)
             interval = lease.total_seconds() / RENEWALS_PER_LEASE
             self._thread = threading.Thread(
                 target=self._renew_every, args=(interval,), name="doubtless-batch-lease", daemon=True
@@ -66,9 +68,13 @@ class BatchLease:
         if self._thread is not None:
             self._thread.join(CLOSING_PATIENCE)
 
+    def renew_also(self, owner: BatchOwner) -> None:
+        """Renew what a second owner of the run holds, from now on."""
+        self._owners.append(owner)
+
     def _renew_every(self, interval: float) -> None:
         while not self._ended.wait(interval):
-            for owner in (self.run.owner, self.run.resolved_owner):
+            for owner in list(self._owners):
                 self._renew(owner)
 
     def _renew(self, owner: BatchOwner) -> None:

@@ -30,8 +30,8 @@ from triggers.events import Cause, RetrievalFailureEvent
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
-from triggers.spark.batch.claiming import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
 from triggers.spark.batch.owners import BatchRun
+from triggers.spark.batch.verdicts import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
 from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of

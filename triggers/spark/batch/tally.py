@@ -9,8 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.store.progress import BatchRecord
 from triggers.detection.table import Status
-from triggers.spark.batch.claiming import AGAIN, VERDICT, Verdict
 from triggers.spark.batch.second_look import GIVES_WAY, IN_PROGRESS, REASON, REJECTED, RUNS, STATUS
+from triggers.spark.batch.verdicts import AGAIN, VERDICT, Verdict
 from triggers.spark.report import BatchReport
 
 #: What the name of the observed metrics of a trigger begins with.

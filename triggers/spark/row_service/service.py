@@ -32,10 +32,10 @@ from triggers.detection.table import Status
 from triggers.providers.provider import Unreadable
 from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
-from triggers.spark.batch.claiming import COUNT, KEY, prepared
 from triggers.spark.batch.ledger import Ledger, identity_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.tally import counted
+from triggers.spark.batch.verdicts import COUNT, KEY, prepared
 from triggers.spark.connections import LONGEST_PAUSE
 from triggers.spark.report import BatchReport
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
@@ -109,14 +109,14 @@ class RowService:
 
     def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return how many rows became what, and why some are to be given back."""
-        running = _Running(self._shipped or b"", self.settings)
-        statuses = mapped(prepared(batch, self.settings), running.run, "status string, reason string")
+        task = _RowTask(self._shipped or b"", self.settings)
+        statuses = mapped(prepared(batch, self.settings), task.run, "status string, reason string")
         counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
         return {status: counts[status] for status in _STATUSES}, counts["reason"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RowTask:
     """What a task needs to run a trigger."""
 
     shipped: bytes

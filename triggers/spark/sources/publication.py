@@ -18,7 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from triggers.spark.rows.arrow import RecordBatch, record_batch
 from triggers.spark.sources.options import Options
 from triggers.spark.sources.publication_log import Operation, PublicationLog, PublicationLogSettings
-from triggers.spark.sources.reader import LogSource, Reading
+from triggers.spark.sources.reader import LogSource, ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class PublicationSource(LogSource):
         """Return what makes rows of operations."""
         return OperationRows(options.needed("publication", "orders"))
 
-    def open_log(self, reading: Reading, options: Options) -> PublicationLog:
+    def open_log(self, reading: ReadOptions, options: Options) -> PublicationLog:
         """Return a link to the log."""
         settings = PublicationLogSettings(
             url=options.needed("url", "postgresql://user@host/database"),

@@ -33,7 +33,7 @@ PositionJson = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """The options that every source of a log has; see docs/how-to/read-streams-in-spark.md."""
 
     from_the_end: bool
@@ -43,7 +43,7 @@ class Reading:
     patience: float
 
     @classmethod
-    def of(cls, options: Options) -> "Reading":
+    def of(cls, options: Options) -> "ReadOptions":
         """Read them.
 
         Raises:
@@ -78,7 +78,7 @@ class LogSource(DataSource):
         ConfigurationError: an option is missing, unknown or cannot be used.
     """
 
-    def open_log(self, reading: Reading, options: Options) -> Log[Any]:
+    def open_log(self, reading: ReadOptions, options: Options) -> Log[Any]:
         """Return a link to the log; nothing is connected before its first call."""
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class LogSource(DataSource):
     def log(self) -> Log[Any]:
         """Return a link to the log, once all options are checked."""
         options = self._options
-        log = self.open_log(Reading.of(options), options)
+        log = self.open_log(ReadOptions.of(options), options)
         self.open_rows(options)
         options.all_known()
         return log
@@ -99,9 +99,9 @@ class LogSource(DataSource):
         return Options(self.name(), cast("Mapping[str, str]", self.options))
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ReadOptions:
         """The options that every source has."""
-        return Reading.of(self._options)
+        return ReadOptions.of(self._options)
 
     @property
     def rows(self) -> Rows:

@@ -1,7 +1,7 @@
 """``redis_streams``: a Redis stream, as its provider writes it, as a source of a Spark stream."""
 
 from triggers.spark.sources.options import Options
-from triggers.spark.sources.reader import LogSource, Reading
+from triggers.spark.sources.reader import LogSource, ReadOptions
 from triggers.spark.sources.redis_log import RedisLog, RedisLogSettings
 
 
@@ -25,7 +25,7 @@ class RedisStreamSource(LogSource):
         """Return what ``format`` is given."""
         return "redis_streams"
 
-    def open_log(self, reading: Reading, options: Options) -> RedisLog:
+    def open_log(self, reading: ReadOptions, options: Options) -> RedisLog:
         """Return a link to the stream."""
         settings = RedisLogSettings(
             url=options.needed("url", "redis://127.0.0.1:6379/0"),

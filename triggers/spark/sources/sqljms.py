@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 from history.errors import ConfigurationError
 from triggers.providers.sqljms.destinations import Destination
 from triggers.spark.sources.options import Options
-from triggers.spark.sources.reader import LogSource, Reading
+from triggers.spark.sources.reader import LogSource, ReadOptions
 from triggers.spark.sources.sqljms_log import SqlJmsLog, SqlJmsLogSettings
 
 
@@ -31,7 +31,7 @@ class SqlJmsSource(LogSource):
         """Return what ``format`` is given."""
         return "sqljms"
 
-    def open_log(self, reading: Reading, options: Options) -> SqlJmsLog:
+    def open_log(self, reading: ReadOptions, options: Options) -> SqlJmsLog:
         """Return a link to the queue or topic.
 
         Raises:

@@ -30,7 +30,7 @@ from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError, is_transient
 from triggers.service.settings import Settings
 from triggers.spark.atomic_sink.writers import RowsWriter
-from triggers.spark.batch.claiming import COUNT, KEY
+from triggers.spark.batch.verdicts import COUNT, KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import OddRow, RecordBatch, record_batch, rows_of
 from triggers.spark.rows.messages import message_of
@@ -85,7 +85,7 @@ class InProgressError(UnavailableError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtomicWriting:
+class SinkTask:
     """What a task needs: plain values, and functions, that travel with it.
 
     ``token`` begins the tokens of all attempts of the batch.
@@ -117,7 +117,7 @@ class AtomicWriting:
 class Chunk:
     """The rows of one transaction. ``before`` is the uuid of the row before them."""
 
-    of: AtomicWriting
+    of: SinkTask
     rows: Sequence[Values]
     mine: str
     before: str | None

@@ -14,8 +14,8 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
-from triggers.spark.batch.claiming import KEY
 from triggers.spark.batch.owners import BatchRun
+from triggers.spark.batch.verdicts import KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, text_batch
 from triggers.spark.rows.columns import identity
@@ -27,7 +27,7 @@ def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Except
     """Publish an event for each row, and park it, as the second table says of a fatal failure."""
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
     failure = Failure(class_of(error), text_of(error))
-    parked = mapped(keyed, Rejecting(settings.shipped, run, failure).reject, "event string")
+    parked = mapped(keyed, Rejection(settings.shipped, run, failure).reject, "event string")
     for row in parked.toLocalIterator():
         event = RetrievalFailureEvent.model_validate_json(row[0])
         patiently(settings.patience, publish, event, blocking=True)
@@ -42,7 +42,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejecting:
+class Rejection:
     """What a task needs to park rows."""
 
     settings: BatchSettings

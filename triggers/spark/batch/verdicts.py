@@ -88,12 +88,12 @@ def task_count(batch: DataFrame, settings: BatchSettings) -> int:
 
 def with_verdicts(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
     """Return the batch with key, count and verdict; what is computed again comes out the same."""
-    judge = byte_column(Claiming.of(settings, run).verdicts)
+    judge = byte_column(BulkClaim.of(settings, run).verdicts)
     return prepared(batch, settings).withColumn(VERDICT, judge(KEY, COUNT))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claiming:
+class BulkClaim:
     """What a task needs to claim: plain values that travel with it."""
 
     url: str
@@ -108,7 +108,7 @@ class Claiming:
     run: BatchRun
 
     @classmethod
-    def of(cls, settings: BatchSettings, run: BatchRun) -> "Claiming":
+    def of(cls, settings: BatchSettings, run: BatchRun) -> "BulkClaim":
         """Return what the tasks of a run need of the settings."""
         return cls(
             url=settings.history,
