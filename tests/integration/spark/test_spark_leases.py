@@ -234,7 +234,10 @@ class WithoutBatchLeases:
 def test_over_a_history_that_renews_no_batches_there_is_no_lease(
     batches: Batches, store: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "history_at", lambda _: WithoutBatchLeases(store))
+    def opened(_url: str) -> WithoutBatchLeases:
+        return WithoutBatchLeases(store)
+
+    monkeypatch.setattr(leases, "history_at", opened)
     seen: list[Entry | None] = []
 
     report = batches.run(["a"], lambda: seen.append(entry_of(store, "a")))
