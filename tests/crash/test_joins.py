@@ -18,8 +18,8 @@ from history.store.parking import Parked, ParkedKind
 from tests.crash.helpers.joining_fleet import JoiningFleet
 from tests.crash.victims.joining_service import DESTINATIONS, NAME, effects_of
 from tests.fixtures.scale import sized
-from triggers.consumer.housekeeping import close_settled
 from triggers.pipeline.joining.composite import Joined
+from triggers.pipeline.sweep import close_settled
 from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]

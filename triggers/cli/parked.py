@@ -56,7 +56,7 @@ def list_(
     """List parked messages, oldest first; In Doubt ones whose original has completed are closed first."""
     with _lot(history, local=local) as lot:
         if not local:
-            from triggers.consumer.housekeeping import close_settled  # noqa: PLC0415  (loads the pipeline)
+            from triggers.pipeline.sweep import close_settled  # noqa: PLC0415  (loads the pipeline)
 
             with opened(history) as store:
                 for name in drive(store.triggers()) if trigger is None else [trigger]:

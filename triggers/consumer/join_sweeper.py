@@ -13,9 +13,9 @@ from datetime import timedelta
 from history.errors import HistoryUnavailableError
 from history.shell import Shell
 from triggers.consumer.gate import Gate
-from triggers.consumer.housekeeping import SWEEP_INTERVAL
 from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
 from triggers.pipeline.protocol import Pipeline
+from triggers.pipeline.sweep import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from tests.unit.helpers.in_memory import (
 )
 from triggers import FatalError, Message, TransientError
 from triggers.cli.rerun import run_parked
-from triggers.consumer.housekeeping import close_settled
 from triggers.declaration.decorator import Trigger
+from triggers.pipeline.sweep import close_settled
 from triggers.service.outcome import Outcome
 
 #: How many messages two operators run at once.
