@@ -122,7 +122,7 @@ class ProgressContract:
         stale = await begin(store.progress, TRIGGER, _run("a"), NOW)
         await begin(another.progress, TRIGGER, _run("b"), NOW)
 
-        with pytest.raises(StaleRunError, match="run b has begun"):
+        with pytest.raises(StaleRunError, match="was replaced by run b"):
             await change(store.progress, TRIGGER, stale, BatchState.RUNNING, NOW)
 
         assert not await store.progress.write(TRIGGER, stale)

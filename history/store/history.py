@@ -59,9 +59,11 @@ class ScanPart:
     of: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.number < self.of or self.of & (self.of - 1):
+        if self.of < 1 or self.of & (self.of - 1):
+            raise ConfigurationError("part", f"{self.of} parts are not possible", "use a power of 2")
+        if not 0 <= self.number < self.of:
             raise ConfigurationError(
-                "part", f"part {self.number} of {self.of} does not exist", "count from 0; use a power of 2"
+                "part", f"part {self.number} of {self.of} does not exist", "count from 0"
             )
 
     def has(self, key: bytes) -> bool:
