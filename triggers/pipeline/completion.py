@@ -93,6 +93,7 @@ class EntryCompletion:
 
 def settlement_of(run: Run) -> Settlement:
     """Return what is to be written of a claimed run."""
-    outcome = None if run.aftermath is None else run.aftermath.entry
+    end, finding = run.end, run.finding
+    outcome = None if end is None else end.aftermath.entry
     assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
-    return Settlement(Uuid(run.message.uuid), Fence(run.fence or 0), outcome, run.owner)
+    return Settlement(Uuid(run.message.uuid), Fence(finding.fence or 0), outcome, finding.owner)
