@@ -26,6 +26,96 @@ brokers. ``sqlremote/`` carries committed transactions from one database to anot
 
 To write one: implement the two protocols with methods that are coroutines (over a blocking driver they
 never suspend), raise :class:`ProviderUnavailableError` when the server does not answer, decode through
-:func:`triggers.providers.brokers.delivery.read`, and pass the suite.
+:func:`read`, and pass the suite.
 ``docs/how-to/write-a-store-or-provider.md`` goes through it step by step.
 """
+
+from typing import TYPE_CHECKING
+
+from history.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.providers.brokers.delivery import UndecodableError, read
+    from triggers.providers.opening import open_provider
+    from triggers.providers.provider import (
+        AT_ONCE,
+        NO_LIMITS,
+        RECEIVE_WAIT,
+        Answering,
+        Answers,
+        Arrival,
+        Capabilities,
+        DestinationGoneError,
+        InDatabase,
+        Limited,
+        Limits,
+        Provider,
+        ProviderUnavailableError,
+        Received,
+        Receiver,
+        Remembering,
+        SharingTransactions,
+        TakingFailures,
+        TakingOver,
+        TemporaryDestinations,
+        Unreadable,
+        capabilities_of,
+    )
+
+__all__ = [
+    "AT_ONCE",
+    "NO_LIMITS",
+    "RECEIVE_WAIT",
+    "Answering",
+    "Answers",
+    "Arrival",
+    "Capabilities",
+    "DestinationGoneError",
+    "InDatabase",
+    "Limited",
+    "Limits",
+    "Provider",
+    "ProviderUnavailableError",
+    "Received",
+    "Receiver",
+    "Remembering",
+    "SharingTransactions",
+    "TakingFailures",
+    "TakingOver",
+    "TemporaryDestinations",
+    "UndecodableError",
+    "Unreadable",
+    "capabilities_of",
+    "open_provider",
+    "read",
+]
+
+__getattr__ = lazy(
+    __name__,
+    provider=(
+        "AT_ONCE",
+        "Answering",
+        "Answers",
+        "Arrival",
+        "Capabilities",
+        "DestinationGoneError",
+        "InDatabase",
+        "Limited",
+        "Limits",
+        "NO_LIMITS",
+        "Provider",
+        "ProviderUnavailableError",
+        "RECEIVE_WAIT",
+        "Received",
+        "Receiver",
+        "Remembering",
+        "SharingTransactions",
+        "TakingFailures",
+        "TakingOver",
+        "TemporaryDestinations",
+        "Unreadable",
+        "capabilities_of",
+    ),
+    opening=("open_provider",),
+    **{"brokers.delivery": ("UndecodableError", "read")},
+)

@@ -28,6 +28,8 @@ from triggers.providers.contract.sharing import SharingContract
 from triggers.providers.contract.taking_over import TakingOverContract
 from triggers.providers.contract.undecodable import UndecodableContract
 
+__all__ = ["ProviderContract"]
+
 
 class ProviderContract(
     ArrivingContract,

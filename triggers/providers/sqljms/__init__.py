@@ -13,7 +13,8 @@ from history.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.provider import SqlJms
+    from triggers.providers.sqljms.settings import SqlJmsSettings
 else:
-    __getattr__ = lazy(__name__, provider=("SqlJms",))
+    __getattr__ = lazy(__name__, provider=("SqlJms",), settings=("SqlJmsSettings",))
 
-__all__ = ["SqlJms"]
+__all__ = ["SqlJms", "SqlJmsSettings"]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from triggers.providers.sqlremote.agent.hooks import Hooks
     from triggers.providers.sqlremote.links import Links
     from triggers.providers.sqlremote.publication.publication import Publication
+    from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
 else:
     __getattr__ = lazy(
         __name__,
@@ -33,7 +34,8 @@ else:
             f"{__name__}.agent.hooks": ("Hooks",),
             f"{__name__}.links": ("Links",),
             f"{__name__}.publication.publication": ("Publication",),
+            f"{__name__}.settings": ("LinkSettings", "RemoteSettings"),
         },
     )
 
-__all__ = ["Hooks", "Links", "Publication"]
+__all__ = ["Hooks", "LinkSettings", "Links", "Publication", "RemoteSettings"]
