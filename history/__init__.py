@@ -4,7 +4,8 @@
 ``store/`` says what a document history must do; ``memory/``, ``redis/`` and ``sql/`` do it, and ``contract/``
 checks that. ``opening.py`` makes one from a URL. ``circuit.py`` fails fast while a server is away.
 ``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike. ``forks.py`` keeps connections out of
-forked children. ``rendering.py`` shows exceptions, and ``private_files.py`` makes files for one user alone.
+forked children. ``rendering.py`` shows exceptions, ``references.py`` reads secrets from the
+environment or files, and ``private_files.py`` makes files for one user alone.
 
 The stores load their drivers when they are first asked for, so importing this package stays cheap.
 """

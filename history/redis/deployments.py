@@ -36,7 +36,7 @@ def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> A
     parts = urlsplit(url)
     service, _, database = parts.path.strip("/").partition("/")
     if not service:
-        raise ConfigurationError(setting, "its URL names no service of Sentinel", SENTINEL_REMEDY)
+        raise ConfigurationError(setting, "its URL lacks the name of the Sentinel service", SENTINEL_REMEDY)
     if database and not database.isdecimal():
         raise ConfigurationError(
             setting, f"the database in its URL must be a number, not {database!r}", SENTINEL_REMEDY
@@ -69,7 +69,7 @@ def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
         given["ssl"] = True
     if asyncio:
         node: Any = redis.asyncio.cluster.ClusterNode
-        return redis.asyncio.RedisCluster(startup_nodes=[node(*one) for one in addresses], **given)
+        return redis.asyncio.RedisCluster(startup_nodes=[node(*address) for address in addresses], **given)
     return LateCluster(addresses, given)
 
 

@@ -56,8 +56,8 @@ def _beside(pool: Any, limits: dict[str, float]) -> Any:
     """
     kind: Any = redis.sentinel
     sentinel = kind.Sentinel([])
-    for one in pool.sentinel_manager.sentinels:
-        sentinel.sentinels.append(redis.Redis(**_account(one.connection_pool), **cast("Any", limits)))
+    for known in pool.sentinel_manager.sentinels:
+        sentinel.sentinels.append(redis.Redis(**_account(known.connection_pool), **cast("Any", limits)))
     account = {name: value for name, value in _account(pool).items() if name not in {"host", "port"}}
     return kind.SentinelConnectionPool(pool.service_name, sentinel, **account, **limits)
 
@@ -137,8 +137,9 @@ async def hang_up(client: Any) -> None:
 async def close_client(client: Any) -> None:
     """Close a redis-py client, blocking or asyncio, and its connections to Sentinels."""
     sentinel = getattr(vars(client).get("connection_pool"), "sentinel_manager", None)
-    for one in (client, *(() if sentinel is None else sentinel.sentinels)):
-        await settled(one.close() if isinstance(one, redis.Redis | redis.RedisCluster) else one.aclose())
+    for opened in (client, *(() if sentinel is None else sentinel.sentinels)):
+        blocks = isinstance(opened, redis.Redis | redis.RedisCluster)
+        await settled(opened.close() if blocks else opened.aclose())
 
 
 async def _hang_up_cluster(client: Any) -> None:

@@ -44,7 +44,9 @@ def _opener(url: str, setting: str) -> Callable[..., Any]:
     _, _, deployment = urlsplit(url).scheme.partition("+")
     openers = {"": _open_single, "sentinel": open_sentinel, "cluster": open_cluster}
     if deployment not in openers:
-        raise ConfigurationError(setting, f"{deployment!r} is no kind of Redis that is known", REMEDY)
+        raise ConfigurationError(
+            setting, f"its URL begins with an unknown kind of Redis, {deployment!r}", REMEDY
+        )
     return openers[deployment]
 
 

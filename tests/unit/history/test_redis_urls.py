@@ -43,13 +43,13 @@ def test_all_connections_are_encrypted_where_the_url_says_so(*, asyncio: bool) -
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("redis+sentinel://a,b", "names no service"),
+        ("redis+sentinel://a,b", "lacks the name of the Sentinel service"),
         ("redis+sentinel://a/orders/first", "must be a number, not 'first'"),
         ("redis+sentinel://a:b/orders", "'a:b' must be an address"),
         ("redis+sentinel://a,/orders", "'' must be an address"),
         ("redis+cluster://a/1", "only database 0"),
         ("redis+cluster://", "'' must be an address"),
-        ("redis+proxy://a", "'proxy' is no kind of Redis"),
+        ("redis+proxy://a", "unknown kind of Redis, 'proxy'"),
     ],
 )
 def test_what_cannot_be_is_refused_when_it_is_opened(url: str, problem: str) -> None:
