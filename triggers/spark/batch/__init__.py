@@ -1,16 +1,17 @@
 """One micro-batch of ``foreach_batch``: from the claims to the completion, and after a death.
 
-==================  =================================================================================
-``batch.py``        one run of a batch: its steps in their order, on the driver
-``steps.py``        these steps by name, for tests that kill a driver at each of them
-``ledger.py``       the record of a batch: which run of it is the present one, and how it ended
-``owners.py``       the owner's tokens, which say of an entry what became of its row
-``leases.py``       the lease of a batch, which the driver renews
-``verdicts.py``     the verdicts on all rows, claimed and decided in bulk on the executors
-``second_look.py``  the few rows that are judged one by one: rejected, In Doubt, or asked about
-``rejection.py``    what becomes of the new rows when the function has failed fatally
-``tally.py``        how many rows are what
-``purging.py``      what has expired is deleted, after each batch
-``session.py``      how Spark computes the verdicts
-==================  =================================================================================
+====================  ================================================================================
+``batch.py``          one run of a batch: its steps in their order, on the driver
+``steps.py``          these steps by name, for tests that kill a driver at each of them
+``ledger.py``         the record of a batch: which run of it is the present one, and how it ended
+``owners.py``         the owner's tokens, which say of an entry what became of its row
+``leases.py``         the lease of a batch, which the driver renews
+``verdicts.py``       the verdicts on all rows, claimed and decided in bulk on the executors
+``second_look.py``    the few rows that are judged one by one: rejected, In Doubt, or asked about
+``frame_answers.py``  what a resolver of DataFrames answers about these
+``rejection.py``      what becomes of the new rows when the function has failed fatally
+``tally.py``          how many rows are what
+``purging.py``        what has expired is deleted, after each batch
+``session.py``        how Spark computes the verdicts
+====================  ================================================================================
 """

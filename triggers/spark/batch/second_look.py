@@ -23,15 +23,16 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from history.errors import HistoryUnavailableError
 from history.message import Message
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
-from resolvers.bulk import UUID_COLUMN, AskedInBulk, Shape
-from resolvers.resolution import NO_EVIDENCE, NonsenseAnswerError, Resolution, Resolved
+from resolvers.bulk import AskedInBulk, Shape
+from resolvers.resolution import NO_EVIDENCE, Resolution, Resolved
 from triggers.detection.table import Answer, HistoryUse, Status, Word, classify_count, decide
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
+from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.verdicts import AGAIN, COUNT, KEY, VERDICT, Verdict, task_count
+from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, task_count
 from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
@@ -42,9 +43,6 @@ _log = logging.getLogger(__name__)
 #: What is added to a row that was judged again; the first two are for ``parked_to`` as well.
 STATUS, REASON = "doubtless_status", "doubtless_reason"
 RUNS, PARKED, EVENT = "__doubtless_runs", "__doubtless_parked", "__doubtless_event"
-
-#: What a resolver of DataFrames has answered.
-RESOLUTION, WHY = "__doubtless_resolution", "__doubtless_why"
 
 #: The status of a row that was given up.
 REJECTED = "REJECTED"
@@ -71,35 +69,11 @@ def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) ->
         (Verdict.REPLAYED, settings.replay_resolver),
     ):
         if resolver is not None and resolver.shape is Shape.DATAFRAME:
-            aside = _answered(aside, resolver, verdict, settings.name)
+            aside = with_answers(aside, resolver, verdict, settings.name)
     together = aside.repartition(task_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
     second = SecondLook(settings=settings.shipped, run=run)
     schema = StructType([*together.schema.fields, *_ADDED])
     return mapped(together, second.rows, schema)
-
-
-def _answered(aside: DataFrame, resolver: AskedInBulk, verdict: Verdict, trigger: str) -> DataFrame:
-    """Ask a resolver of DataFrames about the rows with a verdict, and add its answers to them."""
-    internal = [KEY, COUNT, VERDICT, RESOLUTION, WHY]
-    asked = aside.filter(F.col(VERDICT) == int(verdict)).withColumn(UUID_COLUMN, F.col(KEY))
-    answers = resolver.ask_rows(asked.drop(*internal), trigger)
-    why = F.col("reason") if "reason" in answers.columns else F.lit(None)
-    answered = answers.select(
-        F.col(UUID_COLUMN).alias("__doubtless_asked"),
-        F.lit(int(verdict)).alias("__doubtless_for"),
-        F.col("resolution").cast("string").alias("__doubtless_answer"),
-        why.cast("string").alias("__doubtless_answer_why"),
-    ).dropDuplicates(["__doubtless_asked"])
-    fits = (F.col(KEY) == F.col("__doubtless_asked")) & (F.col(VERDICT) % AGAIN == F.col("__doubtless_for"))
-    joined = aside.join(answered, fits, "left")
-    has = RESOLUTION in aside.columns
-    before, why_before = (F.col(RESOLUTION), F.col(WHY)) if has else (F.lit(None), F.lit(None))
-    return joined.withColumns(
-        {
-            RESOLUTION: F.coalesce(F.col("__doubtless_answer"), before.cast("string")),
-            WHY: F.coalesce(F.col("__doubtless_answer_why"), why_before.cast("string")),
-        }
-    ).drop("__doubtless_asked", "__doubtless_for", "__doubtless_answer", "__doubtless_answer_why")
 
 
 @dataclass(slots=True)
@@ -225,7 +199,7 @@ class SecondLook:
         if resolver is None or not runs:
             return {}
         if resolver.shape is Shape.DATAFRAME:
-            return {id(run.message): _answer_in(row.values, resolver) for row, run in asked}
+            return {id(run.message): answer_in(row.values, resolver) for row, run in asked}
         answers = await resolver.ask(
             [run.message.uuid or "" for run in runs],
             self.settings.name,
@@ -311,15 +285,6 @@ def _with_results(batch: RecordBatch, rows: Sequence[_Row]) -> RecordBatch:
     }
     truths = {RUNS: [row.runs for row in rows], PARKED: [row.parked is not None for row in rows]}
     return widened(batch, texts, truths)
-
-
-def _answer_in(values: Mapping[str, Any], resolver: AskedInBulk) -> Resolved | Exception:
-    """Return what a resolver of DataFrames has answered about a row."""
-    answer = values.get(RESOLUTION)
-    try:
-        return Resolved(Resolution(answer or ""), values.get(WHY))
-    except ValueError:
-        return NonsenseAnswerError(resolver.name, answer)
 
 
 _EXECUTE = Resolved(Resolution.NEW, "on_replay='execute'")
