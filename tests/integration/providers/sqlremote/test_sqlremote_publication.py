@@ -143,7 +143,7 @@ async def test_an_asyncio_application_publishes_too(url: str, history: LinkHisto
 
 
 def test_what_is_no_json_is_refused_before_anything_is_written(engine: Engine, history: LinkHistory) -> None:
-    with engine.begin() as connection, pytest.raises(ConfigurationError, match="is no JSON"):
+    with engine.begin() as connection, pytest.raises(ConfigurationError, match="is not a JSON value"):
         ORDERS.append(connection, "a", object())
 
     assert committed(history) == []
