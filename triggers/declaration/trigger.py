@@ -345,5 +345,5 @@ def _checked(messages: Sequence[Message]) -> Sequence[Message]:
 def _refuse(found: object) -> NoReturn:
     with pointing():
         raise ConfigurationError(
-            "message", f"{found!r:.60} is no Message", 'write Message(body=..., uuid="...")'
+            "message", f"must be a Message, not {found!r:.60}", 'write Message(body=..., uuid="...")'
         )

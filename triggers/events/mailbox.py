@@ -50,7 +50,7 @@ class Mailbox:
 
     def __init__(self, handler: Handler, size: int = DEFAULT_QUEUE_SIZE) -> None:
         if type(size) is not int or size < 1:
-            raise ConfigurationError("queue_size", f"{size!r} is no number from 1", "use 1 or more")
+            raise ConfigurationError("queue_size", f"must be 1 or more, not {size!r}", "use a whole number")
         self._handler = handler
         self._size = size
         self._closing = False

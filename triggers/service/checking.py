@@ -24,7 +24,9 @@ def check_name(setting: str, value: Any) -> None:
     """Refuse what no store could keep as a name."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
         raise ConfigurationError(
-            setting, f"{value!r:.60} is empty, too long or no text", f"use 1 to {_LONGEST_NAME} characters"
+            setting,
+            f"must be text, neither empty nor too long, not {value!r:.60}",
+            f"use 1 to {_LONGEST_NAME} characters",
         )
     if "\0" in value:
         raise ConfigurationError(setting, f"{value!r:.60} holds a NUL", "PostgreSQL stores none: drop it")
@@ -39,19 +41,19 @@ def check_name(setting: str, value: Any) -> None:
 def check_text(setting: str, value: Any, remedy: str) -> None:
     """Refuse what is no text, or empty."""
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(setting, f"{value!r:.60} is no text", remedy)
+        raise ConfigurationError(setting, f"must be text, not {value!r:.60}", remedy)
 
 
 def check_least(setting: str, value: Any, least: int) -> None:
     """Refuse what is no whole number from ``least``."""
     if type(value) is not int or value < least:
-        raise ConfigurationError(setting, f"{value!r:.60} is no number from {least}", f"use {least} or more")
+        raise ConfigurationError(setting, f"must be {least} or more, not {value!r:.60}", "use a whole number")
 
 
 def check_seconds(setting: str, value: Any) -> None:
     """Refuse what is no number of seconds from 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise ConfigurationError(setting, f"{value!r:.60} is no number of seconds", "use 0 or more")
+        raise ConfigurationError(setting, f"must be seconds, not {value!r:.60}", "use a number, 0 or more")
 
 
 def check_choice(setting: str, value: Any, choices: Any) -> None:
@@ -68,18 +70,20 @@ def check_choice(setting: str, value: Any, choices: Any) -> None:
 def check_switch(setting: str, value: Any) -> None:
     """Refuse what is neither True nor False, such as "no", which would be true."""
     if not isinstance(value, bool):
-        raise ConfigurationError(setting, f"{value!r:.60} is neither True nor False", "use one of them")
+        raise ConfigurationError(setting, f"must be True or False, not {value!r:.60}", "use one of them")
 
 
 def check_duration(setting: str, value: Any, *, none: bool = False) -> None:
     """Refuse what is no duration; ``none`` allows one of 0."""
     if not isinstance(value, timedelta):
         raise ConfigurationError(
-            setting, f"{value!r:.60} is no duration", "use a timedelta, such as timedelta(seconds=30)"
+            setting, f"must be a timedelta, not {value!r:.60}", "use one, such as timedelta(seconds=30)"
         )
     if value < timedelta(0) or (not none and value < timedelta(milliseconds=1)):
         least = "0" if none else "a millisecond"
-        raise ConfigurationError(setting, f"{value!r} is no duration", f"use a timedelta of {least} or more")
+        raise ConfigurationError(
+            setting, f"must be {least} or longer, not {value!r}", "use a longer timedelta"
+        )
 
 
 def check_callable(setting: str, value: Any, remedy: str) -> None:
@@ -91,7 +95,7 @@ def check_callable(setting: str, value: Any, remedy: str) -> None:
 def check_kind(setting: str, value: Any, kind: type, remedy: str) -> None:
     """Refuse what is of another kind."""
     if not isinstance(value, kind):
-        raise ConfigurationError(setting, f"{value!r:.60} is no {kind.__name__}", remedy)
+        raise ConfigurationError(setting, f"must be a {kind.__name__}, not {value!r:.60}", remedy)
 
 
 def check_able(setting: str, value: Any, methods: Sequence[str], remedy: str) -> None:

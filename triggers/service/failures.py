@@ -124,7 +124,7 @@ class Retry:
 
 def _check_backoff(value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError("retry.backoff", f"{value!r:.60} is no number", "use 1 or more")
+        raise ConfigurationError("retry.backoff", f"must be a number, not {value!r:.60}", "use 1 or more")
     if not value >= 1:
         raise ConfigurationError("retry.backoff", f"{value} would shorten the pause", "use 1 or more")
 

@@ -274,11 +274,13 @@ def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
 
 def _check_transient(kinds: Any) -> None:
     if not isinstance(kinds, tuple):
-        raise ConfigurationError("transient", f"{kinds!r:.60} is no tuple", "write (ConnectionError,)")
+        raise ConfigurationError(
+            "transient", f"must be a tuple, not {kinds!r:.60}", "write (ConnectionError,)"
+        )
     for kind in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
         if not isinstance(kind, type) or not issubclass(kind, Exception):
             raise ConfigurationError(
-                "transient", f"{kind!r:.60} is no exception class", "give subclasses of Exception"
+                "transient", f"must be exception classes, not {kind!r:.60}", "give subclasses of Exception"
             )
 
 

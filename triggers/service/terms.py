@@ -33,7 +33,9 @@ def listed(destination: Any) -> Sequence[str]:
         listed_names = cast("Sequence[Any]", names)
         if listed_names and all(isinstance(name, str) for name in listed_names):
             return listed_names
-    raise ConfigurationError("destination", f"{destination!r:.60} is no text", 'write @trigger("orders")')
+    raise ConfigurationError(
+        "destination", f"must be text or a list of it, not {destination!r:.60}", 'write @trigger("orders")'
+    )
 
 
 def check_join(join: JoinKind, destinations: Sequence[str], *, policy: Policy, batch: int) -> None:

@@ -63,7 +63,7 @@ def _open_redis(url: str) -> Sink:
     bare, stream = _taken(url, "stream")
     bare, maxlen = _taken(bare, "maxlen")
     if maxlen is not None and not (maxlen.isascii() and maxlen.isdigit()):
-        raise ConfigurationError("maxlen", f"{maxlen!r} is no number", "write ?maxlen=100000")
+        raise ConfigurationError("maxlen", f"must be a number, not {maxlen!r}", "write ?maxlen=100000")
     return RedisStreamSink(
         bare, stream=stream or DEFAULT_STREAM, maxlen=DEFAULT_MAXLEN if maxlen is None else int(maxlen)
     )

@@ -26,7 +26,7 @@ class RedisStreamSink:
 
     def __init__(self, url: str, *, stream: str = DEFAULT_STREAM, maxlen: int = DEFAULT_MAXLEN) -> None:
         if type(maxlen) is not int or maxlen < 1:
-            raise ConfigurationError("maxlen", f"{maxlen!r} is no number from 1", "use 1 or more")
+            raise ConfigurationError("maxlen", f"must be 1 or more, not {maxlen!r}", "use a whole number")
         self._redis = RedisClient.from_url(url)
         self._stream = stream
         self._maxlen = maxlen

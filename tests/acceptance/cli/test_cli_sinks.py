@@ -200,7 +200,7 @@ def test_what_waits_for_a_webhook_is_posted_before_the_end(
         ("kafka://127.0.0.1", "unknown URL scheme 'kafka'; use log:, redis:"),
         ("log", "unknown URL scheme ''"),
         ("http://[::1/", "Invalid IPv6 URL"),
-        ("redis://127.0.0.1/0?maxlen=many", "'many' is no number"),
+        ("redis://127.0.0.1/0?maxlen=many", "must be a number, not 'many'"),
         ("https://", "its URL is not http(s)://"),
         ("sqlite:///e.db?table=" + "t" * 99, "is no name of a table"),
     ],

@@ -161,8 +161,8 @@ class TestOpening:
     @pytest.mark.parametrize(
         ("url", "problem"),
         [
-            ("redis://127.0.0.1/0?maxlen=many", "maxlen: 'many' is no number"),
-            ("redis://127.0.0.1/0?maxlen=0", "maxlen: 0 is no number from 1"),
+            ("redis://127.0.0.1/0?maxlen=many", "maxlen: must be a number, not 'many'"),
+            ("redis://127.0.0.1/0?maxlen=0", "maxlen: must be 1 or more, not 0"),
             ("sqlite:///events.db?table=" + "e" * 59, "table: .* use 1 to 58 characters"),
             ("mysql+pymysql://127.0.0.1/shop", "unknown URL scheme 'mysql'"),
             ("http://", "write https://host/path"),

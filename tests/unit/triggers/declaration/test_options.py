@@ -320,12 +320,12 @@ def test_every_setting_of_a_trigger_is_an_option() -> None:
 async def test_what_is_no_message_is_refused_by_handle(call: str, given: Any) -> None:
     asked = getattr(a_trigger(), call)
 
-    with pytest.raises(ConfigurationError, match=r"^message: .* is no Message; write Message\(body="):
+    with pytest.raises(ConfigurationError, match=r"^message: must be a Message, .*; write Message\("):
         await settled(asked(given))
 
 
 def test_a_message_alone_is_no_batch() -> None:
-    with pytest.raises(ConfigurationError, match=r"^message: .* is no Message"):
+    with pytest.raises(ConfigurationError, match=r"^message: must be a Message, not"):
         a_trigger().handle_batch(Message(body="x", uuid="u-1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -357,6 +357,6 @@ def test_the_error_names_the_line_of_the_decorator(tmp_path: Path) -> None:
     )
 
     assert ended.returncode == 2
-    assert "lease: 30 is no duration; use a timedelta" in ended.stderr
+    assert "lease: must be a timedelta, not 30; use one" in ended.stderr
     assert "(wrong_shop.py, line 6)" in ended.stderr
     assert "settings.py" not in ended.stderr

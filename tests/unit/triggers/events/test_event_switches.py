@@ -195,5 +195,5 @@ def test_a_plain_verdict_raises_no_event_whatever_the_switches(answer: Resolutio
 
 @pytest.mark.parametrize("switch", [EXCEPTION, RETRY_FAILURE])
 def test_a_switch_is_true_or_false(switch: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{switch}: 'no' is neither True nor False"):
+    with pytest.raises(ConfigurationError, match=f"{switch}: must be True or False, not 'no'"):
         made(Effects(), **{switch: "no"})

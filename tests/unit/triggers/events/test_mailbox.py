@@ -248,7 +248,7 @@ class TestFullQueue:
 
     @pytest.mark.parametrize("size", [0, -1, True, "many"])
     def test_a_queue_has_a_size_from_1(self, size: int) -> None:
-        with pytest.raises(ConfigurationError, match=r"queue_size: .* is no number from 1; use 1 or more"):
+        with pytest.raises(ConfigurationError, match=r"queue_size: must be 1 or more, not .*; use"):
             on_retrieval_failure(synchronous=False, queue_size=size)(Gate())
 
 

@@ -114,9 +114,9 @@ class TestPauses:
     @pytest.mark.parametrize(
         ("settings", "wrong"),
         [
-            ({"max_attempts": -1}, "retry.max_attempts: -1 is no number from 0"),
-            ({"interval": -SECOND}, "retry.interval: .* is no duration; use a timedelta of 0 or more"),
-            ({"max_interval": -SECOND}, "retry.max_interval: .* is no duration; use a timedelta of 0"),
+            ({"max_attempts": -1}, "retry.max_attempts: must be 0 or more, not -1"),
+            ({"interval": -SECOND}, "retry.interval: must be 0 or longer, not .*"),
+            ({"max_interval": -SECOND}, "retry.max_interval: must be 0 or longer"),
             ({"backoff": 0.5}, "retry.backoff: 0.5 would shorten the pause; use 1 or more"),
             ({"backoff": math.nan}, "retry.backoff: nan"),
         ],

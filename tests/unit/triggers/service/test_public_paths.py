@@ -41,7 +41,7 @@ MADE: list[DoubtlessError] = [
     triggers.FilterAnswerError("filter", 3),
     triggers.NoActivationError(),
     triggers.PlaceTakenError(PART),
-    ConfigurationError("lease", "5 is no duration", "use a timedelta"),
+    ConfigurationError("lease", "must be a timedelta, not 5", "use one"),
     MissingExtraError("redis://", extra="redis", package="redis"),
     UnavailableError("the broker", "sending"),
     HistoryUnavailableError("claiming"),
