@@ -7,30 +7,52 @@ checks that. ``opening.py`` makes one from a URL. ``circuit.py`` fails fast whil
 forked children. ``rendering.py`` shows exceptions, ``references.py`` reads secrets from the
 environment or files, and ``private_files.py`` makes files for one user alone.
 
-The stores load their drivers when they are first asked for, so importing this package stays cheap.
+Each name is loaded when it is first asked for, so importing this package alone costs nothing.
 """
 
 from typing import TYPE_CHECKING
 
-from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
-from history.errors import (
-    ConfigurationError,
-    DoubtlessError,
-    HistoryUnavailableError,
-    MissingExtraError,
-    TransactionConflictError,
-    UnavailableError,
-)
 from history.faces import lazy
-from history.memory.history import MemoryHistory
-from history.message import Message, Uuid
-from history.opening import open_history
-from history.store import BatchOwner, Evidence, HistoryStore, Parked, ParkedKind, Verb
 
 if TYPE_CHECKING:
     from history.circuit import CircuitOpenError
+    from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
+    from history.errors import (
+        ConfigurationError,
+        DoubtlessError,
+        HistoryUnavailableError,
+        MissingExtraError,
+        TransactionConflictError,
+        UnavailableError,
+    )
+    from history.memory.history import MemoryHistory
+    from history.message import Message, Uuid
+    from history.opening import open_history
     from history.redis.history import RedisHistory
     from history.sql.history import SqlHistory
+    from history.store import BatchOwner, Evidence, HistoryStore, Parked, ParkedKind, Verb
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(
+        __name__,
+        {
+            "history.circuit": ("CircuitOpenError",),
+            "history.entry": ("Claim", "Entry", "EntryOutcome", "Fence", "Settlement", "State"),
+            "history.errors": (
+                "ConfigurationError",
+                "DoubtlessError",
+                "HistoryUnavailableError",
+                "MissingExtraError",
+                "TransactionConflictError",
+                "UnavailableError",
+            ),
+            "history.memory.history": ("MemoryHistory",),
+            "history.message": ("Message", "Uuid"),
+            "history.opening": ("open_history",),
+            "history.redis.history": ("RedisHistory",),
+            "history.sql.history": ("SqlHistory",),
+            "history.store": ("BatchOwner", "Evidence", "HistoryStore", "Parked", "ParkedKind", "Verb"),
+        },
+    )
 
 __all__ = [
     "BatchOwner",
@@ -59,5 +81,3 @@ __all__ = [
     "Verb",
     "open_history",
 ]
-
-__getattr__ = lazy(__name__, circuit=("CircuitOpenError",), redis=("RedisHistory",), sql=("SqlHistory",))

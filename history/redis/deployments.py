@@ -9,14 +9,15 @@ data; ``sentinel_username`` and ``sentinel_password`` are those of the Sentinels
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from importlib import import_module
+from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 import redis
 import redis.asyncio
 import redis.asyncio.sentinel
 import redis.sentinel
-from redis.connection import parse_url
 
 from history.errors import ConfigurationError
 
@@ -68,7 +69,7 @@ def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
     if parts.scheme.startswith("rediss"):
         given["ssl"] = True
     if asyncio:
-        node: Any = redis.asyncio.cluster.ClusterNode
+        node: Any = import_module("redis.asyncio.cluster").ClusterNode
         return redis.asyncio.RedisCluster(startup_nodes=[node(*address) for address in addresses], **given)
     return LateCluster(addresses, given)
 
@@ -94,10 +95,10 @@ class LateCluster(redis.RedisCluster):
 
     def _connect(self) -> None:
         addresses, options = self._late
-        node: Any = redis.cluster.ClusterNode
-        nodes = [node(host, port) for host, port in addresses]
+        node: Any = import_module("redis.cluster").ClusterNode
+        connect: Any = partial(cast("Any", redis.RedisCluster).__init__, self)
         try:
-            super().__init__(startup_nodes=nodes, **options)
+            connect(startup_nodes=[node(host, port) for host, port in addresses], **options)
         except BaseException:
             late, making = self._late, self._making
             vars(self).clear()
@@ -106,10 +107,8 @@ class LateCluster(redis.RedisCluster):
 
     def get_encoder(self) -> Any:
         """Return what is known without a connection."""
-        connection: Any = redis.connection
-        return connection.Encoder(
-            "utf-8", "strict", decode_responses=bool(self._late[1].get("decode_responses"))
-        )
+        encoder: Any = import_module("redis.connection").Encoder
+        return encoder("utf-8", "strict", decode_responses=bool(self._late[1].get("decode_responses")))
 
     def close(self) -> None:
         """Close what was opened."""
@@ -121,8 +120,7 @@ def _options(parts: SplitResult, path: str) -> dict[str, Any]:
     """Return user, password, database and the options of a URL as redis-py reads them."""
     account, _, _ = parts.netloc.rpartition("@")
     single = parts._replace(scheme="redis", netloc=f"{account}@single" if account else "single", path=path)
-    parse: Any = parse_url
-    options: dict[str, Any] = parse(urlunsplit(single))
+    options: dict[str, Any] = import_module("redis.connection").parse_url(urlunsplit(single))
     options.pop("host")
     return options
 

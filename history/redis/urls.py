@@ -30,7 +30,8 @@ def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer
     options = {"socket_timeout": answer, "socket_connect_timeout": connect, "retry": retry(NoBackoff(), 0)}
     try:
         client = _opener(url, setting)(url, setting=setting, asyncio=asyncio, **options)
-        if (pool := vars(client).get("connection_pool")) is not None:
+        if not isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster):
+            pool: Any = client.connection_pool
             # Options that redis-py does not know are found when a connection is made, which connects nothing.
             pool.connection_class(**pool.connection_kwargs)
     except ValueError as error:

@@ -40,10 +40,6 @@ EXPIRED = "it has expired"
 UNPARKED_DELAY = timedelta(seconds=5)
 
 
-def _no_notes() -> list[str]:
-    return []  # a sixth of the time of ``list[str]()``, and every message has them
-
-
 @dataclass(slots=True, eq=False)
 class Run:
     """The state of one message between claim and answer. Written by the pipeline and its lease's keeper.
