@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from history.rendering import told_of
+from history.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run
@@ -18,7 +19,6 @@ from triggers.service.failures import (
     LeaseLostError,
     Sleep,
     UnawaitedError,
-    is_failure,
     is_transient,
     own_error,
     rerun,

@@ -12,6 +12,7 @@ from history.message import Message
 from history.rendering import text_of
 from history.store import BatchOwner, HistoryStore
 from history.store.owners import owner_token
+from history.user_code import is_failure
 from resolvers.resolution import Asked
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import (
@@ -29,7 +30,7 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run, patience_with
-from triggers.service.failures import is_failure, is_transient, own_error
+from triggers.service.failures import is_transient, own_error
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -19,12 +19,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from history.errors import ConfigurationError
+from history.user_code import is_failure
 from triggers.detection.causes import Cause
 from triggers.detection.table import Decision
 from triggers.pipeline.run import EXPIRED, Run
 from triggers.selectors import Reading
 from triggers.service.binding import Binding
-from triggers.service.failures import is_failure
 from triggers.service.filters import MessageFilter, Wanted, read_filter
 from triggers.service.settings import Settings
 

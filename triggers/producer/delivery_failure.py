@@ -18,8 +18,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from history.errors import ConfigurationError
 from history.rendering import exception_info
 from history.store.parking import EncodableText, MessageText
+from history.user_code import is_failure
 from triggers.events.hearing import finish, wildcard
-from triggers.service.failures import is_failure
 
 _log = logging.getLogger(__name__)
 

@@ -7,9 +7,8 @@ here it is :class:`TransientError`, the project's own UnavailableError, and what
 the module may move: ``triggers.FatalError``.
 """
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.user_code import members
 from triggers.service.checking import check_duration, check_least, pointing
 
 T = TypeVar("T")
@@ -157,35 +157,6 @@ def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -
     return issubclass(kind, BaseExceptionGroup) and all(
         is_transient(member, transient) for member in members(error)
     )
-
-
-def members(group: BaseException) -> Sequence[BaseException]:
-    """Return the exceptions of a group, which may be groups."""
-    found: Sequence[BaseException] = vars(BaseExceptionGroup)["exceptions"].__get__(group)
-    return found
-
-
-def is_failure(error: BaseException, *, blocking: bool) -> bool:
-    """Tell whether what user code raised is a failure of it; everything else is let through.
-
-    An :class:`asyncio.CancelledError` is one where nobody has cancelled the task that runs it: the code
-    awaited something that was cancelled. So is a group whose members are failures.
-    """
-    kind = type(error)
-    if issubclass(kind, Exception):
-        return True
-    if issubclass(kind, BaseExceptionGroup):
-        return all(is_failure(member, blocking=blocking) for member in members(error))
-    return issubclass(kind, asyncio.CancelledError) and (blocking or not _was_cancelled())
-
-
-def _was_cancelled() -> bool:
-    """Whether somebody has cancelled the task that runs."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no event loop runs: nothing here can be cancelled
-        return False
-    return task is not None and task.cancelling() > 0
 
 
 async def rerun(

@@ -4,10 +4,9 @@ A sink is a handler: ``on_retrieval_failure(trigger="*")(LogSink())``. Sinks loa
 first asked for, so importing this package stays cheap.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from history.errors import MissingExtraError
+from history.faces import lazy
 from triggers.sinks.log import LogSink
 from triggers.sinks.opening import SINK_URLS, open_sink
 from triggers.sinks.sink import Sink, SinkUnavailableError
@@ -17,6 +16,14 @@ if TYPE_CHECKING:
     from triggers.sinks.redis_stream import RedisStreamSink
     from triggers.sinks.sql_table import SqlTableSink
     from triggers.sinks.webhook import WebhookSink
+else:
+    __getattr__ = lazy(
+        __name__,
+        dead_letter=("DeadLetterSink",),
+        redis_stream=("RedisStreamSink",),
+        sql_table=("SqlTableSink",),
+        webhook=("WebhookSink",),
+    )
 
 __all__ = [
     "SINK_URLS",
@@ -29,21 +36,3 @@ __all__ = [
     "WebhookSink",
     "open_sink",
 ]
-
-_PLACES = {
-    "DeadLetterSink": "dead_letter",
-    "RedisStreamSink": "redis_stream",
-    "SqlTableSink": "sql_table",
-    "WebhookSink": "webhook",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"triggers.sinks.{_PLACES[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "httpx":
-            raise
-        raise MissingExtraError(name, extra="http", package="httpx") from error

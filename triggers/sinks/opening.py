@@ -70,7 +70,7 @@ def _open_redis(url: str) -> Sink:
 
 
 def _open_webhook(url: str) -> Sink:
-    from triggers.sinks import WebhookSink  # noqa: PLC0415  (as above; says so where httpx is missing)
+    from triggers.sinks.webhook import WebhookSink  # noqa: PLC0415  (as above; says so where httpx is missing)
 
     return WebhookSink(url)
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import httpx
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -21,10 +20,15 @@ from tenacity import (
     stop_when_event_set,
 )
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, MissingExtraError
 from triggers.events import RetrievalFailureEvent
 from triggers.service.failures import Retry
 from triggers.sinks.sink import SinkUnavailableError
+
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    raise MissingExtraError("WebhookSink", extra="http", package="httpx") from error
 
 _log = logging.getLogger(__name__)
 
