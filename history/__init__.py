@@ -3,16 +3,14 @@
 ``message.py`` is what was sent, ``entry.py`` what is remembered of it, ``errors.py`` what can go wrong.
 ``store/`` says what a document history must do; ``memory/``, ``redis/`` and ``sql/`` do it, and ``contract/``
 checks that. ``opening.py`` makes one from a URL. ``circuit.py`` fails fast while a server is away.
-``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike. ``forks.py`` keeps connections out of
-forked children. ``rendering.py`` shows exceptions, ``references.py`` reads secrets from the
-environment or files, and ``private_files.py`` makes files for one user alone.
+``bridge.py`` and ``shell.py`` serve blocking and asyncio callers alike. ``support/`` knows nothing of messages.
 
 Each name is loaded when it is first asked for, so importing this package alone costs nothing.
 """
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.circuit import CircuitOpenError

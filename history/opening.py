@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 from platformdirs import user_state_path
 
 from history.errors import ConfigurationError
-from history.references import dereferenced
 from history.store import HistoryStore
+from history.support.references import dereferenced
 
 #: What :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -19,9 +19,9 @@ HISTORY_URLS = (
 def open_history(url: str) -> HistoryStore:
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
-    ``env:NAME`` and ``file:/path`` stand for a URL that is there, see :mod:`history.references`. Nothing is
-    connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one
-    process all that open ``memory://`` share one store, and so do all that open ``memory://name``.
+    ``env:NAME`` and ``file:/path`` stand for a URL that is there, see :mod:`history.support.references`. Nothing
+    is connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one process
+    all that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     Raises:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.

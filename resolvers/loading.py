@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from history.errors import ConfigurationError
-from history.rendering import told_of
+from history.support.rendering import told_of
 from resolvers.resolution import Resolver
 
 #: The entry point group in which a distribution offers its resolvers.

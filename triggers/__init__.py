@@ -5,7 +5,7 @@ Each name is loaded when it is first asked for, so importing this package alone 
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError

@@ -6,7 +6,7 @@ protocols. The transitions are the pure functions of :mod:`history.entry`.
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.memory.history import MemoryHistory

@@ -9,7 +9,7 @@ answers. ``errors.py`` sorts what redis-py raises, ``probe.py`` finds out who an
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.redis.errors import NotPermittedError

@@ -10,7 +10,7 @@ from typing import Any
 
 import redis.asyncio
 
-from history.forks import at_fork, keep, unplug
+from history.support.forks import at_fork, keep, unplug
 
 
 def survive_forks(client: Any) -> None:

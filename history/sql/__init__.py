@@ -8,7 +8,7 @@ what lies in the database, ``statements/`` the SQL, ``links/`` the history of or
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.sql.history import SqlHistory

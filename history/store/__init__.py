@@ -20,7 +20,6 @@ the transitions; :class:`history.contract.HistoryContract` says whether it does 
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
 from history.store.batch_leases import BatchLeases
 from history.store.control import (
     FORGOTTEN_AFTER,
@@ -51,6 +50,7 @@ from history.store.parking import Evidence, Parked, ParkedKind, Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
 from history.store.single_verbs import SingleVerbs
 from history.store.times import instant, milliseconds
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark

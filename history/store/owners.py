@@ -11,7 +11,7 @@ import socket
 import time
 from dataclasses import dataclass
 
-from history.forks import at_fork
+from history.support.forks import at_fork
 
 _HOST = socket.gethostname()
 

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from history.message import UNDEFINED_COUNT, Message, body_as_json
-from history.rendering import encodable as encodable  # noqa: PLC0414  (so checkers see it exported)
+from history.support.rendering import encodable as encodable  # noqa: PLC0414  (so checkers see it exported)
 
 #: How the names of properties begin that providers set, and change from delivery to delivery.
 _PROVIDERS_OWN = (

@@ -9,8 +9,8 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
-from history.rendering import repr_of
 from history.store.parking import Parked, Parking
+from history.support.rendering import repr_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (

@@ -7,7 +7,7 @@ operators order, ``housekeeping.py`` what is done beside the work.
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.consumer.tasks import AsyncConsumer

@@ -13,9 +13,9 @@ from datetime import timedelta
 from history.bridge import settled
 from history.circuit import CircuitOpenError
 from history.errors import ConfigurationError
-from history.rendering import told_of
 from history.shell import Shell
 from history.store.owners import owner_token
+from history.support.rendering import told_of
 from triggers.consumer.gate import Gate
 from triggers.consumer.monitors import Monitor, Monitors
 from triggers.consumer.worker import Worker

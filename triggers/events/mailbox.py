@@ -23,7 +23,7 @@ from typing import Any
 
 from history.bridge import settled
 from history.errors import ConfigurationError, UnavailableError
-from history.rendering import exception_info, text_of
+from history.support.rendering import exception_info, text_of
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import failure_of
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from history.errors import ConfigurationError
-from history.user_code import is_failure
+from history.support.user_code import is_failure
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import finish, wildcard
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, Mailbox, log_failure

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from history.errors import HistoryUnavailableError
 from history.message import Message
-from history.rendering import class_of, name_of, text_of
+from history.support.rendering import class_of, name_of, text_of
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.patchbay.wiring.model import Redelivery
 from triggers.service.failures import FatalError, LeaseLostError

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from history.bridge import settled
 from history.message import Message
-from history.rendering import text_of
 from history.store import HistoryStore, instant
+from history.support.rendering import text_of
 from triggers.events import Cause, publish
 from triggers.patchbay.failures import (
     DiedError,

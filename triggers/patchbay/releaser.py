@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from history.bridge import settled
 from history.errors import ConfigurationError
-from history.rendering import class_of, exception_info, text_of
 from history.store.parking import Parked, ParkedKind, parked_id
+from history.support.rendering import class_of, exception_info, text_of
 from triggers.patchbay.failures import short_text
 from triggers.patchbay.outputs import Outputs
 from triggers.pipeline.parking_lot import ParkingLot

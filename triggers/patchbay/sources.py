@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from history.errors import ConfigurationError
-from history.rendering import exception_info
+from history.support.rendering import exception_info
 from triggers.patchbay.components import Starts, Stops
 from triggers.patchbay.context import MessageContext
 

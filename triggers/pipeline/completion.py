@@ -8,9 +8,9 @@ from typing import Protocol
 from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.message import Uuid
-from history.rendering import text_of
 from history.store import HistoryStore
 from history.store.owners import owner_token
+from history.support.rendering import text_of
 from triggers.pipeline.run import Run
 from triggers.service.failures import Sleep, persist
 from triggers.service.settings import Settings

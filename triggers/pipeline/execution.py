@@ -7,8 +7,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from history.rendering import told_of
-from history.user_code import is_failure
+from history.support.rendering import told_of
+from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
 from triggers.pipeline.end import failed, succeeded
 from triggers.pipeline.run import Run

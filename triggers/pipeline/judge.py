@@ -9,10 +9,10 @@ from time import monotonic
 from history.entry import Claim, Entry, EntryOutcome
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
-from history.rendering import text_of
 from history.store import BatchOwner, HistoryStore
 from history.store.owners import owner_token
-from history.user_code import is_failure
+from history.support.rendering import text_of
+from history.support.user_code import is_failure
 from resolvers.resolution import Asked
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import (

@@ -19,8 +19,8 @@ from datetime import timedelta
 from history.bridge import drive
 from history.entry import Entry, State
 from history.errors import UnavailableError
-from history.forks import at_fork
 from history.store import HistoryStore
+from history.support.forks import at_fork
 from triggers.pipeline.run import Run
 
 _log = logging.getLogger(__name__)

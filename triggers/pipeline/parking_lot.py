@@ -6,10 +6,10 @@ from pathlib import Path
 
 from history.bridge import drive
 from history.opening import local_parking_file, open_history
-from history.private_files import make_folder, make_private
-from history.rendering import text_of
 from history.store import HistoryStore
 from history.store.parking import Parked, Parking
+from history.support.private_files import make_folder, make_private
+from history.support.rendering import text_of
 
 _log = logging.getLogger(__name__)
 

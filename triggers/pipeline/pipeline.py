@@ -28,9 +28,9 @@ from typing import Self
 
 from history.errors import ConfigurationError
 from history.message import Message
-from history.rendering import exception_info, told_of
 from history.store import HistoryStore
 from history.store.parking import Parking
+from history.support.rendering import exception_info, told_of
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish

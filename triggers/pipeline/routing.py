@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from history.errors import ConfigurationError
-from history.user_code import is_failure
+from history.support.user_code import is_failure
 from triggers.detection.causes import Cause
 from triggers.detection.table import Decision
 from triggers.pipeline.run import EXPIRED, Run

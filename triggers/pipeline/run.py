@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
-from history.rendering import class_of, text_of, trace_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
+from history.support.rendering import class_of, text_of, trace_of
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
 from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word

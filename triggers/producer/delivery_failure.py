@@ -16,9 +16,9 @@ from urllib.parse import quote
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from history.errors import ConfigurationError
-from history.rendering import exception_info
 from history.store.parking import EncodableText, MessageText
-from history.user_code import is_failure
+from history.support.rendering import exception_info
+from history.support.user_code import is_failure
 from triggers.events.hearing import finish, wildcard
 
 _log = logging.getLogger(__name__)

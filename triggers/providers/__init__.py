@@ -32,7 +32,7 @@ never suspend), raise :class:`ProviderUnavailableError` when the server does not
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.brokers.delivery import UndecodableError, read

@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
-from history.references import dereferenced
+from history.support.references import dereferenced
 from triggers.providers.provider import Provider
 
 #: What :func:`open_provider` understands, for its errors and for ``--help``.

@@ -17,7 +17,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
-from history.user_code import members
+from history.support.user_code import members
 from triggers.service.checking import check_duration, check_least, pointing
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ first asked for, so importing this package stays cheap.
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 from triggers.sinks.log import LogSink
 from triggers.sinks.opening import SINK_URLS, open_sink
 from triggers.sinks.sink import Sink, SinkUnavailableError

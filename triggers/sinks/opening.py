@@ -3,7 +3,7 @@
 from urllib.parse import parse_qsl, urlsplit
 
 from history.errors import ConfigurationError
-from history.references import dereferenced
+from history.support.references import dereferenced
 from triggers.providers.provider import Provider
 from triggers.sinks.sink import Sink
 

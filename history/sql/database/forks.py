@@ -19,8 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from history.errors import ConfigurationError
-from history.forks import at_fork, keep, unplug
 from history.sql.statements.dialects import Dialect
+from history.support.forks import at_fork, keep, unplug
 
 #: How long a fork waits for threads that have SQLite's connection in use, in seconds.
 PATIENCE = 2.0

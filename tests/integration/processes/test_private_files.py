@@ -14,8 +14,8 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from history.private_files import make_private
 from history.store.parking import Parked, ParkedKind
+from history.support.private_files import make_private
 from triggers.pipeline.parking_lot import ParkingLot
 from triggers.producer.queue.queue import ClientQueue, ClientQueueUnavailableError
 

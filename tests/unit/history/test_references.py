@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from history import ConfigurationError, open_history
-from history.references import dereferenced
+from history.support.references import dereferenced
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from history.rendering import name_of, text_of
+from history.support.rendering import name_of, text_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,10 +17,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from history.errors import UnavailableError
-from history.forks import at_fork, keep
 from history.message import Message
-from history.private_files import make_private
-from history.rendering import name_of, text_of
+from history.support.forks import at_fork, keep
+from history.support.private_files import make_private
+from history.support.rendering import name_of, text_of
 from triggers.producer.delivery_failure import DeliveryFailureEvent
 from triggers.producer.queue.file import BUSY_TIMEOUT_SECONDS, prepare
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED

@@ -8,7 +8,7 @@ declares queues in RabbitMQ 4, ``driver.py`` is the one import of Proton. Settin
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.amqp.provider import Amqp

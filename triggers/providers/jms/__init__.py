@@ -8,7 +8,7 @@ same for asyncio. ``receiver.py`` is one consumer, ``window.py`` one of its sess
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.jms.provider import JmsProvider

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from history.errors import ConfigurationError, MissingExtraError
-from history.forks import keep as keep_of_parent
+from history.support.forks import keep as keep_of_parent
 
 try:
     import jpype  # pyright: ignore[reportMissingTypeStubs]

@@ -8,7 +8,7 @@ bytes beside a body, ``frames.py`` keeps pika from decoding them.
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.rabbitmq.provider import RabbitMQ

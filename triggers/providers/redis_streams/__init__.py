@@ -8,7 +8,7 @@ names the keys, ``later.py`` delays messages, ``temporary.py`` is a stream that 
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.redis_streams.provider import RedisStreams

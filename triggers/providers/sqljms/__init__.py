@@ -9,7 +9,7 @@ where messages wait to be sent or tried again, ``admin/`` what an operator sees 
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.sqljms.provider import SqlJms

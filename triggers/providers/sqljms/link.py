@@ -11,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
-from history.forks import at_fork
 from history.sql.database.engine import AnyConnection, AnyEngine, Pooled, Step, fetch
 from history.sql.database.errors import translated
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
+from history.support.forks import at_fork
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.tables import create, identity_of
 

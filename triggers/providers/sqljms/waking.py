@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from history.forks import at_fork
 from history.shell import Condition, Shell, TaskShell, ThreadShell
 from history.sql.database.engine import AnyConnection, execute
 from history.sql.statements.dialects import statement
+from history.support.forks import at_fork
 
 #: The first and the longest pause before a consumer of SQLite looks again, in seconds: what other processes
 #: send notifies no condition here.

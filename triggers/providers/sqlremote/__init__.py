@@ -20,7 +20,7 @@ transaction is applied exactly once, in order, or the link stops with an alarm t
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.sqlremote.agent.hooks import Hooks

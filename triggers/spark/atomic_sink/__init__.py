@@ -9,7 +9,7 @@
 
 from typing import TYPE_CHECKING
 
-from history.faces import lazy
+from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, TableWriter, atomic_sink, into_table

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.entry import EntryOutcome
-from history.rendering import text_of
 from history.store.progress import BatchRecord, BatchState, Ending
+from history.support.rendering import text_of
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError, is_transient
 from triggers.spark.batch.leases import BatchLease

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from history.rendering import class_of, text_of
+from history.support.rendering import class_of, text_of
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Count, Facts, HistoryUse, Word, decide
 from triggers.events import RetrievalFailureEvent, publish

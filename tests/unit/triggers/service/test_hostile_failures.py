@@ -11,7 +11,7 @@ from pydantic import BaseModel, field_validator
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.message import Message
-from history.rendering import LONGEST_TEXT, LONGEST_TRACE
+from history.support.rendering import LONGEST_TEXT, LONGEST_TRACE
 from tests.unit.helpers.given_up import event
 from tests.unit.helpers.in_memory import (
     AT_ONCE,

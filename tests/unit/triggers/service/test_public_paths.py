@@ -16,8 +16,8 @@ from history.errors import (
     MissingExtraError,
     UnavailableError,
 )
-from history.rendering import class_of
 from history.store.joining import JoinPart
+from history.support.rendering import class_of
 from triggers import Delivery, Message, Outcome, Retry, Status
 
 

@@ -7,10 +7,10 @@ from typing import TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import HistoryUnavailableError
-from history.forks import keep
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, Step, execute
 from history.sql.statements.dialects import Dialect
 from history.store import HistoryStore
+from history.support.forks import keep
 from triggers.providers.sqljms.link import SqlLink, hang_up, translated_for_provider
 from triggers.providers.sqljms.tables import identity_of
 from triggers.providers.sqljms.waking import CONDITIONS, NOTIFY, Listener, listen, wait_for_notice
