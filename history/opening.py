@@ -19,8 +19,8 @@ HISTORY_URLS = (
 def open_history(url: str) -> HistoryStore:
     """Open the document history at ``url``: redis(s)://, sqlite:///, postgresql:// or memory://.
 
-    ``env:NAME`` and ``file:/path`` stand for a URL that is there, see :mod:`history.support.references`. Nothing
-    is connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one process
+    ``env:NAME`` and ``file:/path`` stand for a URL there, see :mod:`history.support.references`. Nothing is
+    connected before the first use. The store is blocking; ``for_asyncio()`` gives its twin. In one process
     all that open ``memory://`` share one store, and so do all that open ``memory://name``.
 
     Raises:

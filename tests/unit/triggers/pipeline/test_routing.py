@@ -403,7 +403,7 @@ class TestMisuse:
         [
             ({"selector": "region = "}, r"^selector: the end at character 10"),
             ({"selector": "body.x = 1"}, r"^selector: .*filter="),
-            ({"selector": 5}, r"^selector: 5 is no text"),
+            ({"selector": 5}, r"^selector: must be text, not 5"),
             ({"filter": "region = "}, r"^filter: the end at character 10"),
             ({"filter": 5}, r"^filter: 5 is neither text nor a function"),
         ],
