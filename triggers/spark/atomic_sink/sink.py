@@ -29,6 +29,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
 from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
+from history.support.references import dereferenced
 from resolvers.loading import load_resolver
 from resolvers.resolution import Asked, asking
 from triggers.detection.table import Status
@@ -193,7 +194,8 @@ class AtomicSink:
 
 
 def _check(history: Any, write: Any, rows: Any) -> None:
-    scheme = urlsplit(history).scheme.partition("+")[0] if isinstance(history, str) else ""
+    url = dereferenced(history, "history") if isinstance(history, str) else ""
+    scheme = urlsplit(url).scheme.partition("+")[0]
     if scheme not in {"postgresql", "postgres", "sqlite"}:
         raise ConfigurationError(
             "history",

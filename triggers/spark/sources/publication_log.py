@@ -22,6 +22,7 @@ from history.sql.database.engine import AnyRow, fetch
 from history.sql.links.history import LinkHistory
 from history.sql.statements.dialects import Statement, statement
 from history.store import instant
+from history.support.references import dereferenced
 from triggers.providers.sqlremote.publication.log import FEWEST, MOST, PAGE_BYTES
 from triggers.spark.connections import patiently
 from triggers.spark.sources.log import LogSettings, Position, Span
@@ -228,7 +229,7 @@ class PublicationLog:
     @property
     def _history(self) -> LinkHistory:
         if self._opened is None:
-            self._opened = LinkHistory.from_url(self.settings.url)
+            self._opened = LinkHistory.from_url(dereferenced(self.settings.url, "url"))
         return self._opened
 
     def _lose(self, problem: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from history.support.references import dereferenced
 from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.redis_streams.codec import decode
 from triggers.providers.redis_streams.keys import StreamKeys
@@ -192,7 +193,7 @@ class RedisLog:
     def _link(self) -> RedisLink:
         if self._opened is None:
             # The same URL as a consumer's: its settings are not the driver's.
-            _, url = StreamSettings.from_url(self.settings.url)
+            _, url = StreamSettings.from_url(dereferenced(self.settings.url, "url"))
             self._opened = RedisLink(RedisLink.client_for(url, asyncio=False, patience=PATIENCE))
         return self._opened
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.sql.database.engine import AnyConnection, Step, open_engine
+from history.support.references import dereferenced
 from triggers.providers.provider import Arrival, Unreadable
 from triggers.providers.sqljms.destinations import Destination
 from triggers.providers.sqljms.link import SqlLink, as_providers
@@ -192,7 +193,7 @@ class SqlJmsLog:
     @property
     def _link(self) -> SqlLink:
         if self._opened is None:
-            _, url = SqlJmsSettings.from_url(self.settings.url)
+            _, url = SqlJmsSettings.from_url(dereferenced(self.settings.url, "url"))
             try:
                 self._opened = SqlLink(open_engine(url, asyncio=False), owned=True)
             except DoubtlessError as error:
