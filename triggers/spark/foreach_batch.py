@@ -71,7 +71,8 @@ def foreach_batch(
 
     Args:
         destination: where the messages come from, for events and parked rows.
-        uuid: the column with the identity: text, whole numbers or bytes, see
+        uuid: the column with the identity of the event, never of an entity (a customer, an aggregate's key):
+            a second row of one entity would be a duplicate. Text, whole numbers or bytes, see
             :mod:`triggers.spark.rows.columns`; where it is null, ``message_id`` is the identity.
         history: the URL of the document history; the executors connect to it, too.
         message_id: the column with the JMSMessageID, if there is one.
