@@ -13,7 +13,8 @@ from datetime import timedelta
 from history.errors import HistoryUnavailableError
 from history.shell import Shell
 from triggers.consumer.gate import Gate
-from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
+from triggers.pipeline.joining.joins import HOLD
+from triggers.pipeline.joining.pipeline import JoiningPipeline
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.sweep import SWEEP_INTERVAL
 

@@ -14,7 +14,7 @@ from tests.fixtures.ledger import Ledger
 from triggers import Delivery, Joined, Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.consumer import join_sweeper as sweeper
-from triggers.pipeline.joining import pipeline
+from triggers.pipeline.joining import joins
 
 #: The trigger, and the streams that it joins.
 NAME = "ship"
@@ -52,7 +52,7 @@ def _linger() -> None:
 
 if __name__ == "__main__":
     # A process that was killed counts as dead soon, so that the test need not wait.
-    pipeline.HOLD = timedelta(seconds=1.5)
+    joins.HOLD = timedelta(seconds=1.5)
     sweeper.KEEP_INTERVAL = timedelta(seconds=0.3)
     folder, provider, history = sys.argv[1:]
     Consumer([make_trigger(Path(folder))], provider, history=history, parent=os.getppid()).run(signals=True)

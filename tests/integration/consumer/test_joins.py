@@ -31,7 +31,7 @@ from tests.integration.helpers.consumers import (
 from triggers import Cause, Joined, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.consumer import join_sweeper as sweeper
 from triggers.consumer.options import AnyTrigger
-from triggers.pipeline.joining import pipeline
+from triggers.pipeline.joining import joins, pipeline
 from triggers.providers.opening import open_provider
 from triggers.testing.redis_server import RedisServer
 
@@ -48,7 +48,7 @@ Seen = list[list[str | None]]
 @pytest.fixture(autouse=True)
 def short_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a join whose worker died found soon."""
-    monkeypatch.setattr(pipeline, "HOLD", timedelta(seconds=0.5))
+    monkeypatch.setattr(joins, "HOLD", timedelta(seconds=0.5))
     monkeypatch.setattr(sweeper, "KEEP_INTERVAL", timedelta(seconds=0.1))
     monkeypatch.setattr(sweeper, "INTERVAL", timedelta(seconds=0.1))
 

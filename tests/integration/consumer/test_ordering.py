@@ -282,7 +282,8 @@ class TestOrder:
             time.sleep(0.002)
             diary.write(message)
 
-        orders = lane.trigger("orders", work, ordered=True, concurrency=8)
+        lease = timedelta(seconds=2)
+        orders = lane.trigger("orders", work, ordered=True, concurrency=8, lease=lease)
         send(redis_url, numbered(20, 30, chance))
 
         with lane.run([orders], redis_url + FAST, history=private_redis.url) as running:
@@ -512,7 +513,7 @@ class TestActiveConsumer:
 
         with (
             lane.run([orders], provider, history=redis_url) as running,
-            pytest.raises(ConfigurationError, match="cannot hand over"),
+            pytest.raises(ConfigurationError, match="cannot take over the messages"),
         ):
             running.join()
 

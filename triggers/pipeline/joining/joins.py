@@ -13,6 +13,7 @@ kept beside the document history (:mod:`history.store.joining`), so that they ou
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from history.errors import ConfigurationError
@@ -25,7 +26,7 @@ from triggers.pipeline.execution import ServiceExecution
 from triggers.pipeline.joining.composite import Joined, JoinedBinding
 from triggers.pipeline.joining.only_one import FirstExecution
 from triggers.pipeline.joining.parts import PartCompletion, PartExecution, may_be_kept, settings_of_parts
-from triggers.pipeline.joining.pipeline import HOLD, JoiningPipeline
+from triggers.pipeline.joining.pipeline import JoiningPipeline
 from triggers.pipeline.joining.time_out import TimeOut
 from triggers.pipeline.pipeline import MessagePipeline
 from triggers.pipeline.protocol import Pipeline
@@ -34,6 +35,9 @@ from triggers.service.settings import Settings
 from triggers.service.terms import check_history
 
 __all__ = ["Joined", "bind", "with_join"]
+
+#: For how long a process that runs a period is presumed alive; it says that it is three times in between.
+HOLD = timedelta(seconds=30)
 
 
 def bind(service: Callable[..., Any], settings: Settings, local_names: Mapping[str, Any] | None) -> Binding:

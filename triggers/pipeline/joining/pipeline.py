@@ -28,9 +28,6 @@ from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-#: For how long a process that runs a period is presumed alive; it says that it is three times in between.
-HOLD = timedelta(seconds=30)
-
 
 @dataclass(slots=True)
 class Running:
