@@ -83,7 +83,7 @@ class Scripts:
             ConfigurationError: it never will, as it is set.
         """
         if self._client.circuit.is_open:
-            self._client.circuit.refuse(name)
+            self._client.circuit.refuse(_running(name))
         script = self._scripts.get(name) or self._bind(name)
         wires = self._client.wires
         try:
@@ -100,13 +100,14 @@ class Scripts:
     async def _run_again(self, name: str, words: Sequence[bytes], error: Exception) -> Any:
         """Send a script whole, if that may help; tell what its error means, if not."""
         self._client.doubts += 1
+        doing = _running(name)
         try:
             if isinstance(error, NoScriptError):
-                return await self._client.call(name, lambda: self._ask_whole(name, words))
-            return await self._client.call_again(name, lambda: self._ask_whole(name, words), error)
+                return await self._client.call(doing, lambda: self._ask_whole(name, words))
+            return await self._client.call_again(doing, lambda: self._ask_whole(name, words), error)
         except REDIS_ERRORS as again:
             if found := _LOST.search(str(again)):
-                raise HistoryLostError(name, found[1]) from again
+                raise HistoryLostError(doing, found[1]) from again
             raise
 
     async def _ask_whole(self, name: str, words: Sequence[bytes]) -> Any:
@@ -193,3 +194,8 @@ class Scripts:
 def text_of(name: str) -> str:
     """Return a script of the history, with the files that it includes."""
     return assembled("history.redis", name)
+
+
+def _running(name: str) -> str:
+    """Return what is being done, for an error."""
+    return f"running {name}.lua"
