@@ -97,7 +97,9 @@ class RedisControl:
     async def _run(self, name: str, *words: str) -> Any:
         # Whole, and not by its digest: once a second it does not matter, and a flushed server has no digests.
         client = self._redis.client
-        return await self._redis.call(name, lambda: client.eval(text_of(name), 1, CONTROL_KEY, *words))
+        return await self._redis.call(
+            f"running {name}.lua", lambda: client.eval(text_of(name), 1, CONTROL_KEY, *words)
+        )
 
 
 def _of_kind(fields: Sequence[tuple[bytes, bytes]], kind: bytes) -> Iterator[tuple[tuple[str, str], bytes]]:
