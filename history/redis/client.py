@@ -13,7 +13,7 @@ from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
-from history.redis.probe import answers, close_client, hang_up, stranger_at
+from history.redis.probe import answers, close_client, hang_up, pool_of, stranger_at
 from history.redis.urls import open_client, split_circuit
 from history.redis.wires import Wires
 
@@ -62,7 +62,7 @@ class RedisClient:
         self.url = url
         self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
         self.is_cluster = isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster)
-        pool = None if self.is_cluster else client.connection_pool
+        pool = pool_of(client)
         #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
         self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
         #: Grows when the nodes of a cluster may have changed, of which its client does not tell.
@@ -123,7 +123,7 @@ class RedisClient:
         """Raise what an error of redis-py means; fail fast from now on if it means that nobody answers."""
         match kind_of(error):
             case FaultKind.UNANSWERED:
-                pool = None if self.is_cluster else self.client.connection_pool
+                pool = pool_of(self.client)
                 if pool is not None and (found := stranger_at(pool, error, setting="history")):
                     raise found from error
                 self.circuit.open(error, sure=_failed_to_connect(error))

@@ -38,10 +38,7 @@ def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> A
     service, _, database = parts.path.strip("/").partition("/")
     if not service:
         raise ConfigurationError(setting, "its URL lacks the name of the Sentinel service", SENTINEL_REMEDY)
-    if database and not database.isdecimal():
-        raise ConfigurationError(
-            setting, f"the database in its URL must be a number, not {database!r}", SENTINEL_REMEDY
-        )
+    check_database(database, setting, SENTINEL_REMEDY)
     given = _options(parts, f"/{database or 0}")
     account = {name: given.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     encrypted = {"ssl": True} if parts.scheme.startswith("rediss") else {}
@@ -114,6 +111,14 @@ class LateCluster(redis.RedisCluster):
         """Close what was opened."""
         if "nodes_manager" in vars(self):
             super().close()
+
+
+def check_database(database: str, setting: str, remedy: str) -> None:
+    """Refuse what redis-py would take for database 0 without a word."""
+    if database and not database.isdecimal():
+        raise ConfigurationError(
+            setting, f"the database in its URL must be a number, not {database!r}", remedy
+        )
 
 
 def _options(parts: SplitResult, path: str) -> dict[str, Any]:

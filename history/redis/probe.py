@@ -134,14 +134,14 @@ async def hang_up(client: Any) -> None:
             await settled(client.connection_pool.disconnect(inuse_connections=False))
 
 
-def _pool_of(client: Any) -> Any:
+def pool_of(client: Any) -> Any:
     """Return the pool of a client; None for a Cluster's, which has one for each node."""
     return None if isinstance(client, _CLUSTERS) else client.connection_pool
 
 
 async def close_client(client: Any) -> None:
     """Close a redis-py client, blocking or asyncio, and its connections to Sentinels."""
-    sentinel = getattr(_pool_of(client), "sentinel_manager", None)
+    sentinel = getattr(pool_of(client), "sentinel_manager", None)
     for opened in (client, *(() if sentinel is None else sentinel.sentinels)):
         blocks = isinstance(opened, redis.Redis | redis.RedisCluster)
         await settled(opened.close() if blocks else opened.aclose())

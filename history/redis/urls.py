@@ -12,7 +12,8 @@ from redis.backoff import NoBackoff
 
 from history.circuit import is_on
 from history.errors import ConfigurationError
-from history.redis.deployments import open_cluster, open_sentinel
+from history.redis.deployments import check_database, open_cluster, open_sentinel
+from history.redis.probe import pool_of
 
 #: What to write instead of a URL that cannot be used.
 REMEDY = "use redis://host:6379/0, redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c"
@@ -30,8 +31,7 @@ def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer
     options = {"socket_timeout": answer, "socket_connect_timeout": connect, "retry": retry(NoBackoff(), 0)}
     try:
         client = _opener(url, setting)(url, setting=setting, asyncio=asyncio, **options)
-        if not isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster):
-            pool: Any = client.connection_pool
+        if (pool := pool_of(client)) is not None:
             # Options that redis-py does not know are found when a connection is made, which connects nothing.
             pool.connection_class(**pool.connection_kwargs)
     except ValueError as error:
@@ -52,19 +52,11 @@ def _opener(url: str, setting: str) -> Callable[..., Any]:
 
 
 def _open_single(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
-    _refuse_other_databases(url, setting)
+    parts = urlsplit(url)
+    if parts.scheme != "unix":
+        check_database(parts.path.strip("/"), setting, REMEDY)
     kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
     return kind.from_url(url, **options)
-
-
-def _refuse_other_databases(url: str, setting: str) -> None:
-    """Refuse what redis-py would take for database 0 without a word."""
-    parts = urlsplit(url)
-    database = "" if parts.scheme == "unix" else parts.path.strip("/")
-    if database and not database.isdecimal():
-        raise ConfigurationError(
-            setting, f"the database in its URL must be a number, not {database!r}", REMEDY
-        )
 
 
 def split_circuit(url: str) -> tuple[str, bool]:

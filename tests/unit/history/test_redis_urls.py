@@ -7,6 +7,7 @@ import pytest
 from history import ConfigurationError
 from history.redis import RedisHistory
 from history.redis.urls import open_client
+from triggers import open_provider
 
 
 def opened(url: str, *, asyncio: bool = False) -> Any:
@@ -64,3 +65,10 @@ def test_a_history_opens_while_nothing_is_there(url: str) -> None:
     history = RedisHistory.from_url(url)
 
     assert repr(history)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://127.0.0.1:1,127.0.0.1:2", "redis+sentinel://127.0.0.1:1/orders"]
+)
+def test_a_provider_opens_while_nothing_is_there(url: str) -> None:
+    assert repr(open_provider(url))

@@ -15,7 +15,7 @@ from history.errors import ConfigurationError
 from history.redis.assembly import assembled
 from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
-from history.redis.probe import close_client, hang_up, stranger_at
+from history.redis.probe import close_client, hang_up, pool_of, stranger_at
 from history.redis.urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -159,6 +159,6 @@ class RedisLink:
             return configuration_error(error, doing, setting="provider")
         if kind is not FaultKind.UNANSWERED:  # whatever else a server answers may pass
             return ProviderUnavailableError("the Redis server", f"{doing} ({error})")
-        pool: Any = vars(self._client).get("connection_pool")  # a cluster has none
+        pool = pool_of(self._client)
         found = None if pool is None else stranger_at(pool, error, setting="provider")
         return found or ProviderUnavailableError("the Redis server", doing)

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.redis.probe import pool_of
 from history.store.owners import process_token
 from triggers.providers.redis_streams import later as stream_later
 from triggers.providers.redis_streams.codec import encode, message_id
@@ -176,7 +177,7 @@ class RedisStreams:
 
 def _check(client: Client, settings: StreamSettings) -> None:
     """Refuse a client whose settings would lose or repeat things. A Cluster's nodes cannot be asked."""
-    pool: Any = getattr(client, "connection_pool", None)
+    pool = pool_of(client)
     options: dict[str, Any] = getattr(pool, "connection_kwargs", {})
     if options.get("decode_responses"):
         raise ConfigurationError(

@@ -15,14 +15,12 @@ from typing import Self
 from history.bridge import drive
 from history.errors import UnavailableError
 from history.store import BatchLeases, BatchOwner
+from triggers.pipeline.leases import RENEWALS_PER_LEASE
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import history_at
 from triggers.spark.settings import BatchSettings
 
 _log = logging.getLogger(__name__)
-
-#: How many times a lease is renewed before it would be over: two renewals may fail.
-RENEWALS_PER_LEASE = 3
 
 #: How long the end of a batch waits for a renewal that hangs, in seconds.
 CLOSING_PATIENCE = 5.0
