@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from history.redis.errors import NotPermittedError
     from history.redis.history import RedisHistory
     from history.redis.scripts import HistoryLostError
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(
+        __name__, errors=("NotPermittedError",), history=("RedisHistory",), scripts=("HistoryLostError",)
+    )
 
 __all__ = ["HistoryLostError", "NotPermittedError", "RedisHistory"]
-
-__getattr__ = lazy(
-    __name__, errors=("NotPermittedError",), history=("RedisHistory",), scripts=("HistoryLostError",)
-)

@@ -12,7 +12,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.sql.history import SqlHistory
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, history=("SqlHistory",))
 
 __all__ = ["SqlHistory"]
-
-__getattr__ = lazy(__name__, history=("SqlHistory",))

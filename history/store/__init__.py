@@ -54,6 +54,8 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.store.watermark import Epoch, Incoming, Offset, Outgoing, Watermark
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, watermark=("Epoch", "Incoming", "Offset", "Outgoing", "Watermark"))
 
 __all__ = [
     "CLAIM_BATCH",
@@ -108,4 +110,3 @@ __all__ = [
 ]
 
 # Only a history that keeps links needs these.
-__getattr__ = lazy(__name__, watermark=("Epoch", "Incoming", "Offset", "Outgoing", "Watermark"))

@@ -9,7 +9,14 @@ import pytest
 import history.store
 from history.entry import Settlement
 
-PACKAGES = ("history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers")
+PACKAGES = (
+    *("history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers"),
+    *("triggers.patchbay", "triggers.providers", "triggers.selectors"),
+    *(
+        f"triggers.providers.{name}"
+        for name in ("amqp", "contract", "jms", "rabbitmq", "redis_streams", "sqljms", "sqlremote")
+    ),
+)
 
 PROTOCOLS = ("Control", "HistoryStore", "Joining", "Parking", "Progress")
 

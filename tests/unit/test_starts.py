@@ -68,6 +68,13 @@ def test_a_name_loads_what_it_needs_and_nothing_else() -> None:
     assert not any(name.startswith(("triggers.consumer", "triggers.pipeline")) for name in modules)
 
 
+def test_the_protocol_of_providers_loads_no_driver() -> None:
+    modules = loaded_by("from triggers.providers import Provider, read")
+
+    assert "triggers.providers.provider" in modules
+    assert modules & {"jpype", "pika", "proton", "psycopg", "redis", "sqlalchemy"} == set()
+
+
 def test_every_public_name_is_found_and_no_other() -> None:
     for name in triggers.__all__:
         assert getattr(triggers, name) is not None

@@ -12,7 +12,7 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.consumer.tasks import AsyncConsumer
     from triggers.consumer.threads import Consumer
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, tasks=("AsyncConsumer",), threads=("Consumer",))
 
 __all__ = ["AsyncConsumer", "Consumer"]
-
-__getattr__ = lazy(__name__, tasks=("AsyncConsumer",), threads=("Consumer",))

@@ -61,6 +61,36 @@ if TYPE_CHECKING:
         Unreadable,
         capabilities_of,
     )
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(
+        __name__,
+        provider=(
+            "AT_ONCE",
+            "Answering",
+            "Answers",
+            "Arrival",
+            "Capabilities",
+            "DestinationGoneError",
+            "InDatabase",
+            "Limited",
+            "Limits",
+            "NO_LIMITS",
+            "Provider",
+            "ProviderUnavailableError",
+            "RECEIVE_WAIT",
+            "Received",
+            "Receiver",
+            "Remembering",
+            "SharingTransactions",
+            "TakingFailures",
+            "TakingOver",
+            "TemporaryDestinations",
+            "Unreadable",
+            "capabilities_of",
+        ),
+        opening=("open_provider",),
+        **{"brokers.delivery": ("UndecodableError", "read")},
+    )
 
 __all__ = [
     "AT_ONCE",
@@ -89,33 +119,3 @@ __all__ = [
     "open_provider",
     "read",
 ]
-
-__getattr__ = lazy(
-    __name__,
-    provider=(
-        "AT_ONCE",
-        "Answering",
-        "Answers",
-        "Arrival",
-        "Capabilities",
-        "DestinationGoneError",
-        "InDatabase",
-        "Limited",
-        "Limits",
-        "NO_LIMITS",
-        "Provider",
-        "ProviderUnavailableError",
-        "RECEIVE_WAIT",
-        "Received",
-        "Receiver",
-        "Remembering",
-        "SharingTransactions",
-        "TakingFailures",
-        "TakingOver",
-        "TemporaryDestinations",
-        "Unreadable",
-        "capabilities_of",
-    ),
-    opening=("open_provider",),
-    **{"brokers.delivery": ("UndecodableError", "read")},
-)

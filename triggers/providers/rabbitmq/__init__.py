@@ -12,7 +12,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.providers.rabbitmq.provider import RabbitMQ
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, provider=("RabbitMQ",))
 
 __all__ = ["RabbitMQ"]
-
-__getattr__ = lazy(__name__, provider=("RabbitMQ",))

@@ -13,7 +13,7 @@ from history.support.faces import lazy
 if TYPE_CHECKING:
     from triggers.providers.redis_streams.provider import RedisStreams
     from triggers.providers.redis_streams.settings import StreamSettings
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, provider=("RedisStreams",), settings=("StreamSettings",))
 
 __all__ = ["RedisStreams", "StreamSettings"]
-
-__getattr__ = lazy(__name__, provider=("RedisStreams",), settings=("StreamSettings",))
