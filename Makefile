@@ -64,5 +64,10 @@ soak: $(RUN)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
 	@.ci/setup redis
 	$(BIN)/python -m benchmarks.soak
 
+soak-chaos: $(RUN)  ## 100,000 messages on servers that fail over, move, stop, jump in time and are restored
+	@.ci/setup redis
+	@.ci/setup faketime
+	$(BIN)/python -m benchmarks.chaos
+
 clean:  ## Remove what the targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -169,7 +169,7 @@ class Soak:
             yield lambda: not waiting(self._provider)
             return
         with cast("Any", redis.Redis).from_url(self.redis_url) as client:
-            yield lambda: _is_drained(client)
+            yield lambda: is_drained(client)
 
     def _left_over(self) -> Sequence[str]:
         """Tell of the rows of SQL-JMS that nobody needs any more."""
@@ -225,7 +225,7 @@ def _mistakes(
     yield from failed
 
 
-def _is_drained(client: Any) -> bool:
+def is_drained(client: Any) -> bool:
     """Whether the subscription has read and acknowledged everything."""
     groups = client.xinfo_groups(NAME)
     last = client.xinfo_stream(NAME)["last-generated-id"]

@@ -5,7 +5,9 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +44,7 @@ class Fleet:
     history: str
     processes: int
     atomic: TableEffects | None = None
+    service: str = "benchmarks.soak_service"
     kills: int = 0
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
@@ -56,14 +59,39 @@ class Fleet:
 
     def kill_one(self, chance: random.Random) -> None:
         """Kill a process that has begun to work, if there is one, and start another in its place."""
-        at_work = {pid for _, _, pid in self.effects.lines()}
-        candidates = [one for one in self._running if str(one.pid) in at_work] or self._running
-        victim = chance.choice(candidates)
+        victim = self._one_at_work(chance)
         victim.kill()
         victim.wait()
         self._running.remove(victim)
         self._running.append(self._start())
         self.kills += 1
+
+    def stop_one(self, chance: random.Random, seconds: float) -> None:
+        """Stop a process for a while, as a machine that is paused or swaps."""
+        victim = self._one_at_work(chance)
+        victim.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        victim.send_signal(signal.SIGCONT)
+
+    def signal_one(self, chance: random.Random, number: signal.Signals) -> None:
+        """Send a process that has begun to work a signal."""
+        self._one_at_work(chance).send_signal(number)
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Stop all processes, for as long as something is done that they must not see half done."""
+        for one in self._running:
+            one.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for one in self._running:
+                one.send_signal(signal.SIGCONT)
+
+    def _one_at_work(self, chance: random.Random) -> subprocess.Popen[bytes]:
+        """Choose a process that has begun to work, if there is one."""
+        at_work = {pid for _, _, pid in self.effects.lines()}
+        return chance.choice([one for one in self._running if str(one.pid) in at_work] or self._running)
 
     def look_after(self) -> None:
         """See that every process runs.
@@ -93,10 +121,14 @@ class Fleet:
 
     def log_tail(self) -> str:
         """Return the end of what the processes had to say."""
-        return (self.folder / "consumers.log").read_text(errors="replace")[-3000:]
+        return self.log()[-3000:]
+
+    def log(self) -> str:
+        """Return what the processes had to say."""
+        return (self.folder / "consumers.log").read_text(errors="replace")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        module = "benchmarks.soak_service" if self.atomic is None else "benchmarks.soak_atomic_service"
+        module = self.service if self.atomic is None else "benchmarks.soak_atomic_service"
         words = [sys.executable, "-m", module, self.provider, self.history]
         # What cannot be parked on a server goes into a file of ours, and not of whoever runs this.
         ours = {EFFECTS: str(self._ledger.file), "XDG_STATE_HOME": str(self.folder / "state")}

@@ -30,14 +30,19 @@ LEASE = timedelta(seconds=1)
 @trigger(NAME, name=NAME, concurrency=4, lease=LEASE)
 def work(message: Message, delivery: Delivery) -> None:
     """Have an effect that would show if it happened twice."""
-    linger()
+    have_effect(message, delivery)
+
+
+def have_effect(message: Message, delivery: Delivery, longest: float = LONGEST_MOMENT) -> None:
+    """Note the message, with moments before and after it to be killed in, of so many seconds at most."""
+    linger(longest)
     Ledger(Path(os.environ[EFFECTS])).note(delivery.uuid or "", message.message_id or "", str(os.getpid()))
-    linger()
+    linger(longest)
 
 
-def linger() -> None:
+def linger(longest: float = LONGEST_MOMENT) -> None:
     """Give whoever kills processes a moment to do so."""
-    time.sleep(random.uniform(0, LONGEST_MOMENT))  # noqa: S311  (no secret)
+    time.sleep(random.uniform(0, longest))  # noqa: S311  (no secret)
 
 
 if __name__ == "__main__":

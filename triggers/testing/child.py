@@ -52,6 +52,17 @@ class ChildServer(ABC):
         """Whether the child process lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The number of the child process.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        if self._process is None:
+            raise RuntimeError("the server does not run")
+        return self._process.pid
+
     @abstractmethod
     def start(self) -> Self:
         """Start, or start again on the same port and data, and wait until it answers."""

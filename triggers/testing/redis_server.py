@@ -1,5 +1,6 @@
 """A private Redis server as a child process: for tests, the demo and the benchmarks."""
 
+import os
 import shutil
 import socket
 import time
@@ -27,7 +28,8 @@ class RedisServer(ChildServer):
     """``redis-server`` on a free port of 127.0.0.1, with its data in ``folder``.
 
     By default it writes every change to disk before it answers, as a document history wants it; other
-    settings go in ``settings``, in the words of redis.conf.
+    settings go in ``settings``, in the words of redis.conf. ``environment`` is added to this process's own
+    when it is started.
 
     Raises:
         ConfigurationError: there is no ``redis-server`` on the PATH.
@@ -36,7 +38,8 @@ class RedisServer(ChildServer):
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         self.port = free_port()
-        self._settings = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
+        self.environment: dict[str, str] = {}
+        self.settings = {"appendonly": "yes", "appendfsync": "always", "save": "", **settings}
 
     @property
     def url(self) -> str:
@@ -48,10 +51,11 @@ class RedisServer(ChildServer):
         program = shutil.which("redis-server")
         if program is None:
             raise ConfigurationError("redis-server", "not found on the PATH", "apt-get install redis-server")
-        words = [word for name, value in self._settings.items() for word in (f"--{name}", value)]
+        words = [word for name, value in self.settings.items() for word in (f"--{name}", value)]
         base = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         with (self.folder / "redis.log").open("ab") as log:
-            self._process = Child([program, *base, *words], stdout=log, stderr=log)
+            environment = {**os.environ, **self.environment}
+            self._process = Child([program, *base, *words], stdout=log, stderr=log, env=environment)
         self._wait_until_it_answers()
         return self
 

@@ -1,6 +1,6 @@
 """The Redis history on a Redis Cluster while a trigger's slot moves to another node, key by key."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from history.errors import HistoryUnavailableError
 from history.message import Uuid
 from history.redis import RedisHistory
 from history.store import BatchOwner
-from tests.fixtures.servers.redis_cluster import cluster_client, redis_cluster
+from tests.fixtures.servers.redis_cluster import SlotMove, cluster_client, redis_cluster
 
 __all__ = ["redis_cluster"]
 
@@ -28,42 +28,6 @@ def client(redis_cluster: int) -> Iterator[Any]:
     client.flushall(target_nodes="primaries")
     yield client
     client.close()
-
-
-class Move:
-    """The move of a trigger's slot from its node to another, one step at a time."""
-
-    def __init__(self, client: Any) -> None:
-        self.client = client
-        self.slot = client.keyslot(HISTORY)
-        self.source = client.get_node_from_key(HISTORY)
-        self.target = next(node for node in client.get_primaries() if node != self.source)
-
-    def begin(self) -> None:
-        self._set_slot(self.target, "IMPORTING", self._id(self.source))
-        self._set_slot(self.source, "MIGRATING", self._id(self.target))
-
-    @property
-    def left(self) -> Sequence[str]:
-        """The keys that have not moved."""
-        connection = self.client.get_redis_connection(self.source)
-        return sorted(connection.execute_command("CLUSTER GETKEYSINSLOT", self.slot, 1000))
-
-    def move(self, key: str) -> None:
-        connection = self.client.get_redis_connection(self.source)
-        moved = connection.migrate(self.target.host, self.target.port, key, 0, 5000)
-        assert moved, "nothing stood in its way"
-
-    def end(self) -> None:
-        for node in (self.target, self.source):
-            self._set_slot(node, "NODE", self._id(self.target))
-
-    def _id(self, node: Any) -> str:
-        return str(self.client.get_redis_connection(node).execute_command("CLUSTER MYID").decode())
-
-    def _set_slot(self, node: Any, state: str, node_id: str) -> None:
-        connection = self.client.get_redis_connection(node)
-        assert connection.execute_command("CLUSTER SETSLOT", self.slot, state, node_id)
 
 
 #: Which keys move first, by how they end.
@@ -84,7 +48,7 @@ def test_what_is_remembered_is_not_new_while_its_slot_moves(
     assert drive(history.settle_batch(TRIGGER, BatchOwner("query-1/7"), EntryOutcome.OK))
     (running,) = drive(history.claim(TRIGGER, ["running"], "worker-1"))
     known = [*DONE, *HELD, "running"]
-    move = Move(client)
+    move = SlotMove(client, HISTORY)
 
     def look(when: str) -> bool:
         """Claim all that is known, by a client that knew the cluster before and by one that does not."""

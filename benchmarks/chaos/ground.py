@@ -1,0 +1,61 @@
+"""What a chaos soak stands on: servers of one kind, and what may happen to them."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from benchmarks.chaos.remembering import Losses
+from benchmarks.soak_fleet import Fleet
+
+#: Does one thing to the servers, and tells what they lost by it.
+Trouble = Callable[[Fleet, random.Random, Sequence[str]], Losses]
+
+
+class Ground(Protocol):
+    """Servers that hold a document history."""
+
+    @property
+    def history(self) -> str:
+        """The URL of the history."""
+        ...
+
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        """What may happen here, by name."""
+        ...
+
+
+def stalled(pid: int, seconds: float) -> None:
+    """Stop a server for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGCONT)
+
+
+def kill_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
+    """End a process at work with SIGKILL; another takes its place."""
+    fleet.kill_one(chance)
+    return Losses()
+
+
+def stop_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
+    """Stop a process at work for longer than its leases last."""
+    fleet.stop_one(chance, chance.uniform(0.5, 3))
+    return Losses()
+
+
+def fork_a_consumer(fleet: Fleet, chance: random.Random, _uuids: Sequence[str]) -> Losses:
+    """Have a process at work fork; the child handles copies of its last messages."""
+    fleet.signal_one(chance, signal.SIGUSR1)
+    return Losses()
+
+
+#: What may happen on every ground.
+EVERYWHERE: Mapping[str, Trouble] = {
+    "consumer killed": kill_a_consumer,
+    "consumer stopped": stop_a_consumer,
+    "consumer forked": fork_a_consumer,
+}

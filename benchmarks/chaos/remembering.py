@@ -1,0 +1,75 @@
+"""What a document history remembers, and what of it a server lost."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from benchmarks.soak_service import NAME
+from history.bridge import drive
+from history.entry import Entry
+from history.opening import open_history
+from history.store import HistoryStore
+
+#: How many uuids are asked for at once.
+_PIECE = 5000
+
+
+@dataclass(slots=True)
+class Losses:
+    """The uuids of which a server forgot something, and the parked messages it forgot, by their message ids.
+
+    Of ``forgotten`` entries nothing is left at all.
+    """
+
+    uuids: set[str] = field(default_factory=set[str])
+    parked: set[str] = field(default_factory=set[str])
+    forgotten: int = 0
+
+    def add(self, other: Self) -> None:
+        """Count another loss, too."""
+        self.uuids |= other.uuids
+        self.parked |= other.parked
+        self.forgotten += other.forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The entries of the soak's trigger, and the message ids of what is parked."""
+
+    entries: dict[str, Entry]
+    parked: frozenset[str]
+
+    @classmethod
+    def of(cls, url: str, uuids: Sequence[str]) -> Self:
+        """Read what the history at ``url`` remembers of ``uuids``."""
+        store = open_history(url)
+        try:
+            return cls(dict(_entries(store, uuids)), parked_ids(store, len(uuids)))
+        finally:
+            drive(store.close())
+
+    def lost_in(self, later: "Memory") -> Losses:
+        """Return what is older in ``later`` than it is here; what has only gone on is not lost."""
+        uuids = {uuid for uuid, entry in self.entries.items() if _is_lost(entry, later.entries.get(uuid))}
+        return Losses(uuids, set(self.parked - later.parked), len(self.entries.keys() - later.entries.keys()))
+
+
+def parked_ids(store: HistoryStore, most: int) -> frozenset[str]:
+    """Return the message ids of what is parked in a history."""
+    listed = drive(store.parking.list(trigger=NAME, limit=2 * most))
+    return frozenset(parked.message.message_id or "" for parked in listed if parked.message is not None)
+
+
+def _entries(store: HistoryStore, uuids: Sequence[str]) -> Iterable[tuple[str, Entry]]:
+    for begin in range(0, len(uuids), _PIECE):
+        piece = uuids[begin : begin + _PIECE]
+        for uuid, entry in zip(piece, drive(store.lookup(NAME, piece)), strict=True):
+            if entry is not None:
+                yield uuid, entry
+
+
+def _is_lost(entry: Entry, later: Entry | None) -> bool:
+    """Tell whether ``later`` does not know what ``entry`` knew: who was granted it, or that it has ended."""
+    if later is None or later.fence != entry.fence:
+        return True
+    return entry.outcome is not None and later.outcome is not entry.outcome

@@ -1,0 +1,169 @@
+"""One chaos soak on one ground: send, consume, make trouble, and account for every message."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+
+from benchmarks.chaos.account import Account, Report
+from benchmarks.chaos.ground import EVERYWHERE, Ground, Trouble
+from benchmarks.chaos.remembering import Losses, Memory, parked_ids
+from benchmarks.soak import FAST, PATIENCE, RESENT_ONE_IN, is_drained
+from benchmarks.soak_fleet import Fleet
+from benchmarks.soak_service import NAME
+from history.bridge import drive
+from history.message import Message
+from history.opening import open_history
+from triggers.providers.opening import open_provider
+
+#: What a consumer's log says when its history has forgotten something.
+ANNOUNCEMENT = "are NEW again"
+
+#: How many messages are sent after a loss, so that every consumer claims something.
+MORE = 200
+
+#: How long the consumers may take to say so, in seconds.
+SOON = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class ChaosSoak:
+    """So many messages at ``provider``, which has no trouble, with their history on a ground that has."""
+
+    folder: Path
+    provider: str
+    name: str
+    ground: Ground
+    messages: int
+    troubles: int
+    processes: int = 4
+    seed: int = 0
+    chance: random.Random = field(init=False)
+    sent: dict[str, str] = field(init=False, default_factory=dict[str, str])
+    lost: Losses = field(init=False, default_factory=Losses)
+    happened: Counter[str] = field(init=False, default_factory=Counter[str])
+    failed: list[str] = field(init=False, default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)  # noqa: S311  (to be repeated by its seed)
+
+    def run(self, show: Callable[[int, str], None] = lambda _effects, _trouble: None) -> Report:
+        """Do it.
+
+        Raises:
+            RuntimeError: nothing happened for a minute, or a process failed that nobody had killed.
+        """
+        begun = time.monotonic()
+        own = self.messages - self.messages // RESENT_ONE_IN
+        uuids = [f"{self.seed:x}-{number}" for number in range(own)]
+        uuids += self.chance.choices(uuids, k=self.messages - own)
+        self.chance.shuffle(uuids)
+        self._send(uuids)
+        fleet = Fleet(
+            folder=self.folder,
+            provider=self.provider + FAST,
+            history=self.ground.history,
+            processes=self.processes,
+            service="benchmarks.chaos.service",
+        )
+        with fleet:
+            self._make_trouble(fleet, show)
+            self.failed += fleet.drain()
+        return Report(
+            ground=self.name,
+            seed=self.seed,
+            seconds=time.monotonic() - begun,
+            troubles=self.happened,
+            fates=self._account(fleet).fates(self.sent),
+            lost=self.lost,
+            announced=fleet.log().count(ANNOUNCEMENT),
+            failed=self.failed,
+        )
+
+    @property
+    def uuids(self) -> Sequence[str]:
+        """All that were sent."""
+        return sorted(set(self.sent.values()))
+
+    def _send(self, uuids: Sequence[str]) -> None:
+        provider = open_provider(self.provider)
+        names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
+        drive(provider.close())
+        self.sent.update(zip(names, uuids, strict=True))
+
+    def _make_trouble(self, fleet: Fleet, show: Callable[[int, str], None]) -> None:
+        """Spread the troubles over the effects that are still to come, and wait until all is consumed."""
+        coming, left = self._in_turn(), self.troubles
+        effects, due, changed = 0, 0.0, time.monotonic()
+        with cast("Any", redis.Redis).from_url(self.provider) as client:
+            while not is_drained(client):
+                if (seen := fleet.effects.count()) != effects:
+                    effects, changed = seen, time.monotonic()
+                elif time.monotonic() - changed > PATIENCE:
+                    raise RuntimeError(f"nothing has happened for a minute:\n{fleet.log_tail()}")
+                if left and effects and effects >= due:
+                    name, trouble = next(coming)
+                    show(effects, name)
+                    self._strike(name, trouble, fleet)
+                    left, changed = left - 1, time.monotonic()
+                    effects = fleet.effects.count()
+                    share = max(0, len(self.sent) - effects) / (left + 1)
+                    due = effects + self.chance.uniform(0.5, 1.5) * share
+                fleet.look_after()
+                show(effects, "")
+                time.sleep(0.02)
+
+    def _in_turn(self) -> Iterator[tuple[str, Trouble]]:
+        """Give each trouble its turn, in another order each time."""
+        while True:
+            known = [*EVERYWHERE.items(), *self.ground.troubles.items()]
+            self.chance.shuffle(known)
+            yield from known
+
+    def _strike(self, name: str, trouble: Trouble, fleet: Fleet) -> None:
+        """Make one trouble. Where a server forgot entries, see that a consumer says so when it claims."""
+        said = fleet.log().count(ANNOUNCEMENT)
+        losses = trouble(fleet, self.chance, self.uuids)
+        self.happened[name] += 1
+        self.lost.add(losses)
+        if losses.forgotten:
+            more = range(len(self.sent), len(self.sent) + MORE)
+            self._send([f"{self.seed:x}-{number}" for number in more])
+            if not _within(SOON, lambda: fleet.log().count(ANNOUNCEMENT) > said):
+                self.failed.append(f"{name}: {losses.forgotten} entries are gone, and no consumer said so")
+
+    def _account(self, fleet: Fleet) -> Account:
+        lines = fleet.effects.lines()
+        memory = Memory.of(self.ground.history, self.uuids)
+        return Account(
+            effects=Counter(uuid for uuid, _, _ in lines),
+            executed={message_id for _, message_id, _ in lines},
+            parked=memory.parked | self._parked_locally(),
+            completed={uuid for uuid, entry in memory.entries.items() if entry.outcome is not None},
+            lost=self.lost,
+        )
+
+    def _parked_locally(self) -> frozenset[str]:
+        """Return the message ids of what the consumers parked in a file while no server could take it."""
+        file = self.folder / "state" / "doubtless" / "parked.sqlite3"
+        if not file.exists():
+            return frozenset()
+        store = open_history(f"sqlite:///{file}")
+        try:
+            return parked_ids(store, self.messages)
+        finally:
+            drive(store.close())
+
+
+def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
