@@ -1,0 +1,185 @@
+"""How long any command takes with a week of one batch a second in the ledger of a Redis history.
+
+``python -m benchmarks.ledger_week``. The batches are written by a script, some of them over. Then real
+batches claim, settle and tidy up, and everything that walks through the ledger does. Redis's slow log tells
+what each command took. Exit code 1: the ledger did not shrink to what is alive.
+"""
+
+import sys
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha1
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from history.bridge import drive
+from history.entry import EntryOutcome
+from history.opening import open_history
+from history.redis.assembly import assembled, script_names
+from history.store import BatchOwner, HistoryStore
+from triggers import trigger
+from triggers.spark.batch.purging import Purging
+from triggers.spark.report import BatchReport
+from triggers.spark.settings import BatchSettings
+from triggers.testing.redis_server import RedisServer
+
+#: The trigger, and how many rows each batch has.
+NAME, ROWS = "load", 10
+
+#: How many seconds a week has.
+WEEK = 604_800
+
+#: How many batches are written at once.
+_PIECE = 5_000
+
+#: Commands that take longer are told, in milliseconds.
+SLOW = 20.0
+
+#: Writes batches `first` to `last`: the one that is n seconds old is over in `life` - n seconds.
+_FILL = """
+local ledger, life = KEYS[1] .. ':batches', tonumber(ARGV[3])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000
+local meta = redis.call('HGET', KEYS[1], 'meta')
+local fence = struct.unpack('>I8', meta)
+for n = ARGV[1], ARGV[2] do
+  fence = fence + 1
+  local number, started = string.format('%.0f', fence), now - n * 1000
+  local token = 'query/' .. n .. '/run'
+  redis.call('HSET', ledger, 'o ' .. token, number, 'c ' .. number, 10,
+             'b ' .. number, 'O' .. struct.pack('>I8I8I8I8', fence, started, 0, started + life) .. token)
+end
+redis.call('HSET', KEYS[1], 'meta', struct.pack('>I8', fence) .. string.sub(meta, 9))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """How many batches the ledger held, and the slowest call of each command, in milliseconds."""
+
+    filled: int
+    left: int
+    alive: int
+    slowest: Mapping[str, float]
+
+
+def measure(server: RedisServer, *, batches: int, expired: int, new: int) -> Found:
+    """Fill the ledger, go on with ``new`` batches, and look at it in every way there is."""
+    store = open_history(server.url)
+    try:
+        with cast("Any", redis.Redis).from_url(server.url) as client:
+            _run_batch(store, "first")
+            _fill(client, batches, expired)
+            filled = _batches(client)
+            client.config_set("slowlog-log-slower-than", 200)
+            client.config_set("slowlog-max-len", 100_000)
+            client.slowlog_reset()
+            _go_on(store, server.url, new)
+            _walk(store)
+            slowest = _slowest(client)
+            alive = 1 + batches - expired + new
+            return Found(filled=filled, left=_batches(client), alive=alive, slowest=slowest)
+    finally:
+        drive(store.close())
+
+
+def _run_batch(store: HistoryStore, name: str) -> None:
+    owner = BatchOwner(f"query/{name}/run")
+    drive(store.claim(NAME, [f"{name}-{row}" for row in range(ROWS)], owner))
+    drive(store.settle_batch(NAME, owner, EntryOutcome.OK))
+
+
+def _fill(client: Any, batches: int, expired: int) -> None:
+    """Write batches of which so many are over, each a second older than the next."""
+    life = int(timedelta(seconds=WEEK).total_seconds() * 1000)
+    oldest = WEEK + expired
+    for first in range(oldest - batches + 1, oldest + 1, _PIECE):
+        last = min(first + _PIECE - 1, oldest)
+        client.eval(_FILL, 1, f"doubtless:{{{NAME}}}:history", first, last, life)
+
+
+def _batches(client: Any) -> int:
+    """Count the batches in the ledger: each has three fields, and there is one more."""
+    return int((client.hlen(f"doubtless:{{{NAME}}}:history:batches") - 1) // 3)
+
+
+def _go_on(store: HistoryStore, url: str, batches: int) -> None:
+    """Run batches as a Spark driver does, which tidies up after each."""
+
+    @trigger("orders", name=NAME, history=url)
+    def work(_message: object) -> None: ...
+
+    settings = BatchSettings.of("orders", {"name": NAME}, work, uuid="uuid", history=url)
+    purging = Purging(settings)
+    for number in range(batches):
+        _run_batch(store, f"new-{number}")
+        purging.after(BatchReport(batch_id=number, query="query", rows=ROWS))
+
+
+def _walk(store: HistoryStore) -> None:
+    """Call everything that walks through what is remembered."""
+    drive(store.stats(NAME))
+    drive(store.lookup(NAME, [f"first-{row}" for row in range(ROWS)]))
+    cursor = None
+    while True:
+        _, cursor = drive(store.purge_some(NAME, cursor))
+        if cursor is None:
+            return
+
+
+def _slowest(client: Any) -> Mapping[str, float]:
+    """Return the slowest call of each script, and of each command that is none, in milliseconds."""
+    names = {sha1(_script(name)).hexdigest(): name for name in script_names("history.redis")}  # noqa: S324
+    slowest: dict[str, float] = {}
+    for entry in client.slowlog_get(100_000):
+        words: list[str] = entry["command"].decode(errors="replace").split()
+        command = next((names[word] for word in words[1:2] if word in names), words[0])
+        took: float = entry["duration"] / 1000
+        slowest[command] = max(slowest.get(command, 0.0), took)
+    return slowest
+
+
+def _script(name: str) -> bytes:
+    return assembled("history.redis", name).encode()
+
+
+def main(
+    batches: int = typer.Option(WEEK, min=1000, help="How many batches the ledger holds."),
+    expired: int = typer.Option(20_000, min=0, help="How many of them are over."),
+    new: int = typer.Option(600, min=1, help="How many more to run."),
+) -> None:
+    """Fill the ledger, use it, and tell the slowest commands."""
+    console = Console()
+    with _server() as server:
+        found = measure(server, batches=batches, expired=expired, new=new)
+    table = Table(title=f"{found.filled:,} batches at first, {found.left:,} in the end")
+    table.add_column("command")
+    table.add_column("slowest call, ms", justify="right")
+    slowest = sorted(found.slowest.items(), key=lambda one: -one[1])
+    for command, took in slowest[:12]:
+        table.add_row(command, f"{took:.2f}")
+    console.print(table)
+    slow = [command for command, took in slowest if took > SLOW]
+    console.print(f"{len(slow)} kinds of commands took more than {SLOW:.0f} ms")
+    sys.exit(1 if found.left > found.alive else 0)
+
+
+@contextmanager
+def _server() -> Generator[RedisServer]:
+    with (
+        tempfile.TemporaryDirectory(prefix="doubtless-week-", ignore_cleanup_errors=True) as folder,
+        RedisServer(Path(folder), appendfsync="everysec") as server,
+    ):
+        yield server
+
+
+if __name__ == "__main__":
+    typer.run(main)
