@@ -19,28 +19,27 @@ _MEANING = (
 
 
 def show(results: Sequence[Result], console: Console) -> None:
-    """Print a table, and what a ratio means."""
-    table = Table(title="doubtless beside its floors")
-    for heading, right in (
-        ("what", False),
-        ("measured", True),
-        ("floor", True),
-        ("ratio", True),
-        ("budget", False),
-        ("met", False),
-    ):
-        table.add_column(heading, justify="right" if right else "left")
+    """Print a table that fits 80 columns, and what a ratio means."""
+    table = Table(title="doubtless beside its floors", show_lines=True)
+    table.add_column("what, and beside what", ratio=1)
+    table.add_column("measured\nfloor", justify="right", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column("budget\nmet", no_wrap=True)
     for result in results:
         table.add_row(
-            f"{result.what}\n[dim]beside {result.beside}[/]",
-            _number(result.measured, result.unit),
-            _number(result.floor, result.unit),
+            f"{result.what}\n[dim]{result.beside}[/]",
+            f"{_number(result.measured, result.unit)}\n[dim]{_number(result.floor, result.unit)}[/]",
             f"{result.ratio:.2f}",
-            "-" if result.budget is None else str(result.budget),
-            {True: "[green]yes[/]", False: "[red]no[/]", None: "-"}[result.met],
+            _verdict(result),
         )
     console.print(table)
     console.print(_MEANING)
+
+
+def _verdict(result: Result) -> str:
+    if result.budget is None:
+        return "-"
+    return f"{result.budget}\n{'[green]yes[/]' if result.met else '[red]no[/]'}"
 
 
 def to_json(results: Sequence[Result]) -> str:
