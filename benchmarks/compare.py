@@ -1,6 +1,6 @@
 """``python -m benchmarks.compare BEFORE AFTER``: two runs of the suite beside each other, line by line.
 
-Each is a file that ``python -m benchmarks --json`` wrote. Only their ratios are compared: what was measured and its
+Each is a file that ``python -m benchmarks --json`` wrote. Only ratios are compared: what was measured and its
 floor took turns in one run, so that another machine, or the same one with other work, changes both.
 """
 
