@@ -19,7 +19,7 @@ INSTALLING = patience(600.0)
 RUNNING = patience(180.0)
 
 #: Every extra for users.
-EXTRAS = ("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq")
+EXTRAS = ("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq", "celery")
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,11 @@ def test_spark_brings_the_pipeline_at_the_end_of_the_demo(environment: Environme
     assert summary["spark"]["new"] == 200
 
 
+@each_of(Kind("celery"), Kind("celery", oldest=True))
+def test_celery_brings_its_guard(environment: Environment, tmp_path: Path, redis_url: str) -> None:
+    assert use(environment, tmp_path, "guarded_task.py", redis_url) == "booked 1 booked 1 1"
+
+
 @each_of(Kind("rabbitmq"), Kind("rabbitmq", oldest=True))
 def test_rabbitmq_brings_its_provider(environment: Environment, tmp_path: Path, rabbitmq_url: str) -> None:
     send_and_run(environment, tmp_path, rabbitmq_url)

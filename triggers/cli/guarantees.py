@@ -30,6 +30,6 @@ def guarantees(
         ]
         state.show("guarantees", ["level", "when", "what is promised"], rows)
         return
-    reached = {trigger.name: guarantee_of(trigger) for trigger in collect(module)}
+    reached = {trigger.name: guarantee_of(trigger) for trigger in collect(module, guards=True)}
     rows = [{"trigger": name, "guarantee": by.promise, "why": by.why} for name, by in reached.items()]
     state.show("guarantees", ["trigger", "guarantee", "why"], rows)

@@ -28,6 +28,7 @@ PUBLIC = (
     *("triggers.providers.redis_streams", "triggers.providers.sqljms", "triggers.providers.sqlremote"),
     "triggers.providers.brokers.*",  # for whoever writes a provider of a broker
     *(f"triggers.spark.{name}" for name in ("atomic_sink", "document_history", "sources")),
+    "triggers.guards*",
     "triggers.testing*",
 )
 

@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING, cast
 from history.errors import ConfigurationError
 from triggers.cli.shared.output import first_line
 from triggers.declaration.decorator import Trigger
+from triggers.guards.guard import Guard
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
 
 
-def collect(module: str, only: Sequence[str] | None = None) -> "list[AnyTrigger]":
+def collect(module: str, only: Sequence[str] | None = None, *, guards: bool = False) -> "list[AnyTrigger]":
     """Import a module, from the current folder too, and return the triggers it holds.
+
+    With ``guards``, what guards it holds are taken for triggers, which they are but for a provider.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such trigger. What it raised itself is
             the ``__cause__``.
     """
-    found = _imported(module)
-    values = [cast("AnyTrigger", value) for value in vars(found).values() if isinstance(value, Trigger)]
-    triggers = list(dict.fromkeys(values))  # each once, also under two names
+    values: list[object] = list(vars(_imported(module)).values())
+    triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
+    if guards:
+        triggers += _each_once(value.trigger for value in values if isinstance(value, Guard))
     if not triggers:
         raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
     if not only:
@@ -38,6 +42,11 @@ def collect(module: str, only: Sequence[str] | None = None) -> "list[AnyTrigger]
                 "--trigger", f"{name!r} is not in {module}", f"use one of {', '.join(sorted(known))}"
             )
     return [known[name] for name in only]
+
+
+def _each_once(values: Iterable[object]) -> "list[AnyTrigger]":
+    """Return triggers, each once, also where it has two names."""
+    return list(dict.fromkeys(cast("Iterable[AnyTrigger]", values)))
 
 
 def _imported(module: str) -> ModuleType:

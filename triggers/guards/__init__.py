@@ -1,0 +1,13 @@
+"""Exactly-once for what is called by others: a task of Celery, a request, a loop of your own."""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.guards.guard import Guard, protect, running
+    from triggers.guards.turn import Turn
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, guard=("Guard", "protect", "running"), turn=("Turn",))
+
+__all__ = ["Guard", "Turn", "protect", "running"]

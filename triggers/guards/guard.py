@@ -1,0 +1,298 @@
+"""``protect``: any callable through the pipeline of a trigger, once for each uuid."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from time import perf_counter
+from typing import Any, Unpack, cast
+
+from history.errors import ConfigurationError
+from history.message import UNDEFINED_COUNT, Message
+from history.store import HistoryStore
+from history.support.user_code import is_failure
+from triggers.declaration.decorator import Trigger, trigger
+from triggers.guards.options import GuardOptions
+from triggers.guards.turn import Passage, Pause, Turn
+from triggers.pipeline.execution import Transaction, conclude
+from triggers.pipeline.pipeline import MessagePipeline
+from triggers.pipeline.protocol import Pipeline
+from triggers.pipeline.run import Run
+from triggers.service.checking import check_callable, check_text, pointing
+from triggers.service.delivery import Delivery
+from triggers.service.options import check_names
+from triggers.service.outcome import Outcome
+from triggers.service.settings import Settings
+
+#: What the guard of this task or thread is to call, and the run that it is called in.
+_called: ContextVar[Callable[[], Any]] = ContextVar("_called")
+_running: ContextVar[Delivery] = ContextVar("_running")
+
+
+def protect(name: str, *, history: str | HistoryStore | None, **options: Unpack[GuardOptions]) -> "Guard":
+    """Return a guard that runs what it is given once for each uuid.
+
+    It detects as ``@trigger`` does, and its options are those of ``@trigger``: a duplicate does not run, what
+    nobody can know is In Doubt and parked, what fails transiently is given back.
+
+    Args:
+        name: the namespace in the history, equal on all machines that share it.
+        history: a URL or a store; None for none, where only the delivery count and the resolver decide.
+        options: as of :func:`triggers.trigger`.
+
+    Raises:
+        ConfigurationError: naming the option and the remedy.
+    """
+    with pointing():
+        check_text("name", name, "use the same name on all machines that share a history")
+        check_names("protect", options, GuardOptions.__annotations__)
+        return Guard(name, history, options)
+
+
+def running() -> Delivery:
+    """Return the delivery of the run that calls this: its uuid, its fence, and whether its lease still holds.
+
+    Raises:
+        ConfigurationError: no guard runs anything here.
+    """
+    try:
+        return _running.get()
+    except LookupError:
+        raise ConfigurationError(
+            "running()", "no guard runs anything here", "call it in what Guard.handle was given to call"
+        ) from None
+
+
+class Guard:
+    """Runs callables once for each uuid. Made by :func:`protect`; safe to share between threads.
+
+    ``handle`` and ``once`` are for blocking code, ``ahandle`` and ``aonce`` for asyncio. All of them answer
+    as :meth:`triggers.Trigger.handle` does: with an :class:`~triggers.Outcome`, whatever the callable raised.
+    """
+
+    def __init__(self, name: str, history: str | HistoryStore | None, options: GuardOptions) -> None:
+        declared = trigger(name, name=name, history=history, **options)
+        self._blocking: Trigger[..., Any] = declared(_call)
+        self._asyncio: Trigger[..., Any] = declared(_acall)
+
+    @property
+    def name(self) -> str:
+        """The guard's name: its namespace in the history."""
+        return self._blocking.name
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings, as those of a trigger."""
+        return self._blocking.settings
+
+    @property
+    def trigger(self) -> Trigger[..., Any]:
+        """The trigger behind it, for what looks at triggers, such as ``doubtless guarantees``."""
+        return self._blocking
+
+    def __repr__(self) -> str:
+        return f"<Guard {self.name}>"
+
+    def handle(
+        self, uuid: str, call: Callable[[], Any], *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
+    ) -> Outcome:
+        """Call ``call`` unless it is known to have been called for ``uuid``; whatever happens, say what.
+
+        Args:
+            uuid: what is to happen once: an order's number, a task's id.
+            call: does it. Parts that it needs are given by a lambda or :func:`functools.partial`.
+            body: what is parked where nobody can know whether it happened, for a person to decide by: JSON
+                values, text or bytes.
+            delivery_count: how often a broker has delivered it; -1 where that is not known.
+
+        Raises:
+            ConfigurationError: it is misused.
+            BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
+        """
+        return self.handle_message(_message(uuid, body, delivery_count), call)
+
+    async def ahandle(
+        self, uuid: str, call: Callable[[], Any], *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
+    ) -> Outcome:
+        """Do as :meth:`handle` does, under asyncio; ``call`` may return something to await."""
+        return await self.ahandle_message(_message(uuid, body, delivery_count), call)
+
+    def handle_message(self, message: Message, call: Callable[[], Any]) -> Outcome:
+        """Do as :meth:`handle` does, for a message that is there already, with its properties."""
+        _check_call(call)
+        token = _called.set(call)
+        try:
+            return self._blocking.handle(message)
+        finally:
+            _called.reset(token)
+
+    async def ahandle_message(self, message: Message, call: Callable[[], Any]) -> Outcome:
+        """Do as :meth:`handle_message` does, under asyncio."""
+        _check_call(call)
+        token = _called.set(call)
+        try:
+            return await self._asyncio.ahandle(message)
+        finally:
+            _called.reset(token)
+
+    @contextmanager
+    def once(self, uuid: str, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT) -> Generator[Turn]:
+        """Give the body of a ``with`` statement its turn, for loops over messages that are not ours.
+
+        The turn is true when the body is to do its work. What the body raises is judged as a service's
+        failure, and raised again; the turn's outcome then says whether to acknowledge.
+
+        Raises:
+            ConfigurationError: the guard has ``retry=``: a body cannot be run again.
+        """
+        self._check_no_retry()
+        passage = Passage(cast("Any", self._held.handle(_message(uuid, body, delivery_count))))
+        turn = passage.begin()
+        if not turn:
+            yield turn
+            return
+        token = _running.set(cast("Delivery", turn.delivery))
+        try:
+            yield turn
+        except BaseException as error:
+            passage.fail(error)
+            raise
+        finally:
+            _running.reset(token)
+        passage.end()
+
+    @asynccontextmanager
+    async def aonce(
+        self, uuid: str, *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
+    ) -> AsyncGenerator[Turn]:
+        """Do as :meth:`once` does, under asyncio."""
+        self._check_no_retry()
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[Delivery] = loop.create_future()
+        ended: asyncio.Future[Any] = loop.create_future()
+
+        async def hold() -> Any:
+            begun.set_result(running())
+            return await ended
+
+        message = _message(uuid, body, delivery_count)
+        handling = asyncio.ensure_future(self.ahandle_message(message, hold))
+        await asyncio.wait(
+            [cast("asyncio.Future[Any]", begun), handling], return_when=asyncio.FIRST_COMPLETED
+        )
+        turn = Turn(delivery=begun.result() if begun.done() else None)
+        if not turn:
+            begun.cancel()
+            turn.outcome = await handling
+            yield turn
+            return
+        token = _running.set(begun.result())
+        try:
+            yield turn
+        except BaseException as error:
+            turn.outcome = await _end_badly(handling, ended, error)
+            raise
+        finally:
+            _running.reset(token)
+        ended.set_result(turn.result)
+        turn.outcome = await handling
+
+    @cached_property
+    def _held(self) -> Pipeline:
+        """The blocking pipeline that stops where the service would be called."""
+        pipeline = cast("MessagePipeline", self._blocking.pipeline())
+        return replace(pipeline, execution=_HeldExecution(self.settings))
+
+    def _check_no_retry(self) -> None:
+        if self.settings.retry.max_attempts:
+            with pointing():
+                raise ConfigurationError(
+                    "retry",
+                    f"guard {self.name} runs again in process, and the body of a with statement cannot",
+                    "use handle(), or leave retry= out",
+                )
+
+    def close(self) -> None:
+        """Give back the connections of blocking calls; the next one opens them again."""
+        vars(self).pop("_held", None)
+        self._blocking.close()
+
+    async def aclose(self) -> None:
+        """Give back the connections of the running event loop."""
+        await self._asyncio.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldExecution:
+    """Lets the body of a ``with`` statement be the service."""
+
+    settings: Settings
+
+    @property
+    def takes_batches(self) -> bool:
+        return False
+
+    async def run(self, run: Run, transaction: Transaction | None = None) -> None:
+        started = perf_counter()
+        delivery = Delivery(
+            uuid=run.message.uuid,
+            fence=run.fence,
+            attempt=1,
+            trigger_name=self.settings.name,
+            delivery_count=run.message.delivery_count,
+            lease=run,
+        )
+        run.attempts, result, failure = 1, None, None
+        try:
+            result = await Pause(delivery)
+        except BaseException as error:
+            if not is_failure(error, blocking=True):
+                raise
+            failure = error
+        conclude(run, result, failure, self.settings, transaction)
+        run.seconds = perf_counter() - started
+
+    async def run_together(self, runs: Any, transaction: Transaction | None = None) -> None:
+        for run in runs:
+            await self.run(run, transaction)
+
+
+def _call(delivery: Delivery) -> Any:
+    token = _running.set(delivery)
+    try:
+        return _called.get()()
+    finally:
+        _running.reset(token)
+
+
+async def _acall(delivery: Delivery) -> Any:
+    token = _running.set(delivery)
+    try:
+        result = _called.get()()
+        return await cast("Awaitable[Any]", result) if hasattr(result, "__await__") else result
+    finally:
+        _running.reset(token)
+
+
+async def _end_badly(
+    handling: asyncio.Future[Outcome], ended: asyncio.Future[Any], error: BaseException
+) -> Outcome | None:
+    """End a run whose body raised: as its failure, or as the death of its task. Return its outcome."""
+    if is_failure(error, blocking=False) and not isinstance(error, StopIteration):
+        ended.set_exception(error)
+        return await handling
+    handling.cancel()
+    await asyncio.wait({handling})
+    return None
+
+
+def _message(uuid: str, body: Any, delivery_count: int) -> Message:
+    return Message(uuid=uuid, body=body, delivery_count=delivery_count)
+
+
+def _check_call(call: object) -> None:
+    if not callable(call):
+        with pointing():
+            check_callable("call", call, "give a function without parameters: lambda: book(order)")

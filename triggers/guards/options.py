@@ -1,0 +1,36 @@
+"""What users may say of a guard: the options of ``@trigger``, but for those of a consumer."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TypedDict
+
+from history.store.parking import Parking
+from resolvers.resolution import Resolver
+from triggers.detection.table import (
+    FailurePolicy,
+    ForgottenPolicy,
+    HistoryErrorPolicy,
+    InDoubtPolicy,
+)
+from triggers.service.failures import Retry
+
+
+class GuardOptions(TypedDict, total=False):
+    """The options of :func:`~triggers.guards.protect`, but for its name and its history."""
+
+    resolver: Resolver | str | None
+    max_delivery_count: int
+    history_time_to_live: timedelta
+    lease: timedelta | None
+    in_doubt: InDoubtPolicy
+    transient: tuple[type[Exception], ...]
+    retry: Retry | None
+    on_retry_failure: FailurePolicy
+    on_history_error: HistoryErrorPolicy
+    forgotten: ForgottenPolicy
+    redelivery_horizon: timedelta | None
+    transacted: bool
+    parking: str | Parking | None
+    local_parking_file: Path | None
+    raise_event_on_exception: bool
+    raise_event_on_retry_failure: bool

@@ -1,0 +1,71 @@
+"""One passage through a guard by a ``with`` statement: the body is the service."""
+
+from collections.abc import Coroutine, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from triggers.service.delivery import Delivery
+from triggers.service.outcome import Outcome
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """What ``with guard.once(uuid) as turn`` gives: true when the body is to do its work, false when not.
+
+    ``delivery`` is that of the run, None where there is none. ``outcome`` is there at once for a turn that is
+    false, and else when the body has ended. What the body assigns to ``result`` is the outcome's.
+    """
+
+    delivery: Delivery | None = None
+    outcome: Outcome | None = None
+    result: Any = None
+
+    def __bool__(self) -> bool:
+        return self.delivery is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What a run awaits while the body of a ``with`` statement has its turn."""
+
+    delivery: Delivery
+
+    def __await__(self) -> Generator["Pause", Any, Any]:
+        return (yield self)
+
+
+class Passage:
+    """A passage through a blocking pipeline, stopped where its service would be called.
+
+    A pipeline over a blocking store awaits nothing, but for the :class:`Pause`.
+    """
+
+    def __init__(self, handling: Coroutine[Pause, Any, Outcome]) -> None:
+        self._handling = handling
+        self.turn = Turn()
+
+    def begin(self) -> Turn:
+        """Go as far as the service, or to the end where there is nothing to run."""
+        try:
+            self.turn.delivery = self._handling.send(None).delivery
+        except StopIteration as ended:
+            self.turn.outcome = ended.value
+        return self.turn
+
+    def end(self) -> None:
+        """Go on after the body has ended well."""
+        try:
+            self._handling.send(self.turn.result)
+        except StopIteration as ended:
+            self.turn.outcome = ended.value
+
+    def fail(self, error: BaseException) -> None:
+        """Go on after the body has raised.
+
+        Raises:
+            BaseException: the same, where it is no failure but the end of the process.
+        """
+        try:
+            self._handling.throw(error)
+        except StopIteration as ended:
+            self.turn.outcome = ended.value
