@@ -17,7 +17,8 @@ coroutines simply never suspend. The random runs need hypothesis. For readable f
 ``pytest.register_assert_rewrite("history.contract")`` to ``conftest.py``.
 
 A store whose server may come back with older data (a backup, a replica that lagged) overrides ``snapshot``
-and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`.
+and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. One whose records
+others can write overrides ``spoil_parked``; see :class:`~history.contract.parking.ParkingContract`.
 
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
@@ -31,6 +32,7 @@ from history.contract.amounts import AmountContract
 from history.contract.batches import BatchContract
 from history.contract.claims import ClaimContract
 from history.contract.control import ControlContract
+from history.contract.decisions import DecisionContract
 from history.contract.fences import FenceContract
 from history.contract.forks import ForkContract
 from history.contract.join_periods import JoinPeriodContract
@@ -54,6 +56,7 @@ class HistoryContract(
     UpkeepContract,
     AmountContract,
     ParkingContract,
+    DecisionContract,
     JoiningContract,
     JoinPeriodContract,
     ControlContract,

@@ -1,12 +1,15 @@
 """The parking lot of a store."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
+
+import pytest
 
 from history.contract.common import ODD_NAMES, TRIGGER
 from history.message import Message, Uuid
 from history.store import HistoryStore
-from history.store.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
+from history.store.parking import LABEL_TEXT, Evidence, Parked, ParkedKind, ParkedLabel, parked_id, raw_fields
 
 
 def parked(number: int, **changes: Any) -> Parked:
@@ -23,8 +26,29 @@ def parked(number: int, **changes: Any) -> Parked:
     return Parked(**(facts | changes))
 
 
+async def all_labels(
+    store: HistoryStore, *, trigger: str | None = None, limit: int = 200
+) -> Sequence[ParkedLabel]:
+    """Walk through what is parked; return each label once, in the order of the ids."""
+    found: dict[tuple[str, str], ParkedLabel] = {}
+    cursor: str | None = None
+    while True:
+        page = await store.parking.labels(trigger=trigger, cursor=cursor, limit=limit)
+        found |= {(label.trigger_name, label.id): label for label in page.labels}
+        cursor = page.cursor
+        if cursor is None:
+            return [found[key] for key in sorted(found)]
+
+
 class ParkingContract:
     """The parking lot of a store."""
+
+    async def spoil_parked(self, store: HistoryStore, parked: Parked, record: str) -> bool:  # noqa: ARG002
+        """Write something else over the record of a parked message and over its label; False if impossible.
+
+        A subclass overrides this: a disk, a tool or a person may spoil what any server holds.
+        """
+        return False
 
     async def test_a_parked_message_comes_back_whole(self, store: HistoryStore) -> None:
         message = Message(
@@ -68,6 +92,99 @@ class ParkingContract:
         assert back is not None
         assert back.reason == "changed"
         assert await store.parking.count() == 2
+
+    async def test_a_message_that_is_parked_again_is_counted(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(1), parked(2)])
+        for _ in range(3):
+            await store.parking.park([parked(1, reason="again")])
+        assert await store.parking.remove(parked(2))
+        await store.parking.park([parked(2)])
+
+        listed = [(message.uuid, message.copies) for message in await store.parking.list()]
+        labels = [(label.uuid, label.copies) for label in await all_labels(store)]
+        whole = await store.parking.get(parked(1).id)
+
+        assert listed == labels == [("u1", 4), ("u2", 1)]
+        assert whole is not None
+        assert whole.copies == 4
+
+    async def test_labels_say_what_is_parked(self, store: HistoryStore) -> None:
+        evidence = Evidence(delivery_count=3, owner="host:7:abc", started_at=datetime.now(UTC), fence=42)
+        long = parked(
+            1, reason="r" * 9000, error_message="e" * 9000, error_class="KeyError", evidence=evidence
+        )
+        await store.parking.park([long, parked(2, kind=ParkedKind.REJECTED, trigger_name="another")])
+
+        labels = await all_labels(store)
+
+        assert [label.trigger_name for label in labels] == ["another", TRIGGER]
+        assert [label.kind for label in labels] == [ParkedKind.REJECTED, ParkedKind.IN_DOUBT]
+        assert labels[1].evidence == evidence
+        assert labels[1].parked_at == long.parked_at
+        assert labels[1].reason == "r" * LABEL_TEXT
+        assert labels[1].error_message == "e" * LABEL_TEXT
+
+    async def test_a_walk_through_the_labels_meets_all_in_pages(self, store: HistoryStore) -> None:
+        mine = [parked(number) for number in range(450)]
+        others = [parked(number, trigger_name=name) for number, name in enumerate(ODD_NAMES)]
+        await store.parking.park([*mine, *others])
+
+        labels = await all_labels(store, trigger=TRIGGER, limit=100)
+        everything = await all_labels(store, limit=100)
+
+        assert [label.id for label in labels] == [message.id for message in mine]
+        assert len(everything) == len(mine) + len(others)
+        assert await all_labels(store, trigger="nobody's") == []
+
+    async def test_a_walk_goes_on_while_what_it_met_is_taken_out(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(number) for number in range(300)])
+
+        met, cursor = 0, None
+        while True:
+            page = await store.parking.labels(trigger=TRIGGER, cursor=cursor, limit=50)
+            met += sum([await store.parking.remove(label) for label in page.labels])
+            cursor = page.cursor
+            if cursor is None:
+                break
+
+        assert met == 300
+        assert await store.parking.count() == 0
+
+    @pytest.mark.parametrize("record", ["{", "", "[]", '{"id": "other"}', '"\\ud800"', "null"])
+    async def test_a_record_that_cannot_be_read_is_shown_and_hides_no_other(
+        self, store: HistoryStore, record: str
+    ) -> None:
+        await store.parking.park([parked(n) for n in range(3)])
+        if not await self.spoil_parked(store, parked(1), record):
+            pytest.skip("this store has no records that could be spoilt")
+
+        listed = await store.parking.list(trigger=TRIGGER)
+        labels = await all_labels(store)
+        whole = await store.parking.get(parked(1).id)
+
+        kinds = {parked(0).id: "in doubt", parked(1).id: "unreadable", parked(2).id: "in doubt"}
+        assert {message.id: message.kind for message in listed} == kinds
+        assert {label.id: label.kind for label in labels} == kinds
+        assert whole is not None
+        assert whole.raw == {"record": record}
+        assert whole.parked_at == parked(1).parked_at
+        assert "cannot be read" in whole.reason
+        assert await store.parking.remove(whole)
+        assert await store.parking.list() == [parked(0), parked(2)]
+
+    async def test_a_record_that_stands_under_anothers_id_is_shown_as_unreadable(
+        self, store: HistoryStore
+    ) -> None:
+        await store.parking.park([parked(1), parked(2)])
+        if not await self.spoil_parked(store, parked(1), parked(2).model_dump_json()):
+            pytest.skip("this store has no records that could be spoilt")
+
+        listed = await store.parking.list(trigger=TRIGGER)
+
+        assert {message.id: message.kind for message in listed} == {
+            parked(1).id: ParkedKind.UNREADABLE,
+            parked(2).id: ParkedKind.IN_DOUBT,
+        }
 
     async def test_messages_of_one_uuid_that_differ_are_all_kept(self, store: HistoryStore) -> None:
         bodies: list[Any] = [

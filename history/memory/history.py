@@ -108,7 +108,7 @@ class MemoryHistory(SingleVerbs):
         self._lock = threading.Lock()
         self._fence = 0
         self._namespaces: dict[str, _Namespace] = {}
-        self._parking = MemoryParking()
+        self._parking = MemoryParking(self._settle_one, clock)
         self._control = MemoryControl(clock)
         self._progress = MemoryProgress()
         self._joining = MemoryJoining(
@@ -256,22 +256,21 @@ class MemoryHistory(SingleVerbs):
 
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
+        return [self._settle_one(trigger, settlement) for settlement in settlements]
+
+    def _settle_one(self, trigger: str, settlement: Settlement) -> bool:
         with self._lock:
-            space, now = self._namespace(trigger), self._clock()
-            done: list[bool] = []
-            for settlement in settlements:
-                key = digest(settlement.uuid)
-                entry, settled = settle(
-                    space.read(key, now),
-                    fence=settlement.fence,
-                    outcome=settlement.outcome,
-                    now=now,
-                    owner=settlement.owner,
-                )
-                if settled:
-                    space.write(key, entry)
-                done.append(settled)
-            return done
+            space, now, key = self._namespace(trigger), self._clock(), digest(settlement.uuid)
+            entry, settled = settle(
+                space.read(key, now),
+                fence=settlement.fence,
+                outcome=settlement.outcome,
+                now=now,
+                owner=settlement.owner,
+            )
+            if settled:
+                space.write(key, entry)
+            return settled
 
     async def renew(
         self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None

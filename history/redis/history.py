@@ -33,7 +33,16 @@ from history.redis.errors import NotPermittedError
 from history.redis.joining import RedisJoining
 from history.redis.parking import RedisParking
 from history.redis.progress import RedisProgress, record_words
-from history.redis.replies import BATCH_CLAIMS, CLAIMS, CODES, in_one_round, pieces, read_entry, rounds
+from history.redis.replies import (
+    BATCH_CLAIMS,
+    CLAIMS,
+    CODES,
+    asked_of,
+    in_one_round,
+    pieces,
+    read_entry,
+    rounds,
+)
 from history.redis.scripts import Scripts
 from history.store import (
     WHOLE,
@@ -67,9 +76,6 @@ _YES, _UNDECIDED = b"1?"
 
 #: A fence, as the scripts unpack it.
 _FENCE = struct.Struct(">Q")
-
-#: What is asked of an entry, and its fence; the owner's token follows.
-_ASKED = struct.Struct(">cQ")
 
 
 class RedisHistory(SingleVerbs):
@@ -287,10 +293,7 @@ class RedisHistory(SingleVerbs):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         digests = [digest(settlement.uuid) for settlement in settlements]
-        asked = [
-            _ASKED.pack(CODES[settlement.outcome], settlement.fence) + (settlement.owner or "").encode()
-            for settlement in settlements
-        ]
+        asked = [asked_of(settlement) for settlement in settlements]
         if in_one_round(digests):
             return await self._settle(trigger, asked, digests)
         done: dict[int, bool] = {}

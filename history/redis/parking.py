@@ -1,11 +1,29 @@
-"""The parking lot in Redis: per trigger a hash of parked messages and their order by time."""
+"""The parking lot in Redis: per trigger a hash of parked messages, their labels, and their order by time.
+
+``lua/parking/label.lua`` describes the keys.
+"""
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from pydantic import ValidationError
+
+from history.entry import Settlement, digest
 from history.redis.client import TRIGGERS_KEY, RedisClient, keys_of
-from history.store.parking import Parked
+from history.redis.replies import asked_of
+from history.redis.scripts import Scripts
+from history.store.decisions import (
+    Decided,
+    DecisionKind,
+    DecisionPage,
+    DecisionRecord,
+    OperatorDecision,
+    message_text,
+    record_of,
+)
+from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
 
 #: How many messages one command takes.
 PIECE = 200
@@ -22,19 +40,18 @@ class RedisParking:
 
     def __init__(self, client: RedisClient) -> None:
         self._redis = client
+        self._scripts: dict[str, Scripts] = {}
 
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages; an id without its message, left by a crash between the two, is not shown."""
         client = self._redis.client
         for name in dict.fromkeys(message.trigger_name for message in parked):
-            messages, order = keys_of(name, "parked", "parked:order")
+            (messages,) = keys_of(name, "parked")
             mine = [message for message in parked if message.trigger_name == name]
             await self._call(client.sadd, TRIGGERS_KEY, name)
             for start in range(0, len(mine), PIECE):
                 some = mine[start : start + PIECE]
-                await self._call(
-                    client.zadd, order, {message.id: message.parked_at.timestamp() for message in some}
-                )
+                await self._for(name).run("parking/label", [word for one in some for word in _label(one)])
                 texts = {message.id: message.model_dump_json() for message in some}
                 await self._call(partial(client.hset, messages, mapping=texts))
 
@@ -42,14 +59,14 @@ class RedisParking:
         """Return the one parked message whose id begins so."""
         found: list[Parked] = []
         for name in await self._triggers(trigger):
-            messages, order = keys_of(name, "parked", "parked:order")
+            (order,) = keys_of(name, "parked:order")
             beginning = parked_id.encode()
-            whole = await self._read(messages, [beginning])
+            whole = await self._read(name, [beginning])
             if whole:
                 found += whole
                 continue
             ids = {id_ async for id_ in self._ids(order) if id_.startswith(beginning)}
-            found += await self._read(messages, sorted(ids)[:2])
+            found += await self._read(name, sorted(ids)[:2])
         return found[0] if len(found) == 1 else None
 
     async def _ids(self, order: str) -> AsyncIterator[bytes]:
@@ -66,20 +83,54 @@ class RedisParking:
         """Return parked messages, oldest first."""
         found: list[Parked] = []
         for name in await self._triggers(trigger):
-            messages, order = keys_of(name, "parked", "parked:order")
+            (order,) = keys_of(name, "parked:order")
             for first in range(0, limit, PAGE):
                 last = min(first + PAGE, limit) - 1
                 ids = await self._call(self._redis.client.zrange, order, first, last)
-                found += await self._read(messages, ids)
+                found += await self._read(name, ids)
                 if len(ids) < PAGE:
                     break
         return sorted(found, key=lambda message: (message.parked_at, message.id))[:limit]
 
-    async def remove(self, parked: Parked) -> bool:
+    async def labels(
+        self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> LabelPage:
+        """Return some labels; the cursor is Redis's, and the trigger at which the walk is."""
+        names = await self._triggers(trigger)
+        at, _, current = (cursor or "0 ").partition(" ")
+        here = names if cursor is None else [name for name in names if name >= current]
+        if not here:
+            return LabelPage([], None)
+        # Where the trigger of the cursor is gone, the next one begins at its own beginning.
+        place = int(at) if here[0] == current else 0
+        (order,) = keys_of(here[0], "parked:order")
+        place, pairs = await self._call(partial(self._redis.client.zscan, order, place, count=limit))
+        labels = await self._labels(here[0], pairs)
+        if place:
+            return LabelPage(labels, f"{place} {here[0]}")
+        return LabelPage(labels, f"0 {here[1]}" if len(here) > 1 else None)
+
+    async def _labels(self, trigger: str, pairs: Sequence[tuple[bytes, float]]) -> Sequence[ParkedLabel]:
+        """Return labels; what an older version parked, or replaced, has none that holds."""
+        if not pairs:
+            return []
+        ids = [id_ for id_, _ in pairs]
+        labels, copies = keys_of(trigger, "parked:labels", "parked:copies")
+        texts = await self._call(self._redis.client.hmget, labels, ids)
+        counts = await self._call(self._redis.client.hmget, copies, ids)
+        found: list[ParkedLabel] = []
+        others: list[bytes] = []
+        for (id_, score), text, count in zip(pairs, texts, counts, strict=True):
+            label = None if text is None else _read_label(text)
+            if label is None or label.id.encode() != id_ or label.parked_at.timestamp() != score:
+                others.append(id_)
+            else:
+                found.append(label.model_copy(update={"copies": int(count or 1)}))
+        return [*found, *(ParkedLabel.of(message) for message in await self._read(trigger, others))]
+
+    async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take one message out."""
-        messages, order = keys_of(parked.trigger_name, "parked", "parked:order")
-        await self._call(self._redis.client.zrem, order, parked.id)
-        return bool(await self._call(self._redis.client.hdel, messages, parked.id))
+        return bool(await self._for(parked.trigger_name).run("parking/remove", [parked.id.encode()]))
 
     async def count(self, *, trigger: str | None = None) -> int:
         """Count what is parked."""
@@ -89,16 +140,72 @@ class RedisParking:
         ]
         return sum(counts)
 
+    async def decide(
+        self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
+    ) -> Sequence[bool]:
+        """Carry a decision out, and record it, in one script."""
+        todo = b"note" if decision.kind is DecisionKind.RUN else b"take"
+        words = [decision.token.encode(), decision.model_dump_json().encode(), todo]
+        for one in chosen:
+            words += [one.id.encode(), message_text(one).encode(), *_ending(one.settlement)]
+        answers: bytes = await self._for(trigger).run("parking/decide", words)
+        return [answer == ord("1") for answer in answers]
+
+    async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
+        """Return records, the newest first; the cursor is the id of the last one."""
+        (key,) = keys_of(trigger, "decisions")
+        before = "+" if cursor is None else f"({cursor}"
+        read = partial(self._redis.client.xrevrange, key, before, "-", count=limit)
+        found = await self._call(read)
+        records = [_record(trigger, id_, fields) for id_, fields in found]
+        return DecisionPage(records, found[-1][0].decode() if len(found) == limit else None)
+
     async def _triggers(self, trigger: str | None) -> Sequence[str]:
         return await self._redis.triggers() if trigger is None else [trigger]
 
-    async def _read(self, messages: str, ids: Sequence[bytes]) -> Sequence[Parked]:
+    async def _read(self, trigger: str, ids: Sequence[bytes]) -> Sequence[Parked]:
+        messages, order, copies = keys_of(trigger, "parked", "parked:order", "parked:copies")
         found: list[Parked] = []
         for first in range(0, len(ids), READ):
             some = ids[first : first + READ]
             texts: Sequence[bytes | None] = await self._call(self._redis.client.hmget, messages, some)
-            found += [Parked.model_validate_json(text) for text in texts if text is not None]
+            counts: Sequence[bytes | None] = await self._call(self._redis.client.hmget, copies, some)
+            for id_, text, count in zip(some, texts, counts, strict=True):
+                if text is None:
+                    continue
+                name, many = id_.decode(errors="replace"), int(count or 1)
+                parked = read_parked(text, trigger=trigger, parked_id=name, copies=many)
+                if parked.parked_at.timestamp() == 0:  # its own record does not say it
+                    at = await self._call(self._redis.client.zscore, order, id_)
+                    parked = parked.model_copy(update={"parked_at": datetime.fromtimestamp(at or 0, UTC)})
+                found.append(parked)
         return found
+
+    def _for(self, trigger: str) -> Scripts:
+        if trigger not in self._scripts:
+            self._scripts[trigger] = Scripts(self._redis, trigger)
+        return self._scripts[trigger]
 
     async def _call(self, command: Any, *arguments: Any) -> Any:
         return await self._redis.call("using the parking lot", lambda: command(*arguments))
+
+
+def _label(parked: Parked) -> list[bytes]:
+    label = ParkedLabel.of(parked).model_dump_json(exclude={"copies"})
+    return [parked.id.encode(), repr(parked.parked_at.timestamp()).encode(), label.encode()]
+
+
+def _read_label(text: bytes) -> ParkedLabel | None:
+    try:
+        return ParkedLabel.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def _ending(settlement: Settlement | None) -> tuple[bytes, bytes]:
+    return (b"", b"") if settlement is None else (digest(settlement.uuid), asked_of(settlement))
+
+
+def _record(trigger: str, id_: bytes, fields: dict[bytes, bytes]) -> DecisionRecord:
+    at = datetime.fromtimestamp(int(id_.partition(b"-")[0]) / 1000, UTC)
+    return record_of(trigger, at, fields[b"decision"], fields[b"messages"])

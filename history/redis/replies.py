@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from history.entry import Claim, Entry, EntryOutcome, Fence, State
+from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.store import CLAIM_BATCH, BatchOwner, Owner
 
 T = TypeVar("T")
@@ -16,10 +16,18 @@ T = TypeVar("T")
 #: State, kind, fence, started, lease, expires: how head.lua shows an entry. The owner follows.
 _SHOWN = struct.Struct(">ccQQQQ")
 
+#: What is asked of an entry, and its fence; the owner's token follows.
+_ASKED = struct.Struct(">cQ")
+
 #: How the scripts name what became of an entry.
 CODES = {EntryOutcome.OK: b"O", EntryOutcome.FAILED: b"F", None: b"R"}
 
 _OUTCOMES = {b"O": EntryOutcome.OK, b"F": EntryOutcome.FAILED, b"S": None}
+
+
+def asked_of(settlement: Settlement) -> bytes:
+    """Return what is asked of an entry, as the scripts unpack it."""
+    return _ASKED.pack(CODES[settlement.outcome], settlement.fence) + (settlement.owner or "").encode()
 
 
 @lru_cache(maxsize=4096)

@@ -109,6 +109,7 @@ class SqlHistory(SingleVerbs):
         self._circuit = circuit
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit)))
         self._granted = Granted()
+        self._parking = SqlParking(self._database)
         self._joining = SqlJoining(self._database)
         self._progress = SqlProgress(self._database)
 
@@ -168,7 +169,9 @@ class SqlHistory(SingleVerbs):
     @property
     def parking(self) -> Parking:
         """The parking lot in the same database."""
-        return SqlParking(self._database)
+        # A view inside somebody's transaction is another database.
+        parking = self._parking
+        return parking if parking.database is self._database else SqlParking(self._database)
 
     @property
     def joining(self) -> Joining:

@@ -1,18 +1,39 @@
 """The parking lot in a SQL database, beside the history."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
-from history.sql.database.engine import AnyConnection, Database, execute_each, fetch
-from history.sql.statements.parking import COUNT, FIND, LIST, PARK, REMOVE
-from history.store.parking import Parked
+from pydantic import ValidationError
+
+from history.entry import Settlement, digest
+from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, execute_each, fetch
+from history.sql.settlements import settle_entries
+from history.sql.statements import parking as statements
+from history.sql.statements.dialects import Dialect
+from history.sql.tables.history import PARKING_TABLES
+from history.sql.tables.making import AddedTables, make_tables, table_exists
+from history.store.decisions import (
+    Decided,
+    DecisionKind,
+    DecisionPage,
+    DecisionRecord,
+    OperatorDecision,
+    message_text,
+    record_of,
+)
+from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
+#: A number above that of every decision.
+_LAST = 2**63 - 1
+
 
 class SqlParking:
-    """A parking lot in a SQL database; each message is one JSON document.
+    """A parking lot in a SQL database; each message is one JSON document, with a label beside it.
 
     Safe to share between threads; over an asyncio engine it belongs to one event loop.
 
@@ -20,47 +41,165 @@ class SqlParking:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
+        self._run = AddedTables(
+            database,
+            look=_exist,
+            make=partial(make_tables, tables=PARKING_TABLES),
+            looking="looking for the labels of parked messages",
+            creating="creating the labels of parked messages",
+        ).run
 
     async def park(self, parked: Sequence[Parked]) -> None:
         """Keep messages, all or none."""
         if parked:
-            await self._database.run("parking", partial(_park, parked=parked), atomic=True)
+            await self._run("parking", partial(_park, parked=parked), atomic=True)
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
-        find = partial(fetch, statement=FIND, beginning=parked_id, trigger=trigger)
-        found = await self._database.run("looking for a parked message", find)
-        return Parked.model_validate_json(found[0].document) if len(found) == 1 else None
+        find = partial(fetch, statement=statements.FIND, beginning=parked_id, trigger=trigger)
+        found = await self._run("looking for a parked message", find)
+        return _read(found[0]) if len(found) == 1 else None
 
     async def list(self, *, trigger: str | None = None, limit: int = 1000) -> Sequence[Parked]:
         """Return parked messages, oldest first."""
-        found = await self._database.run(
-            "listing parked messages", partial(fetch, statement=LIST, trigger=trigger, limit=limit)
-        )
-        return [Parked.model_validate_json(row.document) for row in found]
+        read = partial(fetch, statement=statements.LIST, trigger=trigger, limit=limit)
+        return [_read(row) for row in await self._run("listing parked messages", read)]
 
-    async def remove(self, parked: Parked) -> bool:
+    async def labels(
+        self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> LabelPage:
+        """Return some labels, by trigger and id; the cursor is where the last page ended."""
+        name, after = json.loads(cursor) if cursor else ("", "")
+        if trigger is None:
+            read = partial(fetch, statement=statements.LABELS, after_trigger=name, after_id=after)
+        else:
+            read = partial(fetch, statement=statements.LABELS_OF_ONE, trigger=trigger, after_id=after)
+        rows = await self._run("walking through parked messages", partial(read, limit=limit))
+        labels = [await self._label(row) for row in rows]
+        more = len(rows) == limit
+        return LabelPage(labels, json.dumps([rows[-1].trigger_name, rows[-1].id]) if more else None)
+
+    async def _label(self, row: AnyRow) -> ParkedLabel:
+        if row.label is None:
+            return ParkedLabel.of(_read(row))
+        try:
+            label = ParkedLabel.model_validate_json(row.label)
+        except ValidationError:
+            read = partial(fetch, statement=statements.READ, trigger=row.trigger_name, id=row.id)
+            whole = await self._run("reading a parked message", read)
+            return ParkedLabel.of(_read(whole[0] if whole else row))
+        return label.model_copy(update={"copies": row.copies})
+
+    async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take one message out."""
-        remove = partial(fetch, statement=REMOVE, trigger=parked.trigger_name, id=parked.id)
-        return bool(await self._database.run("removing a parked message", remove))
+        remove = partial(_remove, trigger=parked.trigger_name, id=parked.id)
+        return await self._run("removing a parked message", remove, atomic=True)
 
     async def count(self, *, trigger: str | None = None) -> int:
         """Count what is parked."""
-        ((count,),) = await self._database.run(
-            "counting parked messages", partial(fetch, statement=COUNT, trigger=trigger)
-        )
-        return int(count)
+        count = partial(fetch, statement=statements.COUNT, trigger=trigger)
+        ((found,),) = await self._run("counting parked messages", count)
+        return int(found)
+
+    async def decide(
+        self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
+    ) -> Sequence[bool]:
+        """Carry a decision out, and record it, in one transaction."""
+        step: Step[Sequence[bool]] = partial(_decide, trigger=trigger, decision=decision, chosen=chosen)
+        return await self._run("deciding about parked messages", step, atomic=True)
+
+    async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
+        """Return records, the newest first; the cursor is the number of the last one."""
+        before = _LAST if cursor is None else int(cursor)
+        read = partial(fetch, statement=statements.DECISIONS, trigger=trigger, before=before, limit=limit)
+        rows = await self._run("reading decisions", read)
+        records = [_record(trigger, row) for row in rows]
+        return DecisionPage(records, str(rows[-1].number) if len(rows) == limit else None)
+
+
+async def _exist(connection: AnyConnection) -> bool:
+    # The last that is made: whoever finds it finds the others.
+    return await table_exists(connection, PARKING_TABLES[-1])
 
 
 async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
-    rows = [
+    keys: list[dict[str, Any]] = [
         {
             "trigger": message.trigger_name,
             "id": message.id,
             "parked_at": (message.parked_at - _EPOCH) // timedelta(microseconds=1),
-            "document": message.model_dump_json(),
         }
         for message in parked
     ]
-    await execute_each(connection, PARK, rows)
+    labels = [ParkedLabel.of(message).model_dump_json(exclude={"copies"}) for message in parked]
+    documents = [message.model_dump_json() for message in parked]
+    for statement, name, texts in (
+        (statements.LABEL, "label", labels),
+        (statements.PARK, "document", documents),
+    ):
+        rows = [{**key, name: text} for key, text in zip(keys, texts, strict=True)]
+        await execute_each(connection, statement, rows)
+
+
+async def _remove(connection: AnyConnection, *, trigger: str, id: str) -> bool:  # noqa: A002
+    gone = await fetch(connection, statements.REMOVE, trigger=trigger, id=id)
+    await execute(connection, statements.REMOVE_LABEL, trigger=trigger, id=id)
+    return bool(gone)
+
+
+async def _decide(
+    connection: AnyConnection, *, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
+) -> Sequence[bool]:
+    """Settle the entries of what is still parked, take it out, and record it; in a transaction."""
+    if before := await fetch(connection, statements.DECIDED, token=decision.token):
+        return [answer == "1" for answer in json.loads(before[0].document)["answers"]]
+    named: dict[str, Any] = {"trigger": trigger, "ids": _ids(connection, [one.id for one in chosen])}
+    parked = {row.id for row in await fetch(connection, statements.LOCK, **named)}
+    wishes = {
+        digest(one.settlement.uuid): one.settlement
+        for one in chosen
+        if one.settlement is not None and one.id in parked
+    }
+    settled = await settle_entries(connection, trigger=trigger, wishes=wishes) if wishes else {}
+    answers = [one.id in parked and _is_settled(one.settlement, settled) for one in chosen]
+    taken = [one for one, answer in zip(chosen, answers, strict=True) if answer]
+    if not taken:
+        return answers
+    if decision.kind is not DecisionKind.RUN:
+        named["ids"] = _ids(connection, [one.id for one in taken])
+        await fetch(connection, statements.REMOVE_EACH, **named)
+        await execute(connection, statements.REMOVE_LABELS, **named)
+    document = {
+        "decision": decision.model_dump_json(),
+        "messages": f"[{', '.join(map(message_text, taken))}]",
+        "answers": "".join("1" if answer else "0" for answer in answers),
+    }
+    values = {"trigger": trigger, "token": decision.token, "document": json.dumps(document)}
+    await execute(connection, statements.RECORD, **values)
+    return answers
+
+
+def _is_settled(settlement: Settlement | None, settled: Mapping[bytes, bool]) -> bool:
+    return settlement is None or settled[digest(settlement.uuid)]
+
+
+def _ids(connection: AnyConnection, ids: Sequence[str]) -> str | Sequence[str]:
+    return list(ids) if connection.dialect.name == Dialect.POSTGRESQL else json.dumps(ids)
+
+
+def _read(row: AnyRow) -> Parked:
+    document = row.document if isinstance(row.document, str | bytes) else str(row.document)
+    return read_parked(
+        document,
+        trigger=row.trigger_name,
+        parked_id=row.id,
+        parked_at=_EPOCH + timedelta(microseconds=row.parked_at),
+        copies=row.copies,
+    )
+
+
+def _record(trigger: str, row: AnyRow) -> DecisionRecord:
+    document = json.loads(row.document)
+    at = _EPOCH + timedelta(milliseconds=row.decided_at)
+    return record_of(trigger, at, document["decision"], document["messages"])

@@ -4,6 +4,7 @@
 ``history.py``         :class:`HistoryStore`: claims, settlements, lookups, purges; ``parking``, ``control``,
                        ``joining`` and ``progress`` lead to the protocols below, on the same server
 ``parking.py``         :class:`Parking`: messages kept until somebody decides
+``decisions.py``       :class:`OperatorDecision`: what somebody decided about them, and the record of it
 ``control.py``         :class:`Control`: orders to consumers, their states and statistics
 ``joining.py``         :class:`Joining`: messages of several destinations that wait for each other
 ``progress.py``        :class:`Progress`: how far each query of Spark has come
@@ -34,6 +35,14 @@ from history.store.control import (
     TriggerState,
     Verb,
 )
+from history.store.decisions import (
+    Decided,
+    DecidedMessage,
+    DecisionKind,
+    DecisionPage,
+    DecisionRecord,
+    OperatorDecision,
+)
 from history.store.history import (
     CLAIM_BATCH,
     WHOLE,
@@ -46,7 +55,7 @@ from history.store.history import (
 )
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
 from history.store.owners import BatchOwner, Owner, owner_token, process_token
-from history.store.parking import Evidence, Parked, ParkedKind, Parking
+from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
 from history.store.single_verbs import SingleVerbs
 from history.store.times import instant, milliseconds
@@ -73,6 +82,11 @@ __all__ = [
     "Beat",
     "Control",
     "Counts",
+    "Decided",
+    "DecidedMessage",
+    "DecisionKind",
+    "DecisionPage",
+    "DecisionRecord",
     "Epoch",
     "Evidence",
     "Heard",
@@ -83,7 +97,9 @@ __all__ = [
     "JoinPart",
     "JoinTerms",
     "Joining",
+    "LabelPage",
     "Offset",
+    "OperatorDecision",
     "Order",
     "Outgoing",
     "Overview",
@@ -91,6 +107,7 @@ __all__ = [
     "Page",
     "Parked",
     "ParkedKind",
+    "ParkedLabel",
     "Parking",
     "Period",
     "PeriodState",

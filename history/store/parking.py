@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol, Self
 
 from pydantic import (
-    AfterValidator,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
+    ValidationError,
 )
 
 from history.message import UNDEFINED_COUNT, Message, body_as_json
-from history.support.rendering import encodable as encodable  # noqa: PLC0414  (so checkers see it exported)
+from history.store.decisions import Decided, DecisionPage, OperatorDecision
+from history.store.texts import EncodableText as EncodableText  # noqa: PLC0414  (so checkers see it exported)
+from history.support.rendering import encodable as encodable  # noqa: PLC0414  (as above)
 
 #: How the names of properties begin that providers set, and change from delivery to delivery.
 _PROVIDERS_OWN = (
@@ -42,8 +44,8 @@ def _write_message(message: Message) -> str:
     return message.to_json().decode()
 
 
-#: Text of anybody's, made encodable.
-EncodableText = Annotated[str, AfterValidator(encodable)]
+#: How much of a text a label has.
+LABEL_TEXT = 500
 
 #: A message that is one text in the JSON of what holds it.
 MessageText = Annotated[Message, BeforeValidator(_read_message), PlainSerializer(_write_message)]
@@ -73,7 +75,8 @@ class Parked(BaseModel):
 
     ``message`` is None only for an unreadable delivery, whose bytes stand in ``raw``, field by field.
     ``reason`` is in the words of the decision table. ``error_trace`` is the traceback of the user code that
-    failed, without our own frames at its beginning, and cut in the middle where it is long.
+    failed, without our own frames at its beginning, and cut in the middle where it is long. ``copies`` counts
+    how often it was parked: copies that a publisher sent twice, and redeliveries, have one place.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -91,18 +94,57 @@ class Parked(BaseModel):
     error_message: EncodableText | None = None
     error_trace: EncodableText | None = None
     parked_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    copies: int = 1
+
+
+class ParkedLabel(BaseModel):
+    """What can be said of a parked message without reading it: thousands of labels are soon looked through.
+
+    ``reason`` and ``error_message`` are cut after :data:`LABEL_TEXT` characters.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    id: str
+    trigger_name: str
+    kind: ParkedKind
+    reason: str
+    uuid: str | None = None
+    destination: str | None = None
+    evidence: Evidence = Evidence()
+    error_class: str | None = None
+    error_message: str | None = None
+    parked_at: AwareDatetime
+    copies: int = 1
+
+    @classmethod
+    def of(cls, parked: Parked) -> Self:
+        """Return the label of a message."""
+        facts = {name: getattr(parked, name) for name in cls.model_fields}
+        message = parked.error_message
+        facts["reason"] = parked.reason[:LABEL_TEXT]
+        facts["error_message"] = None if message is None else message[:LABEL_TEXT]
+        return cls(**facts)
+
+
+class LabelPage(NamedTuple):
+    """Some labels, in no particular order. ``cursor`` continues the walk and is None at its end."""
+
+    labels: Sequence[ParkedLabel]
+    cursor: str | None
 
 
 def parked_id(trigger: str, message: Message, *, delivery: str = "") -> str:
-    """Return the id under which a message is parked: the same for each redelivery of the same message.
+    """Return the id under which a message is parked: the same for each copy of the same message.
 
     Whoever differs in identity, body or properties has a place of its own, so that nobody's message takes the
     place of another one that came under its uuid. What a provider says of a delivery does not count: headers,
-    and properties that begin as those of providers do. ``delivery`` tells messages apart that are equal.
+    and properties that begin as those of providers do. Nor does the JMSMessageID beside a uuid: a publisher
+    that sends a document twice gives each its own. ``delivery`` tells messages apart that are equal.
     """
     kind, body = body_as_json(message.body)
     own = {name: value for name, value in message.properties.items() if not name.startswith(_PROVIDERS_OWN)}
-    identifying = [trigger, message.uuid, message.message_id, delivery, kind, body, own]
+    identifying = [trigger, message.uuid, delivery, kind, body, own]
     # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
     return blake2b(json.dumps(identifying, sort_keys=True).encode("ascii"), digest_size=12).hexdigest()
 
@@ -119,11 +161,46 @@ def _printable(value: bytes) -> str:
         return "base64:" + base64.b64encode(value).decode("ascii")
 
 
+def read_parked(
+    document: str | bytes, *, trigger: str, parked_id: str, parked_at: datetime | None = None, copies: int = 1
+) -> Parked:
+    """Read what a store holds under an id; what cannot be read is an unreadable message that says so.
+
+    So one record that a disk, a tool or a newer version has spoilt neither hides the others nor is lost: it
+    is listed with them, its text stands in ``raw``, and it can be discarded.
+    """
+    try:
+        parked = Parked.model_validate_json(document)
+        if (parked.trigger_name, parked.id) == (trigger, parked_id):
+            return parked.model_copy(update={"copies": copies})
+        problem = f"it is of the trigger {parked.trigger_name} and the id {parked.id}"
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        problem = ": ".join([*map(str, first["loc"]), first["msg"]])
+    whole = document if isinstance(document, bytes) else document.encode("utf-8", "surrogatepass")
+    return Parked(
+        id=parked_id,
+        trigger_name=trigger,
+        kind=ParkedKind.UNREADABLE,
+        reason=f"its record in the parking lot cannot be read: {problem}",
+        raw=raw_fields({b"record": whole}),
+        parked_at=parked_at or datetime.fromtimestamp(0, UTC),
+        copies=copies,
+    )
+
+
 class Parking(Protocol):
-    """Keeps parked messages. Parking the same id again replaces the copy, so a repeat is harmless."""
+    """Keeps parked messages. Parking the same id again replaces the copy, so a repeat is harmless.
+
+    A record that cannot be read is shown as an unreadable message, see :func:`read_parked`, and keeps nobody
+    from the others.
+    """
 
     async def park(self, parked: Sequence[Parked]) -> None:
-        """Keep messages; when this returns they are stored as safely as the store stores anything."""
+        """Keep messages; when this returns they are stored as safely as the store stores anything.
+
+        A message that is parked already is replaced, and its copies are counted.
+        """
         ...
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
@@ -134,8 +211,34 @@ class Parking(Protocol):
         """Return parked messages, oldest first, of one trigger or of all."""
         ...
 
-    async def remove(self, parked: Parked) -> bool:
+    async def labels(
+        self, *, trigger: str | None = None, cursor: str | None = None, limit: int = 200
+    ) -> LabelPage:
+        """Walk through what is parked, of one trigger or of all, without reading the messages.
+
+        A page has about ``limit`` labels, and may have none before the end. What is parked or taken out
+        meanwhile may be seen or not, and something may be seen twice.
+        """
+        ...
+
+    async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take a message out, once it is decided; False when it was gone already."""
+        ...
+
+    async def decide(
+        self, trigger: str, decision: OperatorDecision, chosen: Sequence[Decided]
+    ) -> Sequence[bool]:
+        """Carry out what somebody decided about parked messages, and record it, in one atomic step.
+
+        A message is taken out, unless the decision is to run it, and its entry settled; True for each of
+        which that was done. False, and nothing changed of it, for a message that is not parked any more, and
+        for one whose settlement the history refuses, for its fence is stale or its owner another. At most
+        :data:`~history.store.CLAIM_BATCH` messages; sent twice, it is carried out once.
+        """
+        ...
+
+    async def decisions(self, trigger: str, *, cursor: str | None = None, limit: int = 100) -> DecisionPage:
+        """Return what was decided, the newest first, at most ``limit`` records. None is ever deleted."""
         ...
 
     async def count(self, *, trigger: str | None = None) -> int:

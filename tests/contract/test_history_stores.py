@@ -19,7 +19,9 @@ from history.contract.times import TimeContract
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.store import HistoryStore
+from history.store.parking import Parked
 from tests.fixtures.backups import backup_of
+from tests.fixtures.spoiling import spoil_parked
 
 #: Opens one more client of the store under test.
 Opening = Callable[[], HistoryStore]
@@ -60,6 +62,10 @@ class OnServers:
             return None
         restore = await asyncio.to_thread(backup_of, self.server)
         return lambda: asyncio.to_thread(restore)
+
+    async def spoil_parked(self, store: HistoryStore, parked: Parked, record: str) -> bool:
+        await asyncio.to_thread(spoil_parked, store, self.server, parked, record)
+        return True
 
     @pytest.fixture
     def blocking(self, kind: str) -> bool:

@@ -1,6 +1,14 @@
 """Every SQL statement of the parking lot, each a named block with its purpose."""
 
-from history.sql.statements.dialects import statement
+from history.sql.statements.dialects import Dialect, Words, statement
+
+#: The ids of a call, as a relation of one column.
+_WORDS: Words = {
+    "ids": {
+        Dialect.SQLITE: "(SELECT value FROM json_each(:ids))",
+        Dialect.POSTGRESQL: "(SELECT unnest(CAST(:ids AS TEXT[])))",
+    },
+}
 
 # Keep a message; parking it again replaces the copy.
 PARK = statement("""
@@ -10,26 +18,100 @@ PARK = statement("""
         parked_at = excluded.parked_at, document = excluded.document
 """)
 
+# Note what is about to be parked, and how often it was; a label without its message counts for nothing.
+LABEL = statement("""
+    INSERT INTO doubtless_parked_labels AS l (trigger_name, id, parked_at, copies, label)
+    VALUES (:trigger, :id, :parked_at, 1, :label)
+    ON CONFLICT (trigger_name, id) DO UPDATE SET
+        parked_at = excluded.parked_at, label = excluded.label,
+        copies = 1 + CASE WHEN EXISTS (
+            SELECT 1 FROM doubtless_parked AS p
+            WHERE p.trigger_name = excluded.trigger_name AND p.id = excluded.id
+        ) THEN l.copies ELSE 0 END
+""")
+
 # Find by the beginning of an id; not with LIKE, for an id is no pattern.
 FIND = statement("""
-    SELECT document FROM doubtless_parked
-    WHERE SUBSTR(id, 1, LENGTH(:beginning)) = :beginning
-      AND (CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger)
+    SELECT p.trigger_name, p.id, p.parked_at, p.document, COALESCE(l.copies, 1) AS copies
+    FROM doubtless_parked AS p
+    LEFT JOIN doubtless_parked_labels AS l ON l.trigger_name = p.trigger_name AND l.id = p.id
+    WHERE SUBSTR(p.id, 1, LENGTH(:beginning)) = :beginning
+      AND (CAST(:trigger AS TEXT) IS NULL OR p.trigger_name = :trigger)
     LIMIT 2
 """)
 
 # List the oldest.
 LIST = statement("""
-    SELECT document FROM doubtless_parked
-    WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
-    ORDER BY parked_at, id
+    SELECT p.trigger_name, p.id, p.parked_at, p.document, COALESCE(l.copies, 1) AS copies
+    FROM doubtless_parked AS p
+    LEFT JOIN doubtless_parked_labels AS l ON l.trigger_name = p.trigger_name AND l.id = p.id
+    WHERE CAST(:trigger AS TEXT) IS NULL OR p.trigger_name = :trigger
+    ORDER BY p.parked_at, p.id
     LIMIT :limit
+""")
+
+# The labels after a trigger and an id, in the order of the primary key; the document where a label is stale.
+_LABELS = """
+    SELECT p.trigger_name, p.id, p.parked_at, COALESCE(l.copies, 1) AS copies, l.label,
+        CASE WHEN l.label IS NULL THEN p.document END AS document
+    FROM doubtless_parked AS p
+    LEFT JOIN doubtless_parked_labels AS l
+        ON l.trigger_name = p.trigger_name AND l.id = p.id AND l.parked_at = p.parked_at
+"""
+LABELS = statement(f"""
+    {_LABELS}
+    WHERE (p.trigger_name, p.id) > (:after_trigger, :after_id)
+    ORDER BY p.trigger_name, p.id LIMIT :limit
+""")
+LABELS_OF_ONE = statement(f"""
+    {_LABELS}
+    WHERE p.trigger_name = :trigger AND p.id > :after_id
+    ORDER BY p.trigger_name, p.id LIMIT :limit
+""")
+
+# One message, whole.
+READ = statement("""
+    SELECT trigger_name, id, parked_at, document, 1 AS copies FROM doubtless_parked
+    WHERE trigger_name = :trigger AND id = :id
 """)
 
 # Take one out.
 REMOVE = statement("DELETE FROM doubtless_parked WHERE trigger_name = :trigger AND id = :id RETURNING id")
+REMOVE_LABEL = statement("DELETE FROM doubtless_parked_labels WHERE trigger_name = :trigger AND id = :id")
+
+# Take many out.
+REMOVE_EACH = statement(
+    "DELETE FROM doubtless_parked WHERE trigger_name = :trigger AND id IN {ids} RETURNING id", words=_WORDS
+)
+REMOVE_LABELS = statement(
+    "DELETE FROM doubtless_parked_labels WHERE trigger_name = :trigger AND id IN {ids}", words=_WORDS
+)
 
 # Count them.
 COUNT = statement("""
     SELECT COUNT(*) FROM doubtless_parked WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
+""")
+
+# Which of these are parked; in a transaction, until whose end nobody else decides about them.
+LOCK = statement(
+    sqlite="SELECT id FROM doubtless_parked WHERE trigger_name = :trigger AND id IN {ids} ORDER BY id",
+    postgresql="""
+        SELECT id FROM doubtless_parked WHERE trigger_name = :trigger AND id IN {ids} ORDER BY id FOR UPDATE
+    """,
+    words=_WORDS,
+)
+
+# The decision of a token, if it was carried out.
+DECIDED = statement("SELECT document FROM doubtless_decisions WHERE token = :token")
+
+# Record a decision.
+RECORD = statement("""
+    INSERT INTO doubtless_decisions (trigger_name, token, decided_at, document)
+    VALUES (:trigger, :token, {now}, :document)
+""")
+
+# What was decided, the newest first.
+DECISIONS = statement("""
+    SELECT number, decided_at, document FROM doubtless_decisions
+    WHERE trigger_name = :trigger AND number < :before ORDER BY number DESC LIMIT :limit
 """)

@@ -7,6 +7,9 @@ doubtless_history     one row per remembered uuid; one whose time to live is ove
 doubtless_batches     the ledger: one row per opened batch. Of the rows of one token at most one is not
                       retired; it is the batch, the others only speak for what they completed
 doubtless_parked      messages kept aside, each a JSON document
+doubtless_parked_labels  what can be said of each without reading it, a JSON document, and how often it was
+                      parked; one whose time is not that of its message is stale
+doubtless_decisions   what somebody decided about parked messages, one row a step; it only grows
 doubtless_orders      the orders to a trigger: the last one that lasts, and the last that does not
 doubtless_consumers   the last word of each consumer on each of its triggers, a JSON document
 doubtless_counts      what each consumer has counted, and by how much that grew when it last grew
@@ -110,6 +113,31 @@ PARKED = Table(
     Column("document", Text, nullable=False),
     Index("doubtless_parked_order", "parked_at", "id"),
 )
+
+LABELS = Table(
+    "doubtless_parked_labels",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("id", NAME, primary_key=True),
+    Column("parked_at", BigInteger, nullable=False),
+    Column("copies", BigInteger, nullable=False),
+    Column("label", Text, nullable=False),
+)
+
+DECISIONS = Table(
+    "doubtless_decisions",
+    METADATA,
+    Column("number", NUMBER, primary_key=True),
+    Column("trigger_name", NAME, nullable=False),
+    Column("token", NAME, nullable=False),
+    Column("decided_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("doubtless_decisions_order", "trigger_name", "number"),
+    Index("doubtless_decisions_token", "token", unique=True),
+)
+
+#: What came after the first version, in the order in which it is made.
+PARKING_TABLES = (LABELS, DECISIONS)
 
 ORDERS = Table(
     "doubtless_orders",

@@ -1,0 +1,42 @@
+-- Settling one claim whose fence still stands, for scripts that settle few at a time. end_settling() comes last.
+local gone = {}
+
+local function settle_in_flight(digest, entry, asked)
+  gone[#gone + 1] = digest
+  if asked == 'R' then return end
+  open_slice(entry.started, entry.expires - entry.started)
+  insert(digest, entry.started, asked, entry.fence)
+end
+
+-- Settles one entry of a batch by itself; the batch then holds it no more.
+local function settle_held(digest, entry, asked, key, slice)
+  if asked == 'R' then return remove(digest, entry, key) end
+  open_named(slice)
+  stale = stale + 1  -- insert() takes what it replaces for stale
+  insert(digest, entry.started, asked, entry.fence)
+  leave_batch(entry.fence)
+end
+
+local function settle(digest, asked, fence, owner)
+  local entry, key, slice = find(digest)
+  if not entry then return asked == 'R' and '1' or '0' end
+  if entry.state ~= 'S' then
+    -- Of its fence no more was kept than this, and no owner.
+    return entry.fence % FENCES == fence % FENCES and entry.state == asked and '1' or '0'
+  end
+  if not is_held(entry, fence, owner) then return '0' end
+  if entry.batch then
+    settle_held(digest, entry, asked, key, slice)
+  else
+    settle_in_flight(digest, entry, asked)
+  end
+  return '1'
+end
+
+local function end_settling()
+  if name then
+    split()
+    save()
+  end
+  if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
+end
