@@ -66,6 +66,7 @@ class Housekeeping:
     _probe_due: float = 0.0
     _monitor_due: float = 0.0
     _sweep_due: float | None = field(default=None)
+    _sweep_cursor: str | None = field(default=None)
 
     def __post_init__(self) -> None:
         self.monitor = self.monitor or Monitors().of(self.gate.trigger.settings.monitor)
@@ -190,7 +191,8 @@ class Housekeeping:
             return
         if self._sweep_due is not None and now >= self._sweep_due:
             self._sweep_due = None
-            await sweep(self.gate.trigger.name, store, self.pipeline.parking)
+            name, parking = self.gate.trigger.name, self.pipeline.parking
+            self._sweep_cursor = await sweep(name, store, parking, self._sweep_cursor)
         if self._sweep_due is None:
             self._sweep_due = now + SWEEP_INTERVAL.total_seconds()
 

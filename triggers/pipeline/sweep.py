@@ -4,23 +4,44 @@ A consumer does it every :data:`SWEEP_INTERVAL`, and so does the driver of a Spa
 """
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import NamedTuple
 
 from history.entry import EntryOutcome
 from history.store import HistoryStore
-from history.store.parking import ParkedKind, Parking
+from history.store.parking import ParkedKind, ParkedLabel, Parking
 
 _log = logging.getLogger(__name__)
 
 #: How often expired entries are deleted, as in the reference system.
 SWEEP_INTERVAL = timedelta(minutes=10)
 
+#: How many parked messages a sweep looks at; the next sweep goes on from there.
+LOOKED_AT = 10_000
 
-async def sweep(trigger: str, store: HistoryStore, parking: Parking | None = None) -> None:
-    """Delete a trigger's expired entries and close its settled In Doubt copies; what is away waits."""
+#: How many of them one call looks at.
+PAGE = 200
+
+
+class Closed(NamedTuple):
+    """How many copies were closed. ``cursor`` is where the next walk goes on, None at the end."""
+
+    copies: int
+    cursor: str | None
+
+
+async def sweep(
+    trigger: str, store: HistoryStore, parking: Parking | None = None, cursor: str | None = None
+) -> str | None:
+    """Delete a trigger's expired entries and close some of its settled In Doubt copies; what is away waits.
+
+    It looks at about :data:`LOOKED_AT` parked messages, from ``cursor`` on, and returns where the next sweep
+    goes on.
+    """
     try:
         deleted = await store.purge(trigger)
-        closed = await close_settled(trigger, store, parking or store.parking)
+        closed = await close_settled(trigger, store, parking or store.parking, cursor=cursor, limit=LOOKED_AT)
     except Exception as error:  # noqa: BLE001  (whatever a store raises: the consumer can do without a sweep)
         minutes = SWEEP_INTERVAL.total_seconds() / 60
         _log.warning(
@@ -30,27 +51,49 @@ async def sweep(trigger: str, store: HistoryStore, parking: Parking | None = Non
             error,
             extra={"trigger": trigger},
         )
-        return
-    if deleted or closed:
+        return None
+    if deleted or closed.copies:
         _log.info(
-            "swept %d expired entries, closed %d parked copies", deleted, closed, extra={"trigger": trigger}
+            "swept %d expired entries, closed %d parked copies",
+            deleted,
+            closed.copies,
+            extra={"trigger": trigger},
         )
+    return closed.cursor
 
 
-async def close_settled(trigger: str, store: HistoryStore, parking: Parking) -> int:
-    """Close In Doubt copies whose original has completed meanwhile: they are duplicates. Return how many."""
-    copies = [
-        parked
-        for parked in await parking.list(trigger=trigger)
-        if parked.kind is ParkedKind.IN_DOUBT and parked.uuid is not None
-    ]
-    entries = await store.lookup(trigger, [parked.uuid or "" for parked in copies])
+async def close_settled(
+    trigger: str,
+    store: HistoryStore,
+    parking: Parking,
+    *,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> Closed:
+    """Close In Doubt copies whose original has completed meanwhile: they are duplicates.
+
+    Of all that is parked, or of about ``limit`` messages from ``cursor`` on. Their labels are enough for it.
+    """
+    closed = looked_at = 0
+    while True:
+        page = await parking.labels(trigger=trigger, cursor=cursor, limit=PAGE)
+        closed += await _close(trigger, store, parking, page.labels)
+        looked_at, cursor = looked_at + PAGE, page.cursor
+        if cursor is None or (limit is not None and looked_at >= limit):
+            return Closed(closed, cursor)
+
+
+async def _close(trigger: str, store: HistoryStore, parking: Parking, labels: Sequence[ParkedLabel]) -> int:
+    copies = [label for label in labels if label.kind is ParkedKind.IN_DOUBT and label.uuid is not None]
+    if not copies:
+        return 0
+    entries = await store.lookup(trigger, [label.uuid or "" for label in copies])
     closed = 0
-    for parked, entry in zip(copies, entries, strict=True):
+    for label, entry in zip(copies, entries, strict=True):
         if entry is not None and entry.outcome is EntryOutcome.OK:
-            closed += await parking.remove(parked)
+            closed += await parking.remove(label)
             _log.info(
                 "a parked copy is closed: its original completed, so it is a duplicate",
-                extra={"trigger": trigger, "uuid": parked.uuid},
+                extra={"trigger": trigger, "uuid": label.uuid},
             )
     return closed

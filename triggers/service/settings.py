@@ -172,7 +172,7 @@ class Settings:
         if isinstance(self.parking, str):
             check_text("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:
-            check_able("parking", self.parking, ("park", "list", "remove"), "give a URL or a parking lot")
+            check_able("parking", self.parking, ("park", "labels", "remove"), "give a URL or a parking lot")
 
     @property
     def destinations(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from history.bridge import drive
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.store.progress import RECORDS_KEPT_FOR
-from triggers.pipeline.sweep import SWEEP_INTERVAL, close_settled
+from triggers.pipeline.sweep import LOOKED_AT, SWEEP_INTERVAL, close_settled
 from triggers.spark.connections import history_at
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings
@@ -36,6 +36,7 @@ class Purging:
     settings: BatchSettings
     cursor: str | None = None
     _sweep_due: float = field(default=float("-inf"))
+    _parked_cursor: str | None = field(default=None)
 
     def after(self, report: BatchReport) -> None:
         """Do what is due after a batch."""
@@ -47,7 +48,7 @@ class Purging:
                 self._sweep_due = time.monotonic() + SWEEP_INTERVAL.total_seconds()
                 self._sweep(store)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the batch is completed)
-            self.cursor = None
+            self.cursor = self._parked_cursor = None
             _log.warning(
                 "expired entries could not be deleted, the next batch tries again: %s",
                 error,
@@ -65,7 +66,9 @@ class Purging:
 
     def _sweep(self, store: HistoryStore) -> None:
         drive(store.progress.purge_records(self.settings.name, datetime.now(UTC) - RECORDS_KEPT_FOR))
-        drive(close_settled(self.settings.name, store, self._parking(store)))
+        name, parking, cursor = self.settings.name, self._parking(store), self._parked_cursor
+        closed = drive(close_settled(name, store, parking, cursor=cursor, limit=LOOKED_AT))
+        self._parked_cursor = closed.cursor
 
     def _parking(self, store: HistoryStore) -> Parking:
         """Return where this trigger's rows are parked, by ``foreach_batch`` or by a trigger of its own."""
