@@ -52,7 +52,8 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "history": LazyCommand("triggers.cli.history:app", "What the document history remembers."),
     "parked": LazyCommand(
-        "triggers.cli.parked:app", "In Doubt, rejected and unreadable messages: look, run or discard."
+        "triggers.cli.parked.commands:app",
+        "In Doubt, rejected and unreadable messages: look, run, settle as done or discard.",
     ),
     "sqlremote": LazyCommand(
         "triggers.cli.sqlremote.commands:app",

@@ -10,8 +10,9 @@ from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.store import HistoryStore
-from history.store.parking import Parked, Parking
+from history.store.parking import ParkedLabel, Parking
 from triggers.cli.history import entry_row
+from triggers.cli.parked.choosing import Selection, walk
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
@@ -101,14 +102,15 @@ def _explain(
 
 def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:
     """Name the triggers to look at; one that parks locally may be unknown to this history."""
-    parked = [] if trigger is not None else [message for lot in lots[1:] for message in drive(lot.list())]
-    local = [message.trigger_name for message in parked]
+    parked = [] if trigger is not None else [label for lot in lots[1:] for label in walk(lot, Selection())]
+    local = [label.trigger_name for label in parked]
     return dict.fromkeys([*trigger_names(store, trigger), *local])
 
 
-def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[Parked]:
-    everything = max(1, drive(lot.count(trigger=trigger)))
-    return [message for message in drive(lot.list(trigger=trigger, limit=everything)) if message.uuid == uuid]
+def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[ParkedLabel]:
+    labels = (label for label in walk(lot, Selection(trigger=trigger)) if label.uuid == uuid)
+    found = {label.id: label for label in labels}.values()
+    return sorted(found, key=lambda label: (label.parked_at, label.id))
 
 
 def _next(entry: Entry | None, judging: _Judging) -> Decision:

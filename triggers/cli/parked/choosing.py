@@ -1,0 +1,190 @@
+"""Which parked messages a command is about: those of some ids, or all that the filters let through."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import wraps
+from typing import Any
+
+import typer
+
+from history.bridge import drive
+from history.errors import ConfigurationError, DoubtlessError
+from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
+from triggers.cli.shared.options import TRIGGER_OPTION
+
+#: How many labels one call reads.
+PAGE = 500
+
+#: How many messages a question names.
+NAMED = 5
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_AGE = re.compile(r"(\d{1,9})([smhd])")
+
+
+class KindWord(StrEnum):
+    """The kinds, as they are written on a command line."""
+
+    IN_DOUBT = "in-doubt"
+    REJECTED = "rejected"
+    UNREADABLE = "unreadable"
+
+
+_KINDS = {word: ParkedKind[word.name] for word in KindWord}
+
+_FILTERS: dict[str, tuple[Any, Any]] = {
+    "trigger": (str | None, TRIGGER_OPTION),
+    "kind": (KindWord | None, typer.Option(None, help="Only those of this kind.")),
+    "uuid": (str | None, typer.Option(None, help='Only uuids like this: "order-*", "?" is any character.')),
+    "containing": (str | None, typer.Option(None, help="Only those whose reason or error has this text.")),
+    "host": (str | None, typer.Option(None, help="Only those that were started on this host.")),
+    "older": (str | None, typer.Option(None, help="Only what was parked longer ago: 90s, 15m, 2h, 7d.")),
+    "newer": (str | None, typer.Option(None, help="Only what was parked since then: 90s, 15m, 2h, 7d.")),
+}
+
+
+class NotParkedError(DoubtlessError):
+    """There is no such parked message."""
+
+    def __init__(self, parked_id: str) -> None:
+        super().__init__(f"PARKED_ID: {parked_id} is not parked; see: doubtless parked list")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The filters of a command; ``trigger`` alone is one, too."""
+
+    trigger: str | None = None
+    kind: KindWord | None = None
+    uuid: str | None = None
+    containing: str | None = None
+    host: str | None = None
+    older: timedelta | None = None
+    newer: timedelta | None = None
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def filters(self) -> bool:
+        """Whether it leaves anything out that is of the trigger."""
+        given = (self.kind, self.uuid, self.containing, self.host, self.older, self.newer)
+        return any(one is not None for one in given)
+
+    def lets_through(self, label: ParkedLabel) -> bool:
+        """Whether a message is one of those."""
+        age = self.now - label.parked_at
+        texts = f"{label.reason}\n{label.error_class or ''}\n{label.error_message or ''}"
+        return (
+            (self.kind is None or label.kind is _KINDS[self.kind])
+            and (self.uuid is None or fnmatchcase(label.uuid or "", self.uuid))
+            and (self.containing is None or self.containing.lower() in texts.lower())
+            and (self.host is None or host_of(label) == self.host)
+            and (self.older is None or age > self.older)
+            and (self.newer is None or age <= self.newer)
+        )
+
+
+def with_selection(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take filters; it gets them as ``selection``."""
+
+    @wraps(command)
+    def run(context: typer.Context, **options: Any) -> None:
+        given = {name: options.pop(name) for name in _FILTERS}
+        for name in ("older", "newer"):
+            given[name] = None if given[name] is None else _age(f"--{name}", given[name])
+        command(context, selection=Selection(**given), **options)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [
+        parameter.replace(kind=kind)
+        for name, parameter in inspect.signature(command).parameters.items()
+        if name != "selection"
+    ]
+    added = [
+        inspect.Parameter(name, kind, default=option, annotation=type_)
+        for name, (type_, option) in _FILTERS.items()
+    ]
+    vars(run)["__signature__"] = inspect.Signature([*own, *added])
+    types = {name: type_ for name, (type_, _) in _FILTERS.items()}
+    rest = {name: type_ for name, type_ in command.__annotations__.items() if name != "selection"}
+    run.__annotations__ = {**rest, **types}
+    return run
+
+
+def _age(option: str, text: str) -> timedelta:
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(option, f"{text!r} is not a time", "write 90s, 15m, 2h or 7d")
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> list[ParkedLabel]:
+    """Find each message once, before anything is done to one: by ids, or else by filters.
+
+    Raises:
+        ConfigurationError: neither is given, or both, or an id is not unique.
+        NotParkedError: there is no such message.
+    """
+    if parked_ids:
+        if selection.filters or selection.trigger is not None:
+            raise ConfigurationError(
+                "PARKED_ID", "ids and filters exclude each other", "give only one of them"
+            )
+        found = [ParkedLabel.of(get(lot, parked_id)) for parked_id in parked_ids]
+    elif selection.filters or selection.trigger is not None:
+        found = list(walk(lot, selection))
+    else:
+        raise ConfigurationError(
+            "PARKED_ID", "is missing", "give ids, or filters such as --trigger and --kind"
+        )
+    return list({(label.trigger_name, label.id): label for label in found}.values())
+
+
+def walk(lot: Parking, selection: Selection) -> Iterator[ParkedLabel]:
+    """Yield the labels that the filters let through, in no particular order; one may come twice."""
+    cursor: str | None = None
+    while True:
+        page = drive(lot.labels(trigger=selection.trigger, cursor=cursor, limit=PAGE))
+        yield from filter(selection.lets_through, page.labels)
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def get(lot: Parking, parked_id: str) -> Parked:
+    """Return one message by the beginning of its id.
+
+    Raises:
+        ConfigurationError: several begin so.
+        NotParkedError: none does.
+    """
+    found = drive(lot.get(parked_id)) if parked_id else None
+    if found is not None:
+        return found
+    matching = sorted({label.id for label in walk(lot, Selection()) if label.id.startswith(parked_id)})
+    if not matching:
+        raise NotParkedError(parked_id)
+    some = ", ".join(matching[:NAMED]) + (", ..." if len(matching) > NAMED else "")
+    raise ConfigurationError("PARKED_ID", f"{parked_id!r} is not unique: {some}", "give more of it")
+
+
+def summary(labels: Sequence[ParkedLabel]) -> str:
+    """Say how many messages of which triggers and kinds these are, and name some."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for label in labels:
+        groups.setdefault((label.trigger_name, label.kind.value), []).append(label.uuid or label.id)
+    parts: list[str] = []
+    for (trigger, kind), names in groups.items():
+        some = ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        parts.append(f"{trigger}: {len(names)} {kind} ({some})")
+    return "; ".join(parts)
+
+
+def host_of(label: ParkedLabel) -> str | None:
+    """Return the host on which a message was started; tokens of owners begin with it."""
+    owner = label.evidence.owner
+    return None if owner is None else owner.removeprefix("decided:").partition(":")[0]

@@ -1,0 +1,170 @@
+"""Carry out what somebody decided about parked messages: "it happened", "drop it", "run it".
+
+"It happened" completes the entries, so that the next copies are duplicates. That is about the entries that
+stood when the messages were parked: what somebody has started again since, or what is running, is left alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from history.entry import Claim, Entry, EntryOutcome, Settlement, State
+from history.message import Uuid
+from history.store import CLAIM_BATCH, HistoryStore
+from history.store.decisions import Decided, DecisionKind, OperatorDecision
+from history.store.owners import owner_token
+from history.store.parking import ParkedLabel, Parking
+
+#: How the owner's token begins of an entry that somebody is about to complete; no service runs under it.
+DONE = "done:"
+
+#: For how long copies wait for a decision that is being carried out.
+LEASE = timedelta(seconds=30)
+
+GONE = "it is not parked any more, or its entry has just changed: look again"
+RUNNING = "its service is running: wait until it has ended, or its lease is over"
+STARTED_AGAIN = "it was started again since it was parked: look at it anew"
+CHANGED = "its entry has just changed: look again"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one parked message; ``left`` says why it stays parked, None if it was carried out."""
+
+    label: ParkedLabel
+    left: str | None
+
+
+async def decide(
+    labels: Sequence[ParkedLabel],
+    decision: OperatorDecision,
+    *,
+    lot: Parking,
+    store: HistoryStore | None,
+) -> Sequence[Verdict]:
+    """Carry a decision out for parked messages of ``lot``; each comes back with what became of it.
+
+    ``store`` is the history that has their entries. Where ``lot`` is the lot beside it, entries and messages
+    change in one step; else the entries come first, and a crash in between leaves copies of duplicates, which
+    can be decided again.
+    """
+    verdicts: list[Verdict] = []
+    for number, (name, piece) in enumerate(_pieces(labels)):
+        step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
+        if decision.kind is DecisionKind.DONE and store is not None:
+            verdicts += await _settle(name, piece, step, lot, store)
+        else:
+            verdicts += await _carry_out(name, piece, step, lot, {})
+    return verdicts
+
+
+def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[tuple[str, Sequence[ParkedLabel]]]:
+    for name in dict.fromkeys(label.trigger_name for label in labels):
+        mine = [label for label in labels if label.trigger_name == name]
+        for start in range(0, len(mine), CLAIM_BATCH):
+            yield name, mine[start : start + CLAIM_BATCH]
+
+
+async def _carry_out(
+    trigger: str,
+    labels: Sequence[ParkedLabel],
+    decision: OperatorDecision,
+    lot: Parking,
+    settlements: Mapping[str, Settlement],
+) -> Sequence[Verdict]:
+    if not labels:
+        return []
+    chosen = [Decided(label.id, label.uuid, settlements.get(label.uuid or "")) for label in labels]
+    answers = await lot.decide(trigger, decision, chosen)
+    return [Verdict(label, None if done else GONE) for label, done in zip(labels, answers, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How entries end, by uuid; how they end where that fails; and what stays parked, by id, and why."""
+
+    settlements: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
+    undone: dict[str, Settlement] = field(default_factory=dict[str, Settlement])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+
+    def add(self, uuid: str, claim: Claim, owner: str, otherwise: EntryOutcome | None) -> None:
+        """Complete what is claimed or taken over, so that nobody else can."""
+        self.settlements[uuid] = Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK, owner)
+        self.undone[uuid] = self.settlements[uuid]._replace(outcome=otherwise)
+
+
+async def _settle(
+    trigger: str,
+    labels: Sequence[ParkedLabel],
+    decision: OperatorDecision,
+    lot: Parking,
+    store: HistoryStore,
+) -> Sequence[Verdict]:
+    """Complete the entries of parked messages, and take these out; what has no uuid has no entry."""
+    plan = await _plan(trigger, labels, store)
+    rest = [label for label in labels if label.id not in plan.left]
+    verdicts = list(await _finish(trigger, rest, decision, lot, store, plan.settlements))
+    kept = {verdict.label.uuid for verdict in verdicts if verdict.left is None}
+    if vain := [settlement for uuid, settlement in plan.undone.items() if uuid not in kept]:
+        await store.settle(trigger, vain)
+    return [*verdicts, *(Verdict(label, plan.left[label.id]) for label in labels if label.id in plan.left)]
+
+
+async def _plan(trigger: str, labels: Sequence[ParkedLabel], store: HistoryStore) -> _Plan:
+    """Look at the entries; what has none gets one, and what has failed is taken over."""
+    plan, owner = _Plan(), DONE + owner_token()
+    uuids = list(dict.fromkeys(label.uuid for label in labels if label.uuid is not None))
+    claims = await store.claim(trigger, uuids, owner, LEASE) if uuids else []
+    claimed = dict(zip(uuids, claims, strict=True))
+    for label in labels:
+        uuid = label.uuid
+        if uuid is None or uuid in plan.settlements:
+            continue
+        claim = claimed[uuid]
+        found = claim.found
+        if found is None:
+            plan.add(uuid, claim, owner, None)
+        elif (problem := _problem(found, label)) is not None:
+            plan.left[label.id] = problem
+        elif found.state is State.STARTED:
+            plan.settlements[uuid] = Settlement(Uuid(uuid), found.fence, EntryOutcome.OK, found.owner)
+        elif found.outcome is EntryOutcome.FAILED:
+            taken = await _take(store, trigger, uuid, owner, found)
+            if taken is None:
+                plan.left[label.id] = CHANGED
+            else:
+                plan.add(uuid, taken, owner, EntryOutcome.FAILED)
+    return plan
+
+
+async def _finish(
+    trigger: str,
+    labels: Sequence[ParkedLabel],
+    decision: OperatorDecision,
+    lot: Parking,
+    store: HistoryStore,
+    settlements: Mapping[str, Settlement],
+) -> Sequence[Verdict]:
+    """Settle and take out: in one step where the lot is beside the history, else one after the other."""
+    if lot is store.parking:
+        return await _carry_out(trigger, labels, decision, lot, settlements)
+    answers = await store.settle(trigger, list(settlements.values()))
+    settled = {uuid for uuid, done in zip(settlements, answers, strict=True) if done}
+    good = [label for label in labels if label.uuid not in settlements or label.uuid in settled]
+    verdicts = await _carry_out(trigger, good, decision, lot, {})
+    return [*verdicts, *(Verdict(label, CHANGED) for label in labels if label not in good)]
+
+
+def _problem(found: Entry, label: ParkedLabel) -> str | None:
+    """Say why an entry is not to be completed, for somebody has changed it since; None where it is."""
+    if found.outcome is EntryOutcome.OK or (found.owner or "").startswith(DONE):
+        return None
+    if found.lease_alive:
+        return RUNNING
+    return None if label.evidence.fence in {None, found.fence} else STARTED_AGAIN
+
+
+async def _take(store: HistoryStore, trigger: str, uuid: str, owner: str, found: Entry) -> Claim | None:
+    return await store.take_over(
+        trigger, uuid, owner, LEASE, found.fence, expected_owner=found.owner, failed=True
+    )
