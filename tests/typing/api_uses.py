@@ -256,7 +256,13 @@ def resolvers_are_combined() -> Sequence[Resolver]:
 def booked_atomically(order: Order, connection: Connection) -> None: ...
 
 
-@trigger("orders", transacted=True, forgotten="in_doubt", redelivery_horizon=timedelta(days=30))
+@trigger(
+    "orders",
+    transacted=True,
+    forgotten="in_doubt",
+    resolved_duplicate="leave",
+    redelivery_horizon=timedelta(days=30),
+)
 async def booked_later(order: Order, session: AsyncSession) -> None: ...
 
 

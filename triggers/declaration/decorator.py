@@ -60,6 +60,9 @@ def trigger(
             says that it may go on; for messages whose order matters.
         forgotten: what a redelivered message without an entry is when it was sent longer ago than the history
             remembers: "new", as in the reference system, or "in_doubt", for the entry may have expired.
+        resolved_duplicate: what becomes of the entry of a message that the resolver calls a duplicate:
+            "complete" completes it, so that further copies are duplicates, too; "leave" leaves it STARTED, as
+            in the reference system, so that each copy asks the resolver again.
         redelivery_horizon: for how long the broker or the publisher may send a message again; a consumer
             warns at its start when the history forgets sooner.
         transient: exception classes worth another try, besides TransientError and UnavailableError.

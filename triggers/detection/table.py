@@ -85,6 +85,7 @@ FailurePolicy = Literal["throw", "suspend"]
 HistoryErrorPolicy = Literal["suspend", "resolve"]
 RollbackPolicy = Literal["recover", "suspend_and_recover"]
 ForgottenPolicy = Literal["new", "in_doubt"]
+ResolvedDuplicatePolicy = Literal["complete", "leave"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from triggers.detection.table import (
     Decision,
     Found,
     HistoryUse,
+    Status,
     Word,
     classify_count,
     decide,
@@ -111,6 +112,8 @@ class Judge:
             decision = self._read_table(run, unasked)
             if decision.ask:
                 decision = self._read_table(run, await self._ask(run))
+                if decision.status is Status.DUPLICATE:
+                    await self._complete(run)
             run.decision = decision
             if decision.answer is Answer.RECOVER_LATER:
                 run.patience = self._patience(run)
@@ -195,6 +198,25 @@ class Judge:
             return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN
         run.problem = None
         return RESOLUTION_WORDS[answer.resolution]
+
+    async def _complete(self, run: Run) -> None:
+        """Complete the entry of a message whose effect the resolver has found: copies are duplicates then.
+
+        Only the entry that the resolver was asked about. What cannot be written, or has changed, stays as it
+        is: the next copy asks again.
+        """
+        store, found, uuid = self.store, run.found, run.message.uuid
+        if store is None or found is None or uuid is None or self.settings.resolved_duplicate == "leave":
+            return
+        name = self.settings.name
+        try:
+            await store.complete(name, uuid, found.fence, EntryOutcome.OK, owner=found.owner)
+        except Exception as error:  # whatever a store raises: the word of the resolver stands
+            if self.inside:
+                raise
+            run.note(f"its entry could not be completed: {text_of(error)}")
+            extra = {"trigger": name, "uuid": uuid, "fence": found.fence}
+            _log.warning("resolved as a duplicate, and %s", run.notes[-1], extra=extra)
 
     async def _take_over(self, run: Run) -> bool:
         """Become the owner of the entry that stands in the way; False to look at the message afresh."""

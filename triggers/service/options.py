@@ -21,6 +21,7 @@ from triggers.detection.table import (
     ForgottenPolicy,
     HistoryErrorPolicy,
     InDoubtPolicy,
+    ResolvedDuplicatePolicy,
     RollbackPolicy,
 )
 from triggers.service.failures import Retry
@@ -65,6 +66,7 @@ class TriggerOptions(CommonOptions, total=False):
     on_rollback: RollbackPolicy
     suspend_on_error: bool
     forgotten: ForgottenPolicy
+    resolved_duplicate: ResolvedDuplicatePolicy
     redelivery_horizon: timedelta | None
     monitor: Callable[[], bool] | None
     monitor_interval: timedelta

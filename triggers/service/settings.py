@@ -19,6 +19,7 @@ from triggers.detection.table import (
     HistoryErrorPolicy,
     InDoubtPolicy,
     Policy,
+    ResolvedDuplicatePolicy,
     RollbackPolicy,
 )
 from triggers.selectors import Selector
@@ -90,6 +91,7 @@ class Settings:
     ordered: bool = False
     selector: Selector | None = None
     filter: MessageFilter | None = None
+    resolved_duplicate: ResolvedDuplicatePolicy = "complete"
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -165,6 +167,7 @@ class Settings:
         check_switch("ordered", self.ordered)
         check_choice("acknowledge_mode", self.acknowledge_mode, AcknowledgeMode)
         check_choice("join", self.join, JoinKind)
+        check_choice("resolved_duplicate", self.resolved_duplicate, ResolvedDuplicatePolicy)
         if self.monitor is not None:
             check_callable("monitor", self.monitor, "give a function that returns True or False")
         if self.local_parking_file is not None:

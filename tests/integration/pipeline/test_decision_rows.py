@@ -61,12 +61,18 @@ class Case:
 
 
 def worded(
-    case: dict[str, Any], *, left_after_new: tuple[Any, int], left_after: tuple[Any, int]
+    case: dict[str, Any],
+    *,
+    left_after_new: tuple[Any, int],
+    left_after: tuple[Any, int],
+    left_after_duplicate: tuple[Any, int] | None = None,
 ) -> list[Case]:
     """Make the three cases of a row that takes its status from the resolver."""
     cases: list[Case] = []
     for resolver, status in ((NEW, Status.NEW), (DUPLICATE, Status.DUPLICATE), (IN_DOUBT, Status.IN_DOUBT)):
         entry, then = left_after_new if status is Status.NEW else left_after
+        if status is Status.DUPLICATE and left_after_duplicate is not None:
+            entry, then = left_after_duplicate
         settings = {**case.get("settings", {}), "resolver": resolver}
         told = f"{case['told']}, resolver says {status}"
         parked = ParkedKind.IN_DOUBT if status is Status.IN_DOUBT else None
@@ -161,6 +167,7 @@ CASES = [
         {"row": 11, "told": "started", "left": STARTED, "count": 2},
         left_after_new=(OK, 8),
         left_after=(STARTED, 11),
+        left_after_duplicate=(OK, 8),
     ),
     Case(
         row=12,

@@ -53,6 +53,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "on_rollback": (*NO_CHOICE, None),
     "suspend_on_error": NO_SWITCH,
     "forgotten": (*NO_CHOICE, None),
+    "resolved_duplicate": (*NO_CHOICE, None),
     "redelivery_horizon": NO_DURATION,
     "transient": (ConnectionError, [ConnectionError], ("ConnectionError",), (KeyboardInterrupt,), None),
     "monitor": (5, "monitor", True),

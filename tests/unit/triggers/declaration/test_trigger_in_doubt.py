@@ -242,7 +242,7 @@ class TestResolver:
         assert outcome.parked is (word is Resolution.IN_DOUBT)
         assert "resolver: looked it up" in outcome.reason
         assert outcome.event is None
-        assert state_of(book) is (EntryOutcome.OK if word is Resolution.NEW else State.STARTED)
+        assert state_of(book) is (State.STARTED if word is Resolution.IN_DOUBT else EntryOutcome.OK)
 
     def test_it_is_told_what_is_known_of_the_earlier_run(self) -> None:
         asked: list[tuple[str, str, Message, Evidence]] = []

@@ -136,6 +136,10 @@ class Model:
             allows = word is Word.NEW and not self.scope.history
             allowed = bump(world.allowed, worker.job.uuid, int(allows))
             yield self._decided(world._replace(allowed=allowed), place, worker, told)
+            if word is Word.DUPLICATE and self.scope.history and worker.found is Found.STARTED:
+                # The entry is completed with that, unless it has changed.
+                settled, _ = self._settle(world, worker.job.uuid, worker.fence, EntryOutcome.OK)
+                yield self._decided(settled._replace(allowed=allowed), place, worker, told)
 
     def _sayings(self, world: World, uuid: int) -> Iterator[Word]:
         """What the resolver may answer: it never lies about a duplicate, and tires of NEW."""
