@@ -18,7 +18,8 @@ coroutines simply never suspend. The random runs need hypothesis. For readable f
 
 A store whose server may come back with older data (a backup, a replica that lagged) overrides ``snapshot``
 and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. One whose records
-others can write overrides ``spoil_parked``; see :class:`~history.contract.parking.ParkingContract`.
+others can write overrides ``spoil_parked``, ``spoil_report`` and ``spoil_batch``; see
+:class:`~history.contract.parking.ParkingContract`.
 
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from history.contract.common import ODD_NAMES, SHORT, TRIGGER, eventually, together
 from history.store import HistoryStore
 from history.store.control import Control, Counts, Order, Overview, Report, TriggerState, Verb
@@ -39,6 +41,26 @@ async def _swept(control: Control) -> bool:
 
 class ControlContract:
     """Orders, states and statistics of a store."""
+
+    async def spoil_report(self, store: HistoryStore, token: str, trigger: str, record: str) -> bool:  # noqa: ARG002
+        """Write something else over what a consumer says of a trigger; False if that is impossible.
+
+        A subclass overrides this.
+        """
+        return False
+
+    @pytest.mark.parametrize("record", ["{", "", "null", '{"state": "guessed"}'])
+    async def test_a_word_that_cannot_be_read_hides_no_other(self, store: HistoryStore, record: str) -> None:
+        for number in range(3):
+            await store.control.beat(f"token-{number}", [report(f"worker-{number}")])
+        await store.control.order(Verb.SUSPEND, [TRIGGER])
+        if not await self.spoil_report(store, "token-1", TRIGGER, record):
+            pytest.skip("this store has no records that could be spoilt")
+
+        overview = await store.control.overview(silence=NEVER)
+
+        assert sorted(beat.report.consumer for beat in overview.beats) == ["worker-0", "worker-2"]
+        assert list(standing(overview)) == [Verb.SUSPEND]
 
     async def test_what_a_consumer_says_is_seen_by_another_client(
         self, store: HistoryStore, another: HistoryStore

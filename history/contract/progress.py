@@ -127,6 +127,34 @@ class ProgressContract:
 
         assert not await store.progress.write(TRIGGER, stale)
 
+    async def spoil_batch(
+        self,
+        store: HistoryStore,  # noqa: ARG002
+        query: str,  # noqa: ARG002
+        batch: int,  # noqa: ARG002
+        record: str,  # noqa: ARG002
+    ) -> bool:
+        """Write something else over the record of a batch; False if that is impossible.
+
+        A subclass overrides this.
+        """
+        return False
+
+    async def test_a_record_of_a_batch_that_cannot_be_read_hides_no_other(self, store: HistoryStore) -> None:
+        for query in ("query-1", "query-2"):
+            for batch in range(3):
+                await begin(store.progress, TRIGGER, _run("a", batch, query), NOW)
+        if not await self.spoil_batch(store, "query-1", 2, "{"):
+            pytest.skip("this store has no records that could be spoilt")
+
+        latest = await store.progress.latest(TRIGGER)
+        batches = await store.progress.batches(TRIGGER, "query-1")
+
+        assert [record.query for record in latest] == ["query-2"]
+        assert [record.batch for record in batches] == [1, 0]
+        with pytest.raises(ValueError, match="JSON"):
+            await store.progress.read(TRIGGER, "query-1", 2)
+
     async def test_the_last_record_of_each_query_is_listed(self, store: HistoryStore) -> None:
         for batch in (1, 3, 2):
             await begin(store.progress, TRIGGER, _run("a", batch), NOW.replace(minute=4 - batch))

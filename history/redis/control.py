@@ -20,6 +20,7 @@ from history.store.control import (
     Verb,
 )
 from history.store.parking import encodable
+from history.support.spoilt import readable
 
 #: The one key, whatever the trigger: a beat reports all triggers of a consumer in one round trip.
 CONTROL_KEY = "doubtless:control"
@@ -50,7 +51,9 @@ class RedisControl:
         words = [word for report in reports for word in (report.trigger, report.model_dump_json())]
         now, *standing = await self._run("control/beat", token, *words)
         names = [report.trigger for report in reports for _ in _KINDS]
-        orders = [_order(name, text) for name, text in zip(names, standing, strict=True) if text is not None]
+        orders = _orders(
+            [(name, text) for name, text in zip(names, standing, strict=True) if text is not None]
+        )
         return Heard(instant(now), orders)
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
@@ -70,7 +73,7 @@ class RedisControl:
         return Overview(
             now=instant(now),
             beats=list(_beats(fields, instant(now) - silence)),
-            orders=[_order(words[1], value) for words, value in _of_kind(fields, b"o")],
+            orders=_orders([(words[1], value) for words, value in _of_kind(fields, b"o")]),
             statistics=_statistics(fields),
         )
 
@@ -111,13 +114,15 @@ def _of_kind(fields: Sequence[tuple[bytes, bytes]], kind: bytes) -> Iterator[tup
 
 
 def _beats(fields: Sequence[tuple[bytes, bytes]], least: datetime) -> Iterator[Beat]:
-    for _, value in _of_kind(fields, b"c"):
-        milliseconds, _, document = value.partition(b" ")
-        beat_at = instant(int(milliseconds))
-        if beat_at >= least:
-            report = Report.model_validate_json(document)
-            if not report.leaving:
-                yield Beat(report, beat_at)
+    words = ((f"{token} says of {trigger}", value) for (token, trigger), value in _of_kind(fields, b"c"))
+    for beat in readable("what the consumer", words, _beat):
+        if beat.beat_at >= least and not beat.report.leaving:
+            yield beat
+
+
+def _beat(value: bytes) -> Beat:
+    milliseconds, _, document = value.partition(b" ")
+    return Beat(Report.model_validate_json(document), instant(int(milliseconds)))
 
 
 def _statistics(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, Counts]:
@@ -125,6 +130,11 @@ def _statistics(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, Counts]:
     for (name, trigger), value in _of_kind(fields, b"s"):
         found.setdefault(trigger, {})[name] = int(value)
     return {trigger: Counts(**counts) for trigger, counts in found.items()}
+
+
+def _orders(given: Sequence[tuple[str, bytes]]) -> Sequence[Order]:
+    named = ((trigger, (trigger, text)) for trigger, text in given)
+    return list(readable("an order to", named, lambda order: _order(*order)))
 
 
 def _order(trigger: str, text: bytes) -> Order:

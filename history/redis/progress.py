@@ -1,12 +1,13 @@
 """The records of batches in Redis, in the slot of the document history; see ``lua/progress/keep.lua``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from history.redis.client import RedisClient
 from history.redis.scripts import Scripts
 from history.store import milliseconds
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord
+from history.support.spoilt import readable
 
 
 def record_words(record: BatchRecord) -> list[bytes]:
@@ -43,7 +44,7 @@ class RedisProgress:
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
         """Return records of a query, the greatest batch first."""
-        return _records(await self._read(trigger, b"some", query.encode(), b"%d" % limit))
+        return list(_readable(trigger, await self._read(trigger, b"some", query.encode(), b"%d" % limit)))
 
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
@@ -52,7 +53,7 @@ class RedisProgress:
         while True:
             # What is written meanwhile may come twice.
             cursor, *texts = await self._read(trigger, b"latest", cursor)
-            last |= {record.query: record for record in _records(texts)}
+            last |= {record.query: record for record in _readable(trigger, texts)}
             if cursor == b"0":
                 return [last[query] for query in sorted(last)]
 
@@ -74,3 +75,8 @@ class RedisProgress:
 
 def _records(texts: Sequence[bytes]) -> Sequence[BatchRecord]:
     return [BatchRecord.model_validate_json(text) for text in texts]
+
+
+def _readable(trigger: str, texts: Sequence[bytes]) -> Iterator[BatchRecord]:
+    named = ((f"of the trigger {trigger} ({text[:60]!r})", text) for text in texts)
+    return readable("the record of a batch", named, BatchRecord.model_validate_json)

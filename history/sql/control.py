@@ -41,6 +41,7 @@ from history.store.control import (
     Verb,
 )
 from history.store.parking import encodable
+from history.support.spoilt import readable
 
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Repo
         names=[name for _, name, _ in counts],
         amounts=[value for _, _, value in counts],
     )
-    return Heard(instant(rows[0].now), [_order(row) for row in rows if row.number is not None])
+    return Heard(instant(rows[0].now), _orders([row for row in rows if row.number is not None]))
 
 
 async def _beat_in_steps(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:
@@ -130,7 +131,7 @@ async def _beat_in_steps(connection: AnyConnection, *, token: str, reports: Sequ
     if words:
         await execute_each(connection, SAY, words)
     standing = await fetch(connection, STANDING, triggers=json.dumps([report.trigger for report in reports]))
-    return Heard(instant(now), [_order(row) for row in standing])
+    return Heard(instant(now), _orders(standing))
 
 
 async def _give(connection: AnyConnection, *, verb: Verb, triggers: Sequence[str], reason: str | None) -> int:
@@ -149,22 +150,31 @@ async def _give(connection: AnyConnection, *, verb: Verb, triggers: Sequence[str
 async def _look(connection: AnyConnection, *, silence: timedelta) -> Overview:
     ((now,),) = await fetch(connection, NOW)
     said = await fetch(connection, LIST_CONSUMERS, least=now - milliseconds(silence))
-    beats = [Beat(Report.model_validate_json(row.document), instant(row.beat_at)) for row in said]
+    words = ((f"{row.token} says of {row.trigger_name}", row) for row in said)
+    beats = list(readable("what the consumer", words, _beat_of))
     counts: dict[str, dict[str, int]] = {}
     for row in await fetch(connection, LIST_STATISTICS):
         counts.setdefault(row.trigger_name, {})[row.name] = row.value
     return Overview(
         now=instant(now),
         beats=[beat for beat in beats if not beat.report.leaving],
-        orders=[_order(row) for row in await fetch(connection, LIST_ORDERS)],
+        orders=_orders(await fetch(connection, LIST_ORDERS)),
         statistics={trigger: Counts(**some) for trigger, some in counts.items()},
     )
+
+
+def _beat_of(row: AnyRow) -> Beat:
+    return Beat(Report.model_validate_json(row.document), instant(row.beat_at))
 
 
 async def _sweep(connection: AnyConnection, *, silence: int) -> int:
     if connection.dialect.name == Dialect.SQLITE:
         await execute(connection, SWEEP_COUNTS, silence=silence)
     return len(await fetch(connection, SWEEP, silence=silence))
+
+
+def _orders(rows: Sequence[AnyRow]) -> Sequence[Order]:
+    return list(readable("an order to", ((row.trigger_name, row) for row in rows), _order))
 
 
 def _order(row: AnyRow) -> Order:

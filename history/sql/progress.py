@@ -11,6 +11,7 @@ from history.sql.statements.progress import BATCHES, FORGET, INSERT, LATEST, PUR
 from history.sql.tables.history import PROGRESS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.progress import KEPT_BATCHES, BatchRecord
+from history.support.spoilt import readable
 
 T = TypeVar("T")
 
@@ -68,11 +69,11 @@ class SqlProgress:
 
     async def batches(self, trigger: str, query: str, *, limit: int = 100) -> Sequence[BatchRecord]:
         """Return records of a query, the greatest batch first."""
-        return await self._records(BATCHES, trigger=trigger, query=query, limit=limit)
+        return await self._readable(BATCHES, trigger=trigger, query=query, limit=limit)
 
     async def latest(self, trigger: str) -> Sequence[BatchRecord]:
         """Return for each query the record that changed last."""
-        return await self._records(LATEST, trigger=trigger)
+        return await self._readable(LATEST, trigger=trigger)
 
     async def purge_records(self, trigger: str, before: datetime) -> int:
         """Forget some records that have not changed since."""
@@ -83,9 +84,21 @@ class SqlProgress:
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
             return await fetch(connection, statement, **values)
 
-        return [
-            BatchRecord.model_validate_json(row.document) for row in await self._run("reading batches", read)
-        ]
+        return list(map(_record, await self._run("reading batches", read)))
+
+    async def _readable(self, statement: Statement, **values: Any) -> Sequence[BatchRecord]:
+        """Return records to look through, without those that are spoilt."""
+
+        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
+            return await fetch(connection, statement, **values)
+
+        rows = await self._run("reading batches", read)
+        named = ((f"{row.batch} of the query {row.query}", row) for row in rows)
+        return list(readable("the record of the batch", named, _record))
+
+
+def _record(row: AnyRow) -> BatchRecord:
+    return BatchRecord.model_validate_json(row.document)
 
 
 _EPOCH = datetime.fromtimestamp(0, UTC)

@@ -11,6 +11,7 @@ import pytest
 
 from history.contract import HistoryContract
 from history.contract.claims import ClaimContract
+from history.contract.common import TRIGGER
 from history.contract.control import ControlContract
 from history.contract.fences import FenceContract
 from history.contract.races import RaceContract
@@ -21,7 +22,7 @@ from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import Parked
 from tests.fixtures.backups import backup_of
-from tests.fixtures.spoiling import spoil_parked
+from tests.fixtures.spoiling import spoil_batch, spoil_parked, spoil_report
 
 #: Opens one more client of the store under test.
 Opening = Callable[[], HistoryStore]
@@ -65,6 +66,18 @@ class OnServers:
 
     async def spoil_parked(self, store: HistoryStore, parked: Parked, record: str) -> bool:
         await asyncio.to_thread(spoil_parked, store, self.server, parked, record)
+        return True
+
+    async def spoil_report(self, store: HistoryStore, token: str, trigger: str, record: str) -> bool:  # noqa: ARG002
+        if self.server is None:
+            return False
+        await asyncio.to_thread(spoil_report, self.server, token, trigger, record)
+        return True
+
+    async def spoil_batch(self, store: HistoryStore, query: str, batch: int, record: str) -> bool:  # noqa: ARG002
+        if self.server is None:
+            return False
+        await asyncio.to_thread(spoil_batch, self.server, TRIGGER, query, batch, record)
         return True
 
     @pytest.fixture

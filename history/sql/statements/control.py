@@ -101,7 +101,9 @@ GIVE = statement("""
 LIST_ORDERS = statement("SELECT trigger_name, verb, number, given_at, reason FROM doubtless_orders")
 
 # The last words of consumers that were not silent since.
-LIST_CONSUMERS = statement("SELECT beat_at, document FROM doubtless_consumers WHERE beat_at >= :least")
+LIST_CONSUMERS = statement("""
+    SELECT token, trigger_name, beat_at, document FROM doubtless_consumers WHERE beat_at >= :least
+""")
 
 # All sums.
 LIST_STATISTICS = statement("SELECT trigger_name, name, value FROM doubtless_statistics")

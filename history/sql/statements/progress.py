@@ -31,7 +31,7 @@ FORGET = statement("""
 
 # The records of a query, the greatest batch first.
 BATCHES = statement("""
-    SELECT document FROM doubtless_progress
+    SELECT query, batch, document FROM doubtless_progress
     WHERE trigger_name = :trigger AND query = :query ORDER BY batch DESC LIMIT :limit
 """)
 
@@ -42,7 +42,7 @@ LATEST = statement("""
             PARTITION BY query ORDER BY changed_at DESC, batch DESC) AS rank
         FROM doubtless_progress WHERE trigger_name = :trigger
     )
-    SELECT p.document FROM ranked JOIN doubtless_progress AS p
+    SELECT p.query, p.batch, p.document FROM ranked JOIN doubtless_progress AS p
         ON p.trigger_name = :trigger AND p.query = ranked.query AND p.batch = ranked.batch
     WHERE ranked.rank = 1
     ORDER BY p.query

@@ -634,3 +634,60 @@ def test_a_handler_that_queues_its_message_again_does_not_keep_the_drainer_for_e
 
     assert looked == [1, 1]
     assert [message.uuid for message in arrived(provider)] == ["a", "c"]
+
+
+class TestSpoiltRows:
+    def test_a_row_that_cannot_be_read_does_not_block_what_is_behind_it(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        line = Line("down")
+        one = sender(line, file)
+        send(one, "a", "b", "c", "d")
+        spoil(file, "UPDATE queued SET message = '{' WHERE number = 1")
+        spoil(file, "UPDATE queued SET message = '[]' WHERE number = 3")
+        line.fates = ["up"]
+
+        drained = drain(one)
+
+        assert drained == (2, 0, 0)
+        assert [message.uuid for message in arrived(line.memory)] == ["b", "d"]
+        queue = queue_of(one)
+        assert [(row.number, row.destination, row.text) for row in queue.unreadable()] == [
+            (1, "orders", "{"),
+            (3, "orders", "[]"),
+        ]
+        assert queue.size() == 0
+        assert f"message 1 of the queue {file} cannot be read" in caplog.text
+
+    def test_a_queue_with_nothing_but_spoilt_rows_is_empty_afterwards(self, file: Path) -> None:
+        line = Line("down")
+        one = sender(line, file)
+        send(one, "a", "b")
+        spoil(file, "UPDATE queued SET message = x'ff00'")
+        line.fates = ["up"]
+
+        assert drain(one) == (0, 0, 0)
+        assert len(queue_of(one).unreadable()) == 2
+
+    def test_a_failed_message_that_cannot_be_read_hides_no_other(self, file: Path) -> None:
+        one = sender(Line("down"), file)
+        send(one, "a", "b")
+        queue = queue_of(one)
+        for queued in queue.next_run(limit=10, size=10_000):
+            queue.give_up(queued, ConnectionError("away"), attempts=1)
+        spoil(file, "UPDATE failed SET event = '{' WHERE number = 1")
+
+        assert [event.number for event in queue.failed()] == [2]
+        assert [event.number for event in queue.unreported()] == [2]
+
+    def test_a_file_of_an_earlier_version_gets_the_place_for_them(self, file: Path) -> None:
+        ClientQueue(file, alias="shop").size()
+        spoil(file, "DROP TABLE unreadable")
+
+        assert ClientQueue(file, alias="shop").unreadable() == []
+
+
+def spoil(file: Path, statement: str) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute(statement)
+    connection.close()

@@ -16,6 +16,13 @@ APPLICATION_ID = 0x64627471
 #: The version of the tables below.
 VERSION = 1
 
+#: What cannot be read is taken out of the way, as it is; also in files of earlier versions.
+UNREADABLE = """
+CREATE TABLE IF NOT EXISTS unreadable (
+    number INTEGER PRIMARY KEY, destination TEXT NOT NULL, message NOT NULL, problem TEXT NOT NULL
+);
+"""
+
 #: ``queued`` wait, ``failed`` were given up, and ``about`` knows the alias and how many wait, because
 #: counting rows would read all of them. No number is ever given twice (AUTOINCREMENT), so that a failed
 #: message keeps its own.
@@ -55,6 +62,7 @@ def prepare(connection: sqlite3.Connection, file: Path, alias: str) -> None:
         raise
     try:
         _create_or_check(connection, file, alias)
+        connection.execute(UNREADABLE)
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()

@@ -8,9 +8,10 @@ process dies.
 Calls block for as long as the disk takes, also under asyncio, where they hold the event loop for so long.
 """
 
+import logging
 import sqlite3
 import threading
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,10 +22,13 @@ from history.message import Message
 from history.support.forks import at_fork, keep
 from history.support.private_files import make_private
 from history.support.rendering import name_of, text_of
+from history.support.spoilt import readable
 from triggers.producer.delivery_failure import DeliveryFailureEvent
 from triggers.producer.queue.file import BUSY_TIMEOUT_SECONDS, prepare
 from triggers.producer.settings import DEFAULT_QUEUE_LIMIT, UNLIMITED
 from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
 
 
 class ClientQueueFullError(ProviderUnavailableError):
@@ -53,6 +57,16 @@ class Queued:
     destination: str
     message: Message
     attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """What could not be read as a message, as it stood in the queue, and what is wrong with it."""
+
+    number: int
+    destination: str
+    text: str | bytes
+    problem: str
 
 
 class ClientQueue:
@@ -118,8 +132,20 @@ class ClientQueue:
     def next_run(self, *, skip: Collection[str] = (), limit: int, size: int) -> list[Queued]:
         """Return the oldest waiting messages of one destination: the oldest one's that is not in ``skip``.
 
-        At most ``limit`` of them, and no more once their texts are longer than ``size``; maybe none.
+        At most ``limit`` of them, and no more once their texts are longer than ``size``; maybe none. A row
+        that cannot be read is taken out of the way: it would keep all behind it waiting for ever.
         """
+        while True:
+            run, spoilt = self._read_run(skip, limit, size)
+            for number, problem in spoilt.items():
+                self._take_aside(number, problem)
+            if run or not spoilt:
+                return run
+
+    def _read_run(
+        self, skip: Collection[str], limit: int, size: int
+    ) -> tuple[list[Queued], Mapping[int, str]]:
+        """Return messages, and by their numbers what is wrong with those that cannot be read."""
         marks = ", ".join("?" * len(skip))
         with self._using("reading") as connection:
             first = connection.execute(
@@ -127,19 +153,48 @@ class ClientQueue:
                 tuple(skip),
             ).fetchone()
             if first is None:
-                return []
+                return [], {}
             rows = connection.execute(
                 "SELECT number, destination, message, attempts FROM queued WHERE destination = ? "
                 "ORDER BY number LIMIT ?",
                 (first[0], limit),
             )
             run: list[Queued] = []
+            spoilt: dict[int, str] = {}
             for number, destination, text, attempts in rows:
-                run.append(Queued(number, destination, Message.from_json(text), attempts))
+                try:
+                    run.append(Queued(number, destination, Message.from_json(text), attempts))
+                except (ValueError, TypeError, LookupError, AttributeError) as error:
+                    spoilt[number] = text_of(error).replace("\n", " ")
+                    continue
                 size -= len(text)
                 if size < 0:
                     break
-            return run
+            return run, spoilt
+
+    def _take_aside(self, number: int, problem: str) -> None:
+        """Move a row that cannot be read out of the queue, as it is."""
+        with self._using("taking a row aside that cannot be read", writing=True) as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO unreadable (number, destination, message, problem) "
+                "SELECT number, destination, message, ? FROM queued WHERE number = ?",
+                (problem, number),
+            )
+            connection.execute("DELETE FROM queued WHERE number = ?", (number,))
+        _log.error(
+            "message %d of the queue %s cannot be read, and was moved to its table unreadable: %s",
+            number,
+            self.file,
+            problem,
+        )
+
+    def unreadable(self) -> Sequence[UnreadableRow]:
+        """Return the rows that could not be read, in order; nobody sends them."""
+        with self._using("reading what cannot be read") as connection:
+            rows = connection.execute(
+                "SELECT number, destination, message, problem FROM unreadable ORDER BY number"
+            )
+            return [UnreadableRow(*row) for row in rows]
 
     def remove(self, numbers: Collection[int]) -> None:
         """Delete waiting messages that have arrived."""
@@ -190,8 +245,11 @@ class ClientQueue:
 
     def _events(self, which: str) -> Sequence[DeliveryFailureEvent]:
         with self._using("reading the failed messages") as connection:
-            rows = connection.execute(f"SELECT event FROM failed {which} ORDER BY number").fetchall()  # noqa: S608
-        return [DeliveryFailureEvent.model_validate_json(text) for (text,) in rows]
+            rows = connection.execute(
+                f"SELECT number, event FROM failed {which} ORDER BY number"  # noqa: S608
+            ).fetchall()
+        what = f"in the client-side queue {self.file}, the failed message"
+        return list(readable(what, rows, DeliveryFailureEvent.model_validate_json))
 
     def requeue(
         self, numbers: Collection[int] | None = None, *, time_to_live: timedelta | None = None
