@@ -161,7 +161,9 @@ async def _decide(
         for one in chosen
         if one.settlement is not None and one.id in parked
     }
-    settled = await settle_entries(connection, trigger=trigger, wishes=wishes) if wishes else {}
+    settled: Mapping[bytes, bool] = {}
+    if wishes:
+        settled = await settle_entries(connection, trigger=trigger, wishes=wishes)
     answers = [one.id in parked and _is_settled(one.settlement, settled) for one in chosen]
     taken = [one for one, answer in zip(chosen, answers, strict=True) if answer]
     if not taken:

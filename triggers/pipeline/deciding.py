@@ -114,7 +114,7 @@ async def _plan(trigger: str, labels: Sequence[ParkedLabel], store: HistoryStore
     """Look at the entries; what has none gets one, and what has failed is taken over."""
     plan, owner = _Plan(), DONE + owner_token()
     uuids = list(dict.fromkeys(label.uuid for label in labels if label.uuid is not None))
-    claims = await store.claim(trigger, uuids, owner, LEASE) if uuids else []
+    claims = await store.claim(trigger, uuids, owner, LEASE)
     claimed = dict(zip(uuids, claims, strict=True))
     for label in labels:
         uuid = label.uuid

@@ -94,8 +94,8 @@ def _login() -> str:
 
 def lot_names(lot: Parking, store: HistoryStore | None) -> Sequence[str]:
     """Name the triggers of a lot; one that has only decisions left is known to its history."""
-    known = [] if store is None else drive(store.triggers())
-    return sorted({*known, *(label.trigger_name for label in walk(lot, Selection()))})
+    known = {label.trigger_name for label in walk(lot, Selection())}
+    return sorted(known if store is None else {*known, *drive(store.triggers())})
 
 
 def decision_rows(lot: Parking, trigger: str) -> Iterator[dict[str, Any]]:
