@@ -18,7 +18,7 @@ coroutines simply never suspend. The random runs need hypothesis. For readable f
 
 A store whose server may come back with older data (a backup, a replica that lagged) overrides ``snapshot``
 and ``restore`` as well; see :class:`~history.contract.rollback.RollbackContract`. One whose records
-others can write overrides ``spoil_parked``, ``spoil_report`` and ``spoil_batch``; see
+others can write overrides ``spoil_parked``, ``spoil_entry``, ``spoil_report`` and ``spoil_batch``; see
 :class:`~history.contract.parking.ParkingContract`.
 
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may

@@ -1,5 +1,7 @@
 """Scanning, counting and cleaning up."""
 
+import pytest
+
 from history.contract.common import SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
 from history.entry import EntryOutcome, Settlement, State, digest
 from history.message import Uuid
@@ -31,6 +33,47 @@ class UpkeepContract:
         assert sorted(entry.digest for entry in scanned) == sorted(map(digest, uuids))
         completed = {entry.digest for entry in scanned if entry.entry.outcome is EntryOutcome.OK}
         assert completed == set(map(digest, uuids[:200]))
+
+    async def spoil_entry(self, store: HistoryStore, uuid: str) -> bool:  # noqa: ARG002
+        """Write something else over the entry of a uuid that is STARTED; False if that is impossible.
+
+        A subclass whose server keeps entries as bytes overrides this; the columns of a table have types.
+        """
+        return False
+
+    async def test_an_entry_that_cannot_be_read_is_in_doubt_and_hides_no_other(
+        self, store: HistoryStore
+    ) -> None:
+        uuids = ["u0", "u1", "u2"]
+        claims = await store.claim(TRIGGER, uuids, "worker-1")
+        assert await store.complete(TRIGGER, "u2", claims[2].fence)
+        if not await self.spoil_entry(store, "u1"):
+            pytest.skip("this store has no entries that could be spoilt")
+
+        later = await store.claim(TRIGGER, [*uuids, "u3"], "worker-2")
+        of_batch = await store.claim(TRIGGER, ["u1", "u4"], BatchOwner("query/1"))
+        scanned = await store.scan(TRIGGER)
+        await store.purge(TRIGGER)
+        stats = await store.stats(TRIGGER)
+        late = [Settlement(Uuid(u), c.fence, EntryOutcome.OK) for u, c in zip(uuids, claims, strict=True)][:2]
+
+        assert [state_of(claim.found) for claim in later] == [
+            State.STARTED,
+            State.STARTED,
+            EntryOutcome.OK,
+            None,
+        ]
+        spoilt = later[1].found
+        assert spoilt is not None
+        assert (spoilt.lease_until, "cannot be read" in (spoilt.owner or "")) == (None, True)
+        assert [state_of(claim.found) for claim in of_batch] == [State.STARTED, None]
+        assert len(scanned.entries) == 5
+        assert (stats.started, stats.completed) == (4, 1)
+        assert list(await store.settle(TRIGGER, late)) == [True, False]
+        taken = await store.take_over(TRIGGER, "u1", "somebody", None, spoilt.fence)
+        assert taken is not None
+        assert await store.complete(TRIGGER, "u1", taken.fence)
+        assert (await found(store, "u1")).outcome is EntryOutcome.OK
 
     async def test_parts_of_a_scan_are_together_everything_once(self, store: HistoryStore) -> None:
         uuids = [f"u{n}" for n in range(900)]

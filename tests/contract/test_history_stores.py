@@ -19,10 +19,11 @@ from history.contract.rollback import Restore
 from history.contract.times import TimeContract
 from history.memory import MemoryHistory
 from history.opening import open_history
+from history.redis.history import RedisHistory
 from history.store import HistoryStore
 from history.store.parking import Parked
 from tests.fixtures.backups import backup_of
-from tests.fixtures.spoiling import spoil_batch, spoil_parked, spoil_report
+from tests.fixtures.spoiling import spoil_batch, spoil_entry, spoil_parked, spoil_report
 
 #: Opens one more client of the store under test.
 Opening = Callable[[], HistoryStore]
@@ -66,6 +67,12 @@ class OnServers:
 
     async def spoil_parked(self, store: HistoryStore, parked: Parked, record: str) -> bool:
         await asyncio.to_thread(spoil_parked, store, self.server, parked, record)
+        return True
+
+    async def spoil_entry(self, store: HistoryStore, uuid: str) -> bool:
+        if not isinstance(store, RedisHistory) or self.server is None:
+            return False
+        await asyncio.to_thread(spoil_entry, self.server, TRIGGER, uuid)
         return True
 
     async def spoil_report(self, store: HistoryStore, token: str, trigger: str, record: str) -> bool:  # noqa: ARG002

@@ -45,7 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     engine = open_engine(url, asyncio=False)
     with engine.begin() as connection:  # type: ignore[union-attr]
         for table in ("doubtless_parked_labels", "doubtless_decisions"):
-            connection.execute(text(f"DROP TABLE {table}"))  # type: ignore[union-attr]
+            connection.execute(text(f"DROP TABLE {table}"))
     engine.dispose()
     return url
 

@@ -36,7 +36,9 @@ local function purge_batches(cursor)
   local page = redis.call('HSCAN', ledger, cursor, 'COUNT', IN_LEDGER)
   for i = 1, #page[2], 2 do
     local number, record = string.match(page[2][i], '^b (%d+)$'), page[2][i + 1]
-    if number and struct.unpack('>I8', record, 26) <= now then purge_batch(number, parse('-' .. record)) end
+    if number and #record > RECORD and struct.unpack('>I8', record, 26) <= now then
+      purge_batch(number, parse('-' .. record))
+    end
   end
   return page[1]
 end
@@ -45,7 +47,7 @@ local function purge_started(cursor)
   local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', IN_FLIGHT)
   for i = 1, #page[2], 2 do
     local digest, record = page[2][i], page[2][i + 1]
-    if digest ~= 'meta' and struct.unpack('>I8', record, 25) <= now then
+    if digest ~= 'meta' and #record >= RECORD and struct.unpack('>I8', record, 25) <= now then
       deleted = deleted + redis.call('HDEL', KEYS[1], digest)
     end
   end

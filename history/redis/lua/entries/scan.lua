@@ -38,6 +38,9 @@ local function scan_started(cursor)
     local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', limit)
     for i = 1, #page[2], 2 do
       local digest, record = page[2][i], page[2][i + 1]
+      if #record < RECORD then
+        --include shared/spoilt
+      end
       if digest ~= 'meta' then add(digest, struct.unpack('>I8', record, 25) > now and 'S-' .. record) end
     end
     cursor = page[1]

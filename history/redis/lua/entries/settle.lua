@@ -16,7 +16,7 @@ local changed = false
 for i = 1, asked_for do
   local asked, fence = struct.unpack('>c1I8', ARGV[i])
   local digest, record, held, started, lease, expires = ARGV[asked_for + i], records[i + 1], nil, nil, nil, 0
-  if record then
+  if record and #record >= RECORD then
     held, started, lease, expires = struct.unpack('>I8I8I8I8', record)
     -- Fences that a server granted twice, having lost that it had, are told apart by their owners.
     if #ARGV[i] > 9 and string.sub(record, 33) ~= string.sub(ARGV[i], 10) then held = nil end

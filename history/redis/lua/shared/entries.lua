@@ -36,7 +36,7 @@ local function field(letter, number) return letter .. string.format(' %.0f', num
 -- Reads a batch's record in the ledger; nil when it was released, has expired or never was.
 local function read_batch(number)
   local record = redis.call('HGET', ledger, field('b', number))
-  local batch = record and parse(string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2))
+  local batch = record and #record > RECORD and parse(string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2))
   return batch and batch.state ~= 'R' and batch.expires > now and batch or nil
 end
 

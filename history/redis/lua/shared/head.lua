@@ -38,6 +38,7 @@ local OK, FAILED, BATCH = 0, 16384, 32768  -- the kind of an entry, in the bits 
 -- Name (zero-terminated), begin, length, step of a start time, buckets, power, entries by estimate, and those that
 -- were held by a batch which was released.
 local SLICE = '>sI6I6I6I4I4I6I6'
+local RECORD = 32        -- bytes of a record, without the owner
 local SLICES = 17        -- where the slices begin in meta
 
 local clock = redis.call('TIME')

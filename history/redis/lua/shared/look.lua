@@ -22,6 +22,9 @@ while at < #meta do
 end
 if not shown then
   local record = redis.call('HGET', KEYS[1], digest)
+  if record and #record < RECORD then
+    --include shared/spoilt
+  end
   if record and struct.unpack('>I8', record, 25) > now then shown = 'S-' .. record end
 end
 if shown then misses = before end

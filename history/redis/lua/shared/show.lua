@@ -12,6 +12,7 @@ else
   -- The ledger knows the state, unless the batch was released.
   number = number + (head - BATCH) * FENCES
   --include shared/ledger
+  if record and #record <= RECORD then error('LOST ' .. ledger_key, 0) end
   if record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
     shown = string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2)
   end
