@@ -27,6 +27,10 @@ REDIS_PORT = 6379
 SENTINEL_REMEDY = "use redis+sentinel://a:26379,b:26379,c:26379/service/0"
 CLUSTER_REMEDY = "use redis+cluster://a:6379,b:6379"
 
+#: How many connections a pool may have where the URL does not say it: as many as are needed at once, which
+#: their users bound. redis-py's own limit of 100 would be met by services that run beside each other.
+UNBOUNDED = 2**31
+
 
 def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
     """Return a client of the server that Sentinel calls the master; it asks again for each connection.
@@ -127,7 +131,7 @@ def _options(parts: SplitResult, path: str) -> dict[str, Any]:
     single = parts._replace(scheme="redis", netloc=f"{account}@single" if account else "single", path=path)
     options: dict[str, Any] = import_module("redis.connection").parse_url(urlunsplit(single))
     options.pop("host")
-    return options
+    return {"max_connections": UNBOUNDED, **options}
 
 
 def _addresses(parts: SplitResult, port: int, setting: str, remedy: str) -> list[tuple[str, int]]:

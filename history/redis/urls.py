@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 
 from history.circuit import is_on
 from history.errors import ConfigurationError
-from history.redis.deployments import check_database, open_cluster, open_sentinel
+from history.redis.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
 from history.redis.probe import pool_of
 
 #: What to write instead of a URL that cannot be used.
@@ -56,7 +56,7 @@ def _open_single(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
     if parts.scheme != "unix":
         check_database(parts.path.strip("/"), setting, REMEDY)
     kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
-    return kind.from_url(url, **options)
+    return kind.from_url(url, max_connections=UNBOUNDED, **options)  # of which the URL's own comes before
 
 
 def split_circuit(url: str) -> tuple[str, bool]:

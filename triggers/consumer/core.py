@@ -7,7 +7,7 @@ them is over when the last worker has ended.
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ from triggers.consumer.worker import Worker
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider, capabilities_of
+from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
 from triggers.service.checking import pointing
 
 #: How long monitors, sweeps and the last heartbeat may keep a consumer that has ended otherwise, in seconds.
@@ -147,6 +147,7 @@ class ConsumerCore(Controllable):
             for heartbeat in self._heartbeats:
                 self._spawn(house, self._beside("beat"), partial(heartbeat.run, house))
             await first_orders(self._heartbeats, crew)
+            await self._check_room(len(workers))
             for worker in workers:
                 self._spawn(crew, worker.name, worker.run)
             self._spawn(house, self._beside("keep-alive"), partial(keep_alive, workers, house))
@@ -160,6 +161,13 @@ class ConsumerCore(Controllable):
             raise
         finally:
             await self._end()
+
+    async def _check_room(self, receivers: int) -> None:
+        """Refuse to start where the provider has no room for the workers; one that is away is not known."""
+        bounded = capabilities_of(self.provider).bounded
+        if bounded is not None:
+            with suppress(ProviderUnavailableError):
+                await bounded.check_room(receivers)
 
     async def _end(self) -> None:
         self._crew.over.set()

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from history.store.control import Counts, Report, TriggerState
+from triggers.consumer.complaints import Complaints
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import Status
 from triggers.service.outcome import Outcome
@@ -25,6 +26,8 @@ class Gate:
         self.counts: Counter[str] = Counter()
         #: Grows with every suspension, so that a new one is not taken for the one before.
         self.suspensions = 0
+        #: What the workers of the trigger have to say to the log.
+        self.complaints = Complaints()
         self._statistics: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._suspended: str | None = None

@@ -166,7 +166,8 @@ class Worker:
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
         why = error.__cause__ or "no answer"
-        _log.warning("%s (%s): trying again in %.1f s", error, why, self._back_off, extra=self._extra)
+        cause = f"{error} ({why})"
+        self._complain(cause, f"{cause}: trying again in {self._back_off:.1f} s")
         self.idle = False
         await self._pause(self._back_off)
         self._back_off = min(self._back_off * 2, LONGEST_BACK_OFF)
@@ -178,7 +179,7 @@ class Worker:
         try:
             await receiver.close()
         except ProviderUnavailableError as error:
-            _log.warning(NOT_ACKNOWLEDGED, error, extra=self._extra)
+            self._complain(f"{NOT_ACKNOWLEDGED}: {error}", NOT_ACKNOWLEDGED % error)
 
     async def keep_alive(self, now: float) -> None:
         """Keep the receiver alive at the provider, if it is time; one that is away is asked the next time.
@@ -194,12 +195,11 @@ class Worker:
         try:
             await receiver.keep_alive()
         except ProviderUnavailableError as error:
-            _log.warning(
-                "%s may lose its messages to other consumers, which run them again: %s",
-                self.name,
-                error,
-                extra=self._extra,
-            )
+            lost = "may lose its messages to other consumers, which run them again"
+            self._complain(f"{lost}: {error}", f"{self.name} {lost}: {error}")
+
+    def _complain(self, cause: str, text: str) -> None:
+        self.gate.complaints.warn(_log, cause, text, self._extra)
 
     @property
     def _extra(self) -> dict[str, object]:

@@ -6,7 +6,8 @@ methods are coroutines that never suspend over a blocking driver.
 
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
 :class:`TakingFailures`, :class:`SharingTransactions` and :class:`Limited` of receivers;
-:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering` and :class:`InDatabase` of providers.
+:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase` and
+:class:`Bounded` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -224,6 +225,20 @@ class Remembering(Protocol):
         ...
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """A provider that knows how many receivers there is room for."""
+
+    async def check_room(self, receivers: int) -> None:
+        """Return when so many can be open at a time, as far as is known.
+
+        Raises:
+            ConfigurationError: they never can, as a limit is set, which is named.
+            ProviderUnavailableError: there is no answer.
+        """
+        ...
+
+
 class Sends(Protocol):
     """What sends in somebody's transaction."""
 
@@ -289,6 +304,7 @@ class Capabilities:
     answering: Answering | None = None
     remembering: Remembering | None = None
     in_database: InDatabase | None = None
+    bounded: Bounded | None = None
 
 
 #: Of what can do nothing besides its protocol.
@@ -309,4 +325,5 @@ def capabilities_of(asked: Receiver | Provider) -> Capabilities:
         answering=asked if isinstance(asked, Answering) else None,
         remembering=asked if isinstance(asked, Remembering) else None,
         in_database=asked if isinstance(asked, InDatabase) else None,
+        bounded=asked if isinstance(asked, Bounded) else None,
     )

@@ -13,7 +13,14 @@ from redis.exceptions import NoScriptError, RedisError
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis.assembly import assembled
-from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
+from history.redis.errors import (
+    REDIS_ERRORS,
+    FaultKind,
+    NotPermittedError,
+    configuration_error,
+    is_elsewhere,
+    kind_of,
+)
 from history.redis.forks import survive_forks
 from history.redis.probe import close_client, hang_up, pool_of, stranger_at
 from history.redis.urls import open_client
@@ -24,6 +31,9 @@ PATIENCE = 5.0
 
 #: What goes out in one write when many commands do.
 PIPELINE = 256
+
+#: Connections beside those that wait for messages: what keeps receivers alive, and what sends.
+SPARE = 2
 
 
 class SubscriptionGoneError(ProviderUnavailableError):
@@ -142,6 +152,31 @@ class RedisLink:
             pipeline.execute_command(*words)
         answers: Sequence[Any] = await settled(pipeline.execute(raise_on_error=False))
         return answers
+
+    async def check_room(self, connections: int) -> None:
+        """Refuse limits below so many connections; those of a Cluster's nodes are not known."""
+        pool = pool_of(self._client)
+        if pool is None:
+            return
+        needed = connections + SPARE
+        if (most := getattr(pool, "max_connections", needed)) < needed:
+            raise ConfigurationError(
+                "max_connections",
+                f"is {most}, but {connections} workers that receive from Redis need {needed} connections",
+                "leave it out of the URL or the client, or lower the triggers' concurrency",
+            )
+        try:
+            clients = await self.call("looking how many clients it takes", "INFO", "clients")
+        except NotPermittedError:
+            return
+        most = clients.get("maxclients", needed)
+        if most < needed:
+            raise ConfigurationError(
+                "maxclients",
+                f"of the Redis server is {most}, but {connections} workers that receive from it need "
+                f"{needed} connections",
+                f"CONFIG SET maxclients {2 * needed}, or lower the triggers' concurrency",
+            )
 
     async def close(self) -> None:
         """Close the connections."""

@@ -170,6 +170,15 @@ class RedisStreams:
         """
         await self._link.call("looking whether it is there", "PING")
 
+    async def check_room(self, receivers: int) -> None:
+        """Return when so many receivers can wait at a time: each has a connection of its own.
+
+        Raises:
+            ConfigurationError: the pool of connections or the server's ``maxclients`` is smaller.
+            ProviderUnavailableError: the server does not answer.
+        """
+        await self._link.check_room(receivers)
+
     async def close(self) -> None:
         """Close the connections. Receivers are to be closed before."""
         await self._link.close()

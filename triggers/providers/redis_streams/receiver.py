@@ -3,11 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 from history.errors import ConfigurationError
@@ -37,22 +38,37 @@ TRIM_INTERVAL = 60.0
 
 @dataclass(slots=True)
 class _Held:
-    """The entries handed over and not answered; shared with the thread that keeps them alive."""
+    """The entries handed over and not answered; shared with the thread that keeps them alive.
 
-    ids: set[bytes] = field(default_factory=set[bytes])
+    Each has a number, by which one that was answered and handed over again is told from what it was before:
+    what the server said meanwhile is about the other. What is about to be answered is dropped first, for by
+    the time that the server says so it may have told the other thread that it is not pending any more.
+    """
+
+    ids: dict[bytes, int] = field(default_factory=dict[bytes, int])
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def add(self, ids: Sequence[bytes]) -> None:
         with self.lock:
-            self.ids.update(ids)
+            self.ids.update(zip(ids, self._numbers, strict=False))
 
-    def drop(self, ids: Sequence[bytes]) -> None:
+    def drop(self, ids: Iterable[bytes]) -> None:
         with self.lock:
-            self.ids.difference_update(ids)
+            for entry_id in ids:
+                self.ids.pop(entry_id, None)
 
-    def all(self) -> list[bytes]:
+    def drop_lost(self, lost: Iterable[bytes], asked: Mapping[bytes, int]) -> list[bytes]:
+        """Drop and return what is lost, but not what was answered or handed over again since then."""
         with self.lock:
-            return list(self.ids)
+            still = [entry_id for entry_id in lost if self.ids.get(entry_id) == asked[entry_id]]
+            for entry_id in still:
+                del self.ids[entry_id]
+            return still
+
+    def all(self) -> dict[bytes, int]:
+        with self.lock:
+            return self.ids.copy()
 
 
 class StreamReceiver:
@@ -135,7 +151,8 @@ class StreamReceiver:
         self._reply_lost, self._reclaim_due = True, 0.0
 
     @contextmanager
-    def _answering(self) -> Generator[None, None, None]:
+    def _answering(self, ids: Sequence[bytes]) -> Generator[None, None, None]:
+        self._held.drop(ids)
         try:
             yield
         except ProviderUnavailableError:
@@ -185,13 +202,13 @@ class StreamReceiver:
                 extra={"trigger": self._keys.group},
             )
         return [
-            self._received(entry_id, dict(zip(words[::2], words[1::2], strict=True)), count)
-            for entry_id, count, words in entries
+            self._received(entry_id, dict(zip(words[::2], words[1::2], strict=True)), times)
+            for entry_id, times, words in entries
         ]
 
-    def _received(self, entry_id: bytes, fields: dict[bytes, bytes], count: int) -> Received:
+    def _received(self, entry_id: bytes, fields: dict[bytes, bytes], times: int) -> Received:
         return read(
-            partial(decode, self._keys.stream, entry_id, fields, count, self.limits),
+            partial(decode, self._keys.stream, entry_id, fields, times, self.limits),
             handle=entry_id,
             delivery_id=partial(str, entry_id, "ascii"),
             raw=fields.copy,
@@ -201,17 +218,15 @@ class StreamReceiver:
         """Take these out of the pending list, in one call."""
         if received:
             ids = _ids(received)
-            with self._answering():
+            with self._answering(ids):
                 await self._link.call("acknowledging", "XACK", self._keys.stream, self._keys.group, *ids)
-            self._held.drop(ids)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back; their delivery counts stay until they are taken again."""
         milliseconds = _milliseconds(delay)
         for ids in _chunks(_ids(received)):
-            with self._answering():
+            with self._answering(ids):
                 await self._run("recover", milliseconds, *ids)
-            self._held.drop(ids)
             if self._given_back is not None:
                 self._given_back.update(ids)
         self._reclaim_due = min(self._reclaim_due, time.monotonic() + delay.total_seconds())
@@ -221,10 +236,9 @@ class StreamReceiver:
         by_id = {cast("bytes", delivery.handle): delivery for delivery in received}
         prefix = f"ID:{self._keys.stream}:"
         for ids in _chunks(list(by_id)):
-            with self._answering():
+            with self._answering(ids):
                 for missing in await self._run("dead_letter", reason, prefix, *ids):
                     await self._copy_dead_letter(missing, by_id[missing], reason)
-            self._held.drop(ids)
 
     async def _copy_dead_letter(self, entry_id: bytes, received: Received, reason: str) -> None:
         """Write a dead letter from our own copy: the stream's is gone."""
@@ -274,7 +288,8 @@ class StreamReceiver:
         """Renew the name, and make what is held young; trim when it is time."""
         if self._closed:
             return
-        for ids in _chunks(self._held.all()) or [[]]:
+        held = self._held.all()
+        for ids in _chunks(list(held)) or [[]]:
             try:
                 lost = await self._run("keep_alive", *ids)
             except SubscriptionGoneError:
@@ -282,23 +297,20 @@ class StreamReceiver:
             if lost is None:
                 self._lose_name()
                 return
-            self._forget_lost(cast("list[bytes]", lost), asked=ids)
+            self._tell_robbed(self._held.drop_lost(cast("list[bytes]", lost), held), asked=len(ids))
         self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
         if self._settings.trim and time.monotonic() >= self._trim_due:
             self._trim_due = time.monotonic() + TRIM_INTERVAL
             await self._run("trim")
 
-    def _forget_lost(self, lost: Sequence[bytes], *, asked: Sequence[bytes]) -> None:
-        # What was answered since the question was asked is not pending either, and no news.
-        robbed = [entry_id for entry_id in lost if entry_id in self._held.ids]
+    def _tell_robbed(self, robbed: Sequence[bytes], *, asked: int) -> None:
         if robbed:
-            self._held.drop(robbed)
             _log.warning(
                 "stream %s: %d of %d entries were given to other consumers, because %s did not answer within "
                 "claim_idle: raise claim_idle if this happens often",
                 self._keys.stream,
                 len(robbed),
-                len(asked),
+                asked,
                 self._keys.consumer,
                 extra={"trigger": self._keys.group},
             )

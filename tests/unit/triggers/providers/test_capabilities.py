@@ -92,6 +92,10 @@ class InSql(MemoryProvider):
         return 1
 
 
+class Narrow(MemoryProvider):
+    async def check_room(self, receivers: int) -> None: ...
+
+
 def offered(capabilities: Capabilities) -> set[str]:
     return {one.name for one in fields(capabilities) if getattr(capabilities, one.name) is not None}
 
@@ -119,6 +123,7 @@ def test_a_receiver_can_do_what_it_has_the_methods_for(receiver: Receiver, expec
         (Pinging(), {"answering"}),
         (Linked(), {"remembering"}),
         (InSql(), {"in_database"}),
+        (Narrow(), {"bounded"}),
     ],
     ids=lambda value: type(value).__name__,
 )
