@@ -25,12 +25,16 @@ from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, Message, PropertyValue
 from triggers.providers.brokers.delivery import UndecodableError
 from triggers.providers.provider import NO_LIMITS, Limits
+from triggers.providers.redis_streams.keys import later_of
 
 #: Only the pending list knows these; fields of that name are not written and not read.
 _COUNTED = {"JMSXDeliveryCount", "JMSRedelivered"}
 
 #: Field names that a property cannot have as a field of its own.
 _TAKEN = {"body", "body-kind", "properties"}
+
+#: The one field of an entry that stood among the messages for later, and is none (``lua/shared/later.lua``).
+UNDECODABLE = b"undecodable"
 
 _HEADERS = HEADER_FIELDS.keys() - {"uuid"}
 
@@ -95,6 +99,10 @@ def decode(
     Raises:
         UndecodableError: the fields are no message.
     """
+    if fields.keys() == {UNDECODABLE}:
+        raise UndecodableError(
+            later_of(stream), "had a member that is no message", "send later messages with a delivery time"
+        )
     encoded = fields.get(b"body")
     if encoded is not None and limits.leaves_encoded(len(encoded), delivery_count):
         body: bytes | str | JsonValue = encoded

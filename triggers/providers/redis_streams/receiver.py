@@ -185,13 +185,30 @@ class StreamReceiver:
             self._lose_name()
             raise name_in_use(self._keys, self._settings.claim_idle)
         self._reply_lost = False
-        entries, gone, pause = cast("tuple[list[tuple[bytes, int, list[bytes]]], list[bytes], int]", reply)
+        entries, gone, pause, more, aside = cast(
+            "tuple[list[tuple[bytes, int, list[bytes]]], list[bytes], int, int, list[bytes]]", reply
+        )
         self._held.add([entry_id for entry_id, _, _ in entries])
         if self._given_back:
             self._given_back.difference_update([entry_id for entry_id, _, _ in entries], gone)
-        if len(entries) < limit:
+        if len(entries) < limit and not more:
             interval = self._settings.reclaim_interval.total_seconds()
             self._reclaim_due = time.monotonic() + (min(interval, pause / 1000) if pause >= 0 else interval)
+        self._tell_gone(gone)
+        for key in aside:
+            _log.error(
+                "stream %s: a key of ours held something else, which now has the name %s: "
+                "find out who writes there, and delete it when nobody needs it",
+                self._keys.stream,
+                key.decode(errors="backslashreplace"),
+                extra={"trigger": self._keys.group},
+            )
+        return [
+            self._received(entry_id, dict(zip(words[::2], words[1::2], strict=True)), times)
+            for entry_id, times, words in entries
+        ]
+
+    def _tell_gone(self, gone: Sequence[bytes]) -> None:
         if gone:
             _log.error(
                 "stream %s: %d unacknowledged entries were deleted or trimmed, and are lost "
@@ -201,10 +218,6 @@ class StreamReceiver:
                 b" ".join(gone[:10]).decode(),
                 extra={"trigger": self._keys.group},
             )
-        return [
-            self._received(entry_id, dict(zip(words[::2], words[1::2], strict=True)), times)
-            for entry_id, times, words in entries
-        ]
 
     def _received(self, entry_id: bytes, fields: dict[bytes, bytes], times: int) -> Received:
         return read(

@@ -8,7 +8,8 @@
 --        "known" after a reply may have been lost: what is pending for this consumer but not among the ids
 --        held never reached it, and is taken over at once
 -- Reply  {{id, delivery count, {field, value ...}} ...}, {id that is pending but no longer in the stream ...},
---        ms until the next delivery time or -1; nil when another consumer has the name
+--        ms until the next delivery time or -1, 1 where there may be more to take at once, {key that was set aside
+--        ...}; nil when another consumer has the name
 
 --include shared/common
 --include shared/later
@@ -17,7 +18,7 @@
 local SCAN = 1000
 
 if not keep_name() then return false end
-local now, limit = server_time(), tonumber(ARGV[5])
+local now, limit, more = server_time(), tonumber(ARGV[5]), 0
 
 local function release_unknown()
   local held, unknown = {}, {}
@@ -38,13 +39,17 @@ local function release_rivals()
   end
 end
 
+-- What somebody else has put among the delayed is no entry's id, or none that is pending: it is dropped.
 local function release_due()
-  local waiting = {}
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, limit)) do
-    if owns(WAITING, id) then waiting[#waiting + 1] = id end
+  set_aside_unless(KEYS[3], 'zset')
+  local waiting, due = {}, redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, limit)
+  for _, id in ipairs(due) do
+    local asked, ours = pcall(owns, WAITING, id)
+    if asked and ours then waiting[#waiting + 1] = id end
     redis.call('ZREM', KEYS[3], id)
   end
   set_owner(WAITING, READY, waiting)
+  if #due == limit then more = 1 end
 end
 
 -- Entries that wait for their delay grow idle too: they are made young again, not taken. (That they also stand
@@ -55,16 +60,17 @@ local function find_idle()
   for _, row in ipairs(redis.call('XPENDING', stream, group, 'IDLE', claim_idle, '-', '+', SCAN)) do
     if delayed and row[2] == WAITING and redis.call('ZSCORE', KEYS[3], row[1]) then
       early[#early + 1] = row[1]
-    elseif #found < limit then
+    else
       found[#found + 1] = row
     end
   end
+  if #found + #early == SCAN then more = 1 end
   set_owner(WAITING, 0, early)
   return found
 end
 
-local function take(rows)
-  local ids, taken, entries, gone = {}, {}, {}, {}
+local function take_some(rows, entries, gone)
+  local ids, taken = {}, {}
   for i, row in ipairs(rows) do ids[i] = row[1] end
   -- Without JUSTID the delivery count grows by one; what left the stream is dropped from the pending.
   for _, entry in ipairs(#ids > 0 and redis.call('XCLAIM', stream, group, name, 0, unpack(ids)) or {}) do
@@ -78,6 +84,17 @@ local function take(rows)
       redis.call('XACK', stream, group, row[1])
     end
   end
+end
+
+-- What left the stream does not count: else the living would wait behind however much was deleted.
+local function take(rows)
+  local entries, gone, at = {}, {}, 1
+  while at <= #rows and #entries < limit do
+    local some = {unpack(rows, at, math.min(#rows, at + limit - #entries - 1))}
+    at = at + #some
+    take_some(some, entries, gone)
+  end
+  if at <= #rows then more = 1 end
   return {entries, gone}
 end
 
@@ -99,5 +116,5 @@ local pause = deliver_later_ones(limit)
 local rows = find_idle()
 local reply = take(rows)
 bury(rows)
-reply[3] = pause
+reply[3], reply[4], reply[5] = pause, more, aside
 return reply

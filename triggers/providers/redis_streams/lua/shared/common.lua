@@ -48,3 +48,16 @@ local function set_owner(owner, idle, ids)
     redis.call('XCLAIM', stream, group, owner, 0, unpack(words))
   end
 end
+
+-- What stood under our keys and is not ours, by the names that it was given.
+local aside = {}
+
+-- Gives a key that somebody else has filled with something else another name, so that it is in nobody's way.
+local function set_aside_unless(key, kind)
+  local found = redis.call('TYPE', key).ok
+  if found ~= kind and found ~= 'none' then
+    local away = key .. ':foreign:' .. string.format('%.0f', server_time())
+    redis.call('RENAME', key, away)
+    aside[#aside + 1] = away
+  end
+end

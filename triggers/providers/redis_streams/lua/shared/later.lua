@@ -1,7 +1,11 @@
 -- For scripts that move messages whose delivery time has come into the stream, where any subscription may read
 -- them. Included after shared/common.
 
--- See later.py of the package for a member's form. What is none goes into the stream as it is: its receiver parks it.
+-- No pause is longer than a day, in ms: what somebody else has put there may be due at the end of all times.
+local LONGEST = 86400000
+
+-- See later.py of the package for a member's form. What is none, or has more words than one XADD can be given, goes
+-- into the stream as it is: its receiver parks it, and nothing waits for it.
 local function unpacked(member)
   local words, at = {}, 21
   while at <= #member do
@@ -10,14 +14,18 @@ local function unpacked(member)
   return words
 end
 
+local function add_unpacked(member)
+  local words = unpacked(member)
+  redis.call('XADD', stream, '*', unpack(words))
+end
+
 local function deliver_later_ones(limit)
+  set_aside_unless(KEYS[5], 'zset')
   local now = server_time()
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now, 'LIMIT', 0, limit)) do
-    local whole, words = pcall(unpacked, member)
-    if not whole or #words == 0 or #words % 2 == 1 then words = {'undecodable', member} end
-    redis.call('XADD', stream, '*', unpack(words))
+    if not pcall(add_unpacked, member) then redis.call('XADD', stream, '*', 'undecodable', member) end
     redis.call('ZREM', KEYS[5], member)
   end
   local next_one = redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
-  return next_one and math.max(0, math.ceil(tonumber(next_one) - now)) or -1
+  return next_one and math.max(0, math.ceil(math.min(LONGEST, tonumber(next_one) - now))) or -1
 end
