@@ -75,13 +75,14 @@ class RedisStreams:
         self._token = uuid4().hex
         self._open: set[StreamKeys] = set()
         self._opening = threading.Lock()
+        self._warned: set[str] = set()
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False) -> Self:
         """Make a provider for ``redis://host:6379/0?claim_idle=10``; nothing is connected yet.
 
         The settings stand in the query: ``claim_idle`` and ``reclaim_interval`` in seconds,
-        ``trim=acknowledged`` and ``maxlen``. What else stands there is handed to redis-py.
+        ``trim`` (``acknowledged``, ``never`` or seconds) and ``maxlen``. What else stands there is handed to redis-py.
         """
         settings, redis_url = StreamSettings.from_url(url)
         patience = settings.reclaim_interval.total_seconds() + PATIENCE
@@ -140,6 +141,7 @@ class RedisStreams:
             if keys in self._open:
                 raise name_in_use(keys, self._settings.claim_idle)
             self._open.add(keys)
+            self._warn_of_growth(destination)
         # A forked child has the provider's token, too, but is another consumer.
         token = f"{self._token}:{process_token()}"
         left = partial(self._open.discard, keys)
@@ -150,6 +152,16 @@ class RedisStreams:
             left()
             raise
         return receiver
+
+    def _warn_of_growth(self, stream: str) -> None:
+        if self._settings.trims or self._settings.maxlen is not None or stream in self._warned:
+            return
+        self._warned.add(stream)
+        _log.warning(
+            "stream %s keeps all its entries for ever, as trim=never is set: "
+            "give an age in seconds, or maxlen, or trim it yourself",
+            stream,
+        )
 
     async def open_temporary(self, purpose: str) -> tuple[str, StreamReceiver]:
         """Open the one consumer of a new stream that is deleted when it closes, or an hour after it died."""

@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 #: How many ids go to a script at once: Lua hands at most 8,000 words to one command.
 CHUNK = 500
 
-#: How often one consumer trims its stream, in seconds.
-TRIM_INTERVAL = 60.0
+#: How often one consumer trims its stream, and frees the names of dead ones, in seconds.
+UPKEEP_INTERVAL = 60.0
 
 
 @dataclass(slots=True)
@@ -99,7 +99,8 @@ class StreamReceiver:
         self._name_lost = self._closed = False
         # What a predecessor of the same name did not answer counts as lost in a reply, too.
         self._reply_lost = True
-        self._reclaim_due = self._alive_due = self._trim_due = 0.0
+        self._reclaim_due = self._alive_due = self._upkeep_due = 0.0
+        self._abandoned: set[bytes] = set()
         # What was given back since this consumer took everything over; None if it never did.
         self._given_back: set[bytes] | None = None
 
@@ -298,7 +299,7 @@ class StreamReceiver:
         return pending > len(self._held.ids) + len(given_back)
 
     async def keep_alive(self) -> None:
-        """Renew the name, and make what is held young; trim when it is time."""
+        """Renew the name, and make what is held young; bury and trim when it is time."""
         if self._closed:
             return
         held = self._held.all()
@@ -312,9 +313,30 @@ class StreamReceiver:
                 return
             self._tell_robbed(self._held.drop_lost(cast("list[bytes]", lost), held), asked=len(ids))
         self._alive_due = time.monotonic() + self.keep_alive_interval.total_seconds()
-        if self._settings.trim and time.monotonic() >= self._trim_due:
-            self._trim_due = time.monotonic() + TRIM_INTERVAL
-            await self._run("trim")
+        if time.monotonic() >= self._upkeep_due:
+            self._upkeep_due = time.monotonic() + UPKEEP_INTERVAL
+            await self._keep_up()
+
+    async def _keep_up(self) -> None:
+        """Free the names of the dead, and trim."""
+        try:
+            await self._run("bury")
+            if self._settings.trims:
+                _, abandoned = await self._run("trim", _milliseconds(self._settings.trim_age))
+                self._tell_abandoned(abandoned)
+        except SubscriptionGoneError:
+            return
+
+    def _tell_abandoned(self, subscription: bytes) -> None:
+        if subscription and subscription not in self._abandoned:
+            self._abandoned.add(subscription)
+            _log.warning(
+                "stream %s: subscription %s is consumed by nobody, and keeps the stream from being trimmed: "
+                "if its trigger is gone, end it with `doubtless redis unsubscribe`",
+                self._keys.stream,
+                subscription.decode(errors="backslashreplace"),
+                extra={"trigger": self._keys.group},
+            )
 
     def _tell_robbed(self, robbed: Sequence[bytes], *, asked: int) -> None:
         if robbed:

@@ -14,30 +14,47 @@ class StreamSettings:
 
     - ``claim_idle`` is how long a consumer may be silent before its messages are taken over.
     - ``reclaim_interval`` is how often each consumer looks for such messages, and for recovered ones.
-    - ``trim`` drops, about once a minute, entries that every existing subscription has acknowledged; a
-      subscription made later never sees them.
+    - ``trim`` drops, about once a minute, entries that every existing subscription has acknowledged, once
+      they are so old: a week. A subscription made later never sees them. True drops them at any age, False
+      never.
     - ``maxlen`` keeps about that many entries when something is sent, and drops older ones, acknowledged or
       not.
 
-    A stream keeps everything unless ``trim`` or ``maxlen`` is set.
+    What a subscription has not received or not acknowledged is never trimmed.
 
     Raises:
-        ConfigurationError: a duration or ``maxlen`` is not positive.
+        ConfigurationError: a duration or ``maxlen`` is not positive, or ``trim`` is of another type.
     """
 
     claim_idle: timedelta = timedelta(seconds=30)
     reclaim_interval: timedelta = timedelta(seconds=1)
-    trim: bool = False
+    trim: bool | timedelta = timedelta(days=7)
     maxlen: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("claim_idle", "reclaim_interval"):
             if getattr(self, name) < timedelta(milliseconds=1):
                 raise ConfigurationError(name, "is shorter than a millisecond", "give a positive duration")
+        if not isinstance(self.trim, bool | timedelta) or self.trim_age < timedelta(0):
+            raise ConfigurationError(
+                "trim",
+                f"must be an age, or True or False, not {self.trim!r}",
+                "give a timedelta, True (acknowledged at any age) or False (never)",
+            )
         if self.maxlen is not None and self.maxlen < 1:
             raise ConfigurationError(
                 "maxlen", f"must be 1 or more, not {self.maxlen}", "give 1 or more, or leave it out"
             )
+
+    @property
+    def trims(self) -> bool:
+        """Whether anything is trimmed that was acknowledged."""
+        return self.trim is not False
+
+    @property
+    def trim_age(self) -> timedelta:
+        """How old what was acknowledged must be to be trimmed."""
+        return self.trim if isinstance(self.trim, timedelta) else timedelta(0)
 
     @classmethod
     def from_url(cls, url: str) -> tuple[Self, str]:
@@ -60,13 +77,14 @@ def _read(name: str, value: str) -> Any:
     try:
         match name:
             case "trim":
-                return {"acknowledged": True}[value]
+                words = {"acknowledged": True, "never": False}
+                return words[value] if value in words else timedelta(seconds=float(value))
             case "maxlen":
                 return int(value)
             case _:
                 return timedelta(seconds=float(value))
     except (KeyError, ValueError, OverflowError) as error:
-        remedy = {"trim": "give trim=acknowledged, or leave it out", "maxlen": "give a whole number"}
+        remedy = {"trim": "give trim=acknowledged, trim=never or seconds", "maxlen": "give a whole number"}
         raise ConfigurationError(
             name, f"{value!r} in the URL cannot be used", remedy.get(name, "give seconds, such as 10 or 0.5")
         ) from error

@@ -11,4 +11,6 @@ if made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then
   redis.call('DEL', KEYS[2])
   return made
 end
+-- Its first read that finds something would make it: until then nobody could see that the subscription is consumed.
+redis.call('XGROUP', 'CREATECONSUMER', stream, group, name)
 return 1

@@ -1,7 +1,9 @@
--- Trim: drop entries that every subscription has acknowledged.
+-- Trim: drop entries of some age that every subscription has acknowledged.
 --
 -- KEYS   stream, consumer, delayed, dead letters (see shared/common.lua)
--- Reply  how many were dropped
+-- ARGV   group, name, token, claim_idle, how old (ms)
+-- Reply  how many were dropped, and a subscription without a living consumer that has kept entries from that for a
+--        day, or ""
 
 --include shared/common
 
@@ -18,18 +20,49 @@ local function older(a, b)
   return before(a_number, b_number)
 end
 
-local function oldest_needed(subscription)
+local function named(reply)
   local info = {}
-  for i = 1, #subscription, 2 do info[subscription[i]] = subscription[i + 1] end
-  if info.pending > 0 then return redis.call('XPENDING', stream, info.name)[2] end
-  return info['last-delivered-id']
+  for i = 1, #reply, 2 do info[reply[i]] = reply[i + 1] end
+  return info
 end
 
-local oldest
-for _, subscription in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-  local needed = oldest_needed(subscription)
-  if not oldest or older(needed, oldest) then oldest = needed end
+local function oldest_needed(info)
+  if info.pending > 0 then
+    local id = redis.call('XPENDING', stream, info.name)[2]
+    return id, id
+  end
+  return info['last-delivered-id'], '(' .. info['last-delivered-id']
 end
-if not oldest then return 0 end
+
+-- The key of a consumer's name is made as keys.py makes it.
+local function is_consumed(subscription)
+  local own = string.gsub(string.gsub(group, '%%', '%%25'), ':', '%%3A')
+  local its = string.gsub(string.gsub(subscription, '%%', '%%25'), ':', '%%3A')
+  local before = string.sub(KEYS[2], 1, -#own - #name - 2)
+  for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', stream, subscription)) do
+    if redis.call('EXISTS', before .. its .. ':' .. named(consumer).name) == 1 then return true end
+  end
+  return false
+end
+
+local DAY, now = 86400000, server_time()
+local function ago(milliseconds) return string.format('%.0f-0', math.max(0, now - milliseconds)) end
+
+local oldest, begin, last
+for _, subscription in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+  local info = named(subscription)
+  local needed, from = oldest_needed(info)
+  if not oldest or older(needed, oldest) then oldest, begin, last = needed, from, info.name end
+end
+if not oldest then return {0, ''} end
+local until_then = ago(tonumber(ARGV[5]))
+if older(oldest, until_then) then
+  local first = redis.call('XRANGE', stream, begin, '+', 'COUNT', 1)[1]
+  local held_up = first and older(first[1], ago(tonumber(ARGV[5]) + DAY)) and not is_consumed(last)
+  if not held_up then last = '' end
+  until_then = oldest
+else
+  last = ''
+end
 -- Whole nodes only (~): cheap, and never more than asked.
-return redis.call('XTRIM', stream, 'MINID', '~', oldest)
+return {redis.call('XTRIM', stream, 'MINID', '~', until_then), last}
