@@ -63,6 +63,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.patchbay:app",
         "Components wired to destinations by a file: run, check, convert.",
     ),
+    "redis": LazyCommand(
+        "triggers.cli.redis:app", "Subscriptions of Redis Streams: look, and end those whose trigger is gone."
+    ),
     "sqljms": LazyCommand(
         "triggers.cli.sqljms.commands:app",
         "Queues, topics, subscriptions and the limbo in a SQL database: look and mend.",

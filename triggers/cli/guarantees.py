@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
-from triggers.cli.guarantee_levels import GUARANTEES, guarantee_of
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 

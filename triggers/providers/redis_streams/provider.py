@@ -25,6 +25,7 @@ from triggers.providers.redis_streams.later import is_later
 from triggers.providers.redis_streams.link import PATIENCE, Client, RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.providers.redis_streams.settings import StreamSettings
+from triggers.providers.redis_streams.subscriptions import Subscription, subscriptions_of, unsubscribe
 from triggers.providers.redis_streams.temporary import TEMPORARY, TemporaryReceiver
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class RedisStreams:
         """Make a provider for ``redis://host:6379/0?claim_idle=10``; nothing is connected yet.
 
         The settings stand in the query: ``claim_idle`` and ``reclaim_interval`` in seconds,
-        ``trim`` (``acknowledged``, ``never`` or seconds) and ``maxlen``. What else stands there is handed to redis-py.
+        ``trim`` (``acknowledged``, ``never`` or seconds) and ``maxlen``. All else there is redis-py's.
         """
         settings, redis_url = StreamSettings.from_url(url)
         patience = settings.reclaim_interval.total_seconds() + PATIENCE
@@ -173,6 +174,25 @@ class RedisStreams:
         )
         await receiver.open()
         return stream, receiver
+
+    async def subscriptions(self, destination: str) -> Sequence[Subscription]:
+        """Return the subscriptions of a stream, and what each of them keeps in it.
+
+        Raises:
+            ProviderUnavailableError: the server did not answer.
+        """
+        return await subscriptions_of(self._link, destination)
+
+    async def unsubscribe(self, destination: str, subscription: str, *, force: bool = False) -> bool:
+        """End a subscription, so that nothing is kept for it; False where there is none.
+
+        With ``force`` also one that has not acknowledged or not read everything, which it gives up.
+
+        Raises:
+            ConfigurationError: it has a living consumer, or keeps entries, without ``force``.
+            ProviderUnavailableError: the server did not answer.
+        """
+        return await unsubscribe(self._link, destination, subscription, force=force)
 
     async def ping(self) -> None:
         """Return when the server answers.

@@ -10,7 +10,7 @@ from history.memory import MemoryHistory
 from resolvers import Resolution
 from tests import ROOT
 from triggers import Delivery, Message, trigger
-from triggers.cli.guarantee_levels import GUARANTEES, guarantee_of
+from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
 
 
 def plain(message: Message) -> None:

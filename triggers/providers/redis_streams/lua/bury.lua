@@ -8,6 +8,7 @@
 -- again by its next read, and one that waits in a read by what that reads.
 
 --include shared/common
+--include shared/subscriptions
 
 local consumers = string.sub(KEYS[2], 1, -#name - 1)
 
@@ -16,8 +17,7 @@ if not redis.call('SET', consumers, '', 'NX', 'PX', claim_idle) then return 0 en
 
 local buried = 0
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
-  local info = {}
-  for i = 1, #consumer, 2 do info[consumer[i]] = consumer[i + 1] end
+  local info = named(consumer)
   local silent = info.idle > claim_idle and redis.call('EXISTS', consumers .. info.name) == 0
   if silent and info.pending == 0 and info.name ~= WAITING and info.name ~= name then
     redis.call('XGROUP', 'DELCONSUMER', stream, group, info.name)

@@ -6,6 +6,7 @@
 --        day, or ""
 
 --include shared/common
+--include shared/subscriptions
 
 -- Ids are compared as text: their halves may be wider than a Lua number is exact.
 local function before(a, b)
@@ -20,29 +21,12 @@ local function older(a, b)
   return before(a_number, b_number)
 end
 
-local function named(reply)
-  local info = {}
-  for i = 1, #reply, 2 do info[reply[i]] = reply[i + 1] end
-  return info
-end
-
 local function oldest_needed(info)
   if info.pending > 0 then
     local id = redis.call('XPENDING', stream, info.name)[2]
     return id, id
   end
   return info['last-delivered-id'], '(' .. info['last-delivered-id']
-end
-
--- The key of a consumer's name is made as keys.py makes it.
-local function is_consumed(subscription)
-  local own = string.gsub(string.gsub(group, '%%', '%%25'), ':', '%%3A')
-  local its = string.gsub(string.gsub(subscription, '%%', '%%25'), ':', '%%3A')
-  local before = string.sub(KEYS[2], 1, -#own - #name - 2)
-  for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', stream, subscription)) do
-    if redis.call('EXISTS', before .. its .. ':' .. named(consumer).name) == 1 then return true end
-  end
-  return false
 end
 
 local DAY, now = 86400000, server_time()
@@ -58,7 +42,7 @@ if not oldest then return {0, ''} end
 local until_then = ago(tonumber(ARGV[5]))
 if older(oldest, until_then) then
   local first = redis.call('XRANGE', stream, begin, '+', 'COUNT', 1)[1]
-  local held_up = first and older(first[1], ago(tonumber(ARGV[5]) + DAY)) and not is_consumed(last)
+  local held_up = first and older(first[1], ago(tonumber(ARGV[5]) + DAY)) and living_consumers(last) == 0
   if not held_up then last = '' end
   until_then = oldest
 else

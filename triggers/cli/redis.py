@@ -1,0 +1,88 @@
+"""``doubtless redis``: look at the subscriptions of a stream, and end those whose trigger is gone."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.options import PROVIDER_OPTION, YES_OPTION, confirm, connected
+from triggers.cli.shared.output import State
+
+if TYPE_CHECKING:
+    from triggers.providers.redis_streams import RedisStreams
+    from triggers.providers.redis_streams.subscriptions import Subscription
+
+app = typer.Typer(
+    no_args_is_help=True, help="Subscriptions of Redis Streams: look, and end those whose trigger is gone."
+)
+
+_COLUMNS = ["name", "pending", "unread", "consumers", "oldest"]
+
+
+@app.command("subscriptions")
+@with_general_options
+def subscriptions(
+    context: typer.Context,
+    destination: str = typer.Argument(help="The stream."),
+    provider: str = PROVIDER_OPTION,
+) -> None:
+    """List the subscriptions of a stream: a forgotten one keeps all that comes after it."""
+    with _opened(provider) as streams:
+        found = drive(streams.subscriptions(destination))
+    State.of(context).show("subscriptions", _COLUMNS, [asdict(one) for one in found])
+
+
+@app.command("unsubscribe")
+@with_general_options
+def unsubscribe(
+    context: typer.Context,
+    destination: str = typer.Argument(help="The stream."),
+    subscription: str = typer.Argument(help="The subscription's name: that of its trigger."),
+    yes: bool = YES_OPTION,
+    provider: str = PROVIDER_OPTION,
+) -> None:
+    """End a subscription that no living consumer has, with all that it has not acknowledged or not read."""
+    state = State.of(context)
+    with _opened(provider) as streams:
+        found = [one for one in drive(streams.subscriptions(destination)) if one.name == subscription]
+        if not found:
+            state.note(f"{destination} has no subscription {subscription}")
+            raise typer.Exit(1)
+        if not yes:
+            confirm(_question(destination, found[0]))
+        # What came since it was asked is not given up without being asked about.
+        left = bool(found[0].pending or found[0].unread)
+        drive(streams.unsubscribe(destination, subscription, force=yes or left))
+    if state.as_json:
+        state.document({"destination": destination, "subscription": subscription, "given_up": left})
+    state.say(f"{subscription} has ended")
+
+
+def _question(destination: str, found: "Subscription") -> str:
+    if not found.pending and not found.unread:
+        return f"End {found.name} of {destination}, which has read and acknowledged everything?"
+    since = "" if found.oldest is None else f", the oldest of {found.oldest:%Y-%m-%d %H:%M} UTC"
+    return (
+        f"End {found.name} of {destination}, and give up {found.pending} that it has not acknowledged "
+        f"and {found.unread} that it has not read{since}?"
+    )
+
+
+@contextmanager
+def _opened(provider: str) -> Generator["RedisStreams"]:
+    """Open the Redis that a command was given.
+
+    Raises:
+        ConfigurationError: it is another provider.
+    """
+    with connected(provider) as link:
+        from triggers.providers.redis_streams import RedisStreams  # noqa: PLC0415  (loads a driver)
+
+        if not isinstance(link, RedisStreams):
+            raise ConfigurationError("--provider", "is not Redis Streams", "use redis://host:6379/0")
+        yield link
