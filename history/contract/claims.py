@@ -2,7 +2,17 @@
 
 from datetime import timedelta
 
-from history.contract.common import LONG, ODD_NAMES, ODD_UUIDS, PATIENCE, TRIGGER, claim_one, found, state_of
+from history.contract.common import (
+    LONG,
+    ODD_NAMES,
+    ODD_UUIDS,
+    PATIENCE,
+    TRIGGER,
+    absent,
+    claim_one,
+    found,
+    state_of,
+)
 from history.entry import EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import CLAIM_BATCH, BatchOwner, HistoryStore
@@ -24,6 +34,34 @@ class ClaimContract:
         first = await claim_one(store, "u1", "worker-1")
 
         assert await claim_one(store, "u1", "worker-1") == first
+
+    async def test_a_claim_whose_answer_was_lost_is_known_by_its_token_and_taken_over(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        lost = await claim_one(store, "u1", "attempt-1", lease=LONG)
+        again = await claim_one(another, "u1", "attempt-2", lease=LONG)
+        assert again.found is not None
+        assert again.found.owner == "attempt-1"
+
+        taken = await another.take_over(
+            TRIGGER, "u1", "attempt-2", LONG, again.found.fence, expected_owner="attempt-1"
+        )
+        late = await claim_one(store, "u1", "attempt-1", lease=LONG)
+
+        assert taken is not None
+        assert taken.fence > lost.fence
+        assert late.found is not None
+        assert late.found.owner == "attempt-2"
+
+    async def test_a_claim_whose_answer_was_lost_is_released_by_its_token(self, store: HistoryStore) -> None:
+        await claim_one(store, "u1", "attempt-1", lease=LONG)
+        entry = await found(store, "u1")
+
+        by_another = await store.settle(TRIGGER, [Settlement(Uuid("u1"), entry.fence, None, "attempt-2")])
+        by_itself = await store.settle(TRIGGER, [Settlement(Uuid("u1"), entry.fence, None, "attempt-1")])
+
+        assert [*by_another, *by_itself] == [False, True]
+        assert await absent(store, "u1")
 
     async def test_another_owner_finds_the_started_entry(self, store: HistoryStore) -> None:
         first = await claim_one(store, "u1", "worker-1", lease=LONG)

@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
+from history.circuit import CircuitOpenError
 from history.entry import Claim, Entry, EntryOutcome
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
 from history.message import Message
@@ -31,6 +33,7 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run, patience_with
+from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.failures import is_transient, own_error
 from triggers.service.settings import Settings
 
@@ -47,7 +50,8 @@ class Judge:
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed;
     ``blocking``, that no event loop runs what is asked here, so that nobody can cancel it.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
-    ``leases`` renews those of what is claimed; whoever concludes the run lets it go.
+    ``leases`` renews those of what is claimed; whoever concludes the run lets it go. ``undecided`` are the
+    claims of before that had no answer.
     """
 
     settings: Settings
@@ -57,6 +61,7 @@ class Judge:
     blocking: bool = False
     batch: BatchOwner | None = None
     leases: LeaseKeeper | None = None
+    undecided: UndecidedClaims = field(default_factory=UndecidedClaims)
 
     async def claim(self, runs: Sequence[Run]) -> None:
         """Claim every uuid that the table may look at, in one call."""
@@ -90,6 +95,7 @@ class Judge:
         except Exception as error:  # whatever a store raises: without a history nothing runs
             if self.inside:
                 raise
+            self._note_undecided(error, owner, uuids)
             self._note_absence(error, asked)
             return
         on = HistoryUse.ON
@@ -102,6 +108,35 @@ class Judge:
             for run in asked:
                 if run.found is None and _is_older(run.message, oldest):
                     run.finding = run.finding._replace(forgotten=True)
+        if not self.inside:
+            await self._settle_undecided(store, asked)
+
+    def _note_undecided(self, error: Exception, owner: str, uuids: Sequence[str]) -> None:
+        """Remember a claim that was sent, and of which nobody knows what became.
+
+        Not that of a batch, whose token stays the same; and not where a resolver may let a message run
+        without the history: then the entry is all that tells of it.
+        """
+        sent = not isinstance(error, CircuitOpenError)
+        if sent and self.batch is None and self.settings.policy.on_history_error == "suspend":
+            self.undecided.note(owner, uuids)
+
+    async def _settle_undecided(self, store: HistoryStore, asked: Sequence[Run]) -> None:
+        """Now that the history answers: let go what stands of claims whose answer never came."""
+        self.undecided.forget([run.message.uuid or "" for run in asked if run.found is None])
+        with suppress(Exception):  # the claims that were asked for are made; those stay to be recognised
+            await self.undecided.release_in(store, self.settings.name)
+
+    async def _take_up(self, run: Run) -> None:
+        """Take over an entry that an undecided claim of our own has left: nobody runs under it."""
+        if not self.undecided.is_ours(run.message.uuid, run.found):
+            return
+        if await self._take_over(run):
+            run.finding = run.finding._replace(found=None)
+            run.note("its claim of before, whose answer did not come, was taken up")
+            self.undecided.forget([run.message.uuid or ""])
+        elif run.history is HistoryUse.ON:
+            await self.claim([run])
 
     async def judge(self, run: Run) -> Decision:
         """Decide, ask the resolver where the table says so, and take over what is to run again."""
@@ -109,6 +144,7 @@ class Judge:
             await self._come_late(run)
         unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
         for _ in range(CLAIM_ROUNDS):
+            await self._take_up(run)
             decision = self._read_table(run, unasked)
             if decision.ask:
                 decision = self._read_table(run, await self._ask(run))
@@ -142,6 +178,8 @@ class Judge:
         try:
             kept = await self.store.renew(self.settings.name, uuid, run.fence, lease)
         except Exception as error:  # noqa: BLE001  (as in claiming)
+            if run.owner is not None:
+                self._note_undecided(HistoryUnavailableError("renewing"), run.owner, [uuid])
             self._note_absence(error, [run])
             return
         if kept:
@@ -229,6 +267,7 @@ class Judge:
         except Exception as error:  # as above
             if self.inside:
                 raise
+            self._note_undecided(error, owner, [run.message.uuid])
             self._note_absence(error, [run])
             return False
         if taken is not None:

@@ -1,0 +1,76 @@
+"""Claims whose answer never came: the entry may stand, and nobody runs under it.
+
+Whoever claimed knows that: the token in the entry is unique to the attempt. So when the message comes again
+its own claim is taken over, and not mistaken for that of a run that died; and when the history answers again,
+what is left of such claims is released, for the message may be delivered elsewhere.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from history.entry import Entry, Settlement, State
+from history.message import Uuid
+from history.store import HistoryStore
+
+#: How many uuids are remembered for one trigger; the oldest is forgotten first, and may be In Doubt then.
+MOST = 10_000
+
+#: How many of them are looked at in one call.
+LOOKED_AT = 200
+
+
+@dataclass(slots=True)
+class UndecidedClaims:
+    """The tokens of a trigger's undecided claims, by uuid; safe between threads."""
+
+    _tokens: dict[str, str] = field(default_factory=dict[str, str])
+    _unseen: dict[str, str] = field(default_factory=dict[str, str])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, token: str, uuids: Sequence[str]) -> None:
+        """Remember that these were claimed under a token, or not."""
+        with self._lock:
+            for uuid in uuids:
+                self._tokens.pop(uuid, None)
+                self._tokens[uuid] = self._unseen[uuid] = token
+            while len(self._tokens) > MOST:
+                oldest = next(iter(self._tokens))
+                del self._tokens[oldest]
+                self._unseen.pop(oldest, None)
+
+    def is_ours(self, uuid: str | None, found: Entry | None) -> bool:
+        """Whether an entry is what an undecided claim has left."""
+        if not self._tokens or uuid is None or found is None or found.state is not State.STARTED:
+            return False
+        return found.owner is not None and self._tokens.get(uuid) == found.owner
+
+    def forget(self, uuids: Sequence[str]) -> None:
+        """Forget those that have been decided."""
+        if self._tokens:
+            with self._lock:
+                for uuid in uuids:
+                    self._tokens.pop(uuid, None)
+                    self._unseen.pop(uuid, None)
+
+    async def release_in(self, store: HistoryStore, trigger: str) -> None:
+        """Release what is left of undecided claims, some in each call, by a store that answers again.
+
+        What is not there yet may come: a server that stood still carries out what it had received when it
+        goes on. So it stays known.
+
+        Raises:
+            Exception: whatever the store does; it is done another time.
+        """
+        if not self._unseen:
+            return
+        with self._lock:
+            some = [(uuid, self._unseen.pop(uuid)) for uuid in list(self._unseen)[:LOOKED_AT]]
+        entries = await store.lookup(trigger, [uuid for uuid, _ in some])
+        left = [
+            Settlement(Uuid(uuid), entry.fence, None, token)
+            for (uuid, token), entry in zip(some, entries, strict=True)
+            if entry is not None and entry.state is State.STARTED and entry.owner == token
+        ]
+        if left:
+            await store.settle(trigger, left)
