@@ -11,10 +11,11 @@ import redis.asyncio
 from history.bridge import settled
 from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
+from history.redis.durability import Durability
 from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
 from history.redis.forks import survive_forks
 from history.redis.probe import answers, close_client, hang_up, pool_of, stranger_at
-from history.redis.urls import open_client, split_circuit
+from history.redis.urls import open_client, split_circuit, split_option
 from history.redis.wires import Wires
 
 T = TypeVar("T")
@@ -50,7 +51,9 @@ class RedisClient:
         ConfigurationError: the client decodes replies, but what is stored is bytes that are no text.
     """
 
-    def __init__(self, client: Any, url: str | None = None, *, circuit: bool = True) -> None:
+    def __init__(
+        self, client: Any, url: str | None = None, *, circuit: bool = True, durability: str | None = None
+    ) -> None:
         if client.get_encoder().decode_responses:
             raise ConfigurationError(
                 "history",
@@ -62,6 +65,7 @@ class RedisClient:
         self.url = url
         self.is_asyncio = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
         self.is_cluster = isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster)
+        self.durability = Durability.of(durability, cluster=self.is_cluster)
         pool = pool_of(client)
         #: None for a cluster, whose client has a pool for each node, and finds the node by the key.
         self.wires = None if pool is None else Wires(pool, waits=self.is_asyncio)
@@ -75,10 +79,14 @@ class RedisClient:
 
     @classmethod
     def from_url(cls, url: str, *, asyncio: bool = False) -> "RedisClient":
-        """Make a client for ``url``, which may say ``?circuit=off``; nothing is connected yet."""
-        redis_url, circuit = split_circuit(url)
+        """Make a client for ``url``; nothing is connected yet.
+
+        It may say ``?circuit=off`` and ``?durability=replicas:1``.
+        """
+        redis_url, durability = split_option(url, "durability")
+        redis_url, circuit = split_circuit(redis_url)
         client = open_client(redis_url, setting="history", asyncio=asyncio, connect=TIMEOUT, answer=TIMEOUT)
-        return cls(client, url, circuit=circuit)
+        return cls(client, url, circuit=circuit, durability=durability)
 
     def for_asyncio(self) -> "RedisClient":
         """Return a client of the same server for asyncio."""
@@ -106,6 +114,28 @@ class RedisClient:
             return await settled(command())
         except REDIS_ERRORS as error:
             return await self.call_again(doing, command, error)
+
+    async def write(self, doing: str, command: Callable[[Any], Any]) -> Any:
+        """Give one write to a client or a pipeline, and wait for replicas where that is asked for.
+
+        Raises:
+            NotDurableError: they do not have it in time.
+            redis.RedisError and others: as :meth:`call`.
+        """
+        durability = self.durability
+        if durability is None:
+            return await self.call(doing, lambda: command(self.client))
+
+        def together() -> Any:
+            pipeline = self.client.pipeline(transaction=False)
+            command(pipeline)
+            for words in durability.words:
+                pipeline.execute_command(*words)
+            return pipeline.execute()
+
+        answer, *_, reached = await self.call(doing, together)
+        durability.check(int(reached), doing)
+        return answer
 
     async def call_again(self, doing: str, command: Callable[[], Awaitable[T] | T], error: Exception) -> T:
         """Run a command again if ``error`` says that a new connection may do it; raises as :meth:`call`."""

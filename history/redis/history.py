@@ -89,12 +89,20 @@ class RedisHistory(SingleVerbs):
     older data. A fence is not granted twice even then. A part of the history that is gone, or on its way to
     another node of a Cluster, counts as a history that is away: what stood there is not taken for absent.
 
-    Guarantee: in doubt; fenced, where the effect's target checks the fence. An asynchronous replica that
-    takes over may have lost the last entries.
+    With ``durability="replicas:1"``, or ``?durability=replicas:1`` in the URL, what decides whether a message
+    runs, and what is parked, counts only once so many replicas have it; else the history counts as away. Not
+    of a Cluster.
+
+    Raises:
+        ConfigurationError: ``durability`` is something else, or the client is one of a Cluster.
+
+    Guarantee: in doubt; fenced, where the effect's target checks the fence. A replica that takes over may
+    have lost the last entries, unless ``durability`` waits for it.
     """
 
-    def __init__(self, client: Any, *, circuit: bool = True) -> None:
-        self._redis = client if isinstance(client, RedisClient) else RedisClient(client, circuit=circuit)
+    def __init__(self, client: Any, *, circuit: bool = True, durability: str | None = None) -> None:
+        own = isinstance(client, RedisClient)
+        self._redis = client if own else RedisClient(client, circuit=circuit, durability=durability)
         self._parking = RedisParking(self._redis)
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis)
@@ -153,7 +161,15 @@ class RedisHistory(SingleVerbs):
                     "CONFIG SET maxmemory-policy noeviction, or use a Redis of its own for the history",
                 )
         kept = all(info.get("aof_enabled") for info in servers) or await self._saves()
-        return [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
+        warnings = [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
+        durability = self._redis.durability
+        replicas = servers[0].get("connected_slaves", 0)
+        if durability is not None and replicas < durability.replicas:
+            warnings.append(
+                f"Redis has {replicas} replicas now, and durability=replicas:{durability.replicas} waits for "
+                "more: nothing runs until they are there"
+            )
+        return warnings
 
     async def _servers(self) -> Sequence[dict[str, Any]]:
         """Return what each server that takes writes says of itself; a cluster has several."""

@@ -53,7 +53,9 @@ class RedisParking:
                 some = mine[start : start + PIECE]
                 await self._for(name).run("parking/label", [word for one in some for word in _label(one)])
                 texts = {message.id: message.model_dump_json() for message in some}
-                await self._call(partial(client.hset, messages, mapping=texts))
+                # Behind the others, so that replicas which have this one have all of them.
+                keep = partial(_keep, messages, texts)
+                await self._redis.write("using the parking lot", keep)
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
@@ -209,3 +211,7 @@ def _ending(settlement: Settlement | None) -> tuple[bytes, bytes]:
 def _record(trigger: str, id_: bytes, fields: dict[bytes, bytes]) -> DecisionRecord:
     at = datetime.fromtimestamp(int(id_.partition(b"-")[0]) / 1000, UTC)
     return record_of(trigger, at, fields[b"decision"], fields[b"messages"])
+
+
+def _keep(messages: str, texts: dict[str, str], client: Any) -> Any:
+    return client.hset(messages, mapping=texts)

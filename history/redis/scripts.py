@@ -15,13 +15,26 @@ from history.bridge import settled
 from history.errors import HistoryUnavailableError
 from history.redis.assembly import assembled
 from history.redis.client import RedisClient, keys_of
+from history.redis.durability import packed
 from history.redis.errors import REDIS_ERRORS
-from history.redis.wires import AnotherServerError, Wires, packed
+from history.redis.wires import AnotherServerError, Wires
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
 GRANTING = frozenset(
     {"entries/claim", "entries/claim_batch", "entries/take_over", "entries/adopt", "joining/add"}
 )
+
+#: Scripts whose writes count only once replicas have them, where that is asked for: what decides whether a
+#: message runs. A lease that is not prolonged there is prolonged again.
+WAITED_FOR = GRANTING | {
+    "entries/open_batch",
+    "entries/settle",
+    "entries/settle_any",
+    "entries/settle_batches",
+    "joining/finish",
+    "joining/first",
+    "progress/write",
+}
 
 #: How a script says that a key is gone; see ``lua/shared/head.lua``.
 _LOST = re.compile(r"\bLOST (\S+)")
@@ -91,7 +104,7 @@ class Scripts:
                 return await self._ask_cluster(name, "EVALSHA", script.sha, words)
             if wires.server != self._stepped_on and name in GRANTING:
                 await self._step(wires)
-            return await wires.ask(script.packed(words))
+            return await self._ask(wires, name, script.packed(words))
         except AnotherServerError:
             return await self.run(name, words)
         except REDIS_ERRORS as error:
@@ -118,9 +131,22 @@ class Scripts:
             try:
                 if wires.server != self._stepped_on and name in GRANTING:
                     await self._step(wires)
-                return await wires.ask(script.packed_whole(words))
+                return await self._ask(wires, name, script.packed_whole(words))
             except AnotherServerError:
                 continue
+
+    async def _ask(self, wires: Wires, name: str, command: bytes) -> Any:
+        """Send a script, and wait for replicas if it is one of those that they must have.
+
+        Raises:
+            NotDurableError: they do not have it in time.
+        """
+        durability = self._client.durability
+        if durability is None or name not in WAITED_FOR:
+            return await wires.ask(command)
+        answer, reached = await wires.ask_durably(command, durability)
+        durability.check(reached, _running(name))
+        return answer
 
     async def _step(self, wires: Wires) -> None:
         """Step over the fences that may have been granted before this server was what it is now."""
@@ -153,7 +179,9 @@ class Scripts:
                 sent.append(words)
                 yield script.packed(words)
 
-        if wires is not None and wires.server == self._stepped_on and not self._client.circuit.is_open:
+        together = self._client.durability is None or name not in WAITED_FOR
+        ready = together and wires is not None and wires.server == self._stepped_on
+        if ready and wires is not None and not self._client.circuit.is_open:
             with suppress(RedisError, AnotherServerError):
                 async with aclosing(wires.ask_each(commands())) as answers:
                     async for answer in answers:

@@ -65,9 +65,15 @@ def split_circuit(url: str) -> tuple[str, bool]:
     Raises:
         ConfigurationError: it is neither.
     """
+    rest, circuit = split_option(url, "circuit")
+    return rest, True if circuit is None else is_on(circuit)
+
+
+def split_option(url: str, name: str) -> tuple[str, str | None]:
+    """Return a URL without one of its options, which is not redis-py's, and what that says."""
     parts = urlsplit(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
-    rest = [(name, value) for name, value in query if name != "circuit"]
+    rest = [pair for pair in query if pair[0] != name]
     if len(rest) == len(query):
-        return url, True
-    return urlunsplit(parts._replace(query=urlencode(rest))), is_on(dict(query)["circuit"])
+        return url, None
+    return urlunsplit(parts._replace(query=urlencode(rest))), dict(query)[name]

@@ -13,6 +13,7 @@ from typing import Any
 import redis
 
 from history.bridge import settled
+from history.redis.durability import Durability
 from history.redis.forks import abandon
 
 #: How many commands of a long call are on their way at a time.
@@ -27,9 +28,12 @@ class AnotherServerError(Exception):
     """A new connection leads to another server than those before; the command was not sent."""
 
 
-def packed(words: Iterable[bytes]) -> bytes:
-    """Return words as the server reads them, each with its length. A command begins with their number."""
-    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+async def _answer(wire: Any) -> Any:
+    """Return what was answered; an error as itself, for others are still to be read."""
+    try:
+        return await settled(wire.read_response())
+    except redis.ResponseError as error:
+        return error
 
 
 class Wires:
@@ -74,6 +78,25 @@ class Wires:
             raise
         self._idle.append(wire)
         return answer
+
+    async def ask_durably(self, command: bytes, durability: Durability) -> tuple[Any, int]:
+        """Send one packed command, and return its answer and how many replicas have what it wrote.
+
+        Raises:
+            as :meth:`ask`.
+        """
+        wire = self._take() or await self._open()
+        try:
+            await settled(wire.send_packed_command((command + durability.packed(),)))
+            answers = [await _answer(wire) for _ in range(1 + len(durability.words))]
+        except BaseException:
+            await self.close(wire)
+            raise
+        self._idle.append(wire)
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        return answers[0], int(answers[-1])
 
     async def ask_each(self, commands: Iterable[bytes]) -> AsyncGenerator[Any]:
         """Send packed commands and yield their answers, in order; the next ones are sent before an answer.

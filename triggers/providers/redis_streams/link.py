@@ -13,6 +13,7 @@ from redis.exceptions import NoScriptError, RedisError
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis.assembly import assembled
+from history.redis.durability import Durability
 from history.redis.errors import (
     REDIS_ERRORS,
     FaultKind,
@@ -124,11 +125,24 @@ class RedisLink:
         except REDIS_ERRORS as error:
             raise self._translated(error, doing) from error
 
-    async def call_many(self, doing: str, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        """Run many commands in order, a few hundred in a round trip."""
+    async def call_many(
+        self, doing: str, commands: Sequence[Sequence[Any]], *, durability: Durability | None = None
+    ) -> list[Any]:
+        """Run many commands in order, a few hundred in a round trip; wait for replicas with each.
+
+        Raises:
+            ProviderUnavailableError: there was no answer, or too few replicas have what was written.
+        """
         answers: list[Any] = []
         for first in range(0, len(commands), PIPELINE):
-            answers += await self._pipeline(doing, commands[first : first + PIPELINE])
+            some = commands[first : first + PIPELINE]
+            if durability is None:
+                answers += await self._pipeline(doing, some)
+                continue
+            *found, _, reached = await self._pipeline(doing, [*some, *durability.words])
+            if (lack := durability.lack(int(reached))) is not None:
+                raise ProviderUnavailableError("the Redis server", f"{doing}: {lack}")
+            answers += found
         return answers
 
     async def _pipeline(self, doing: str, commands: Sequence[Sequence[Any]]) -> Sequence[Any]:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.redis.durability import Durability
 from history.redis.probe import pool_of
 from history.store.owners import process_token
 from triggers.providers.redis_streams import later as stream_later
@@ -71,6 +72,7 @@ class RedisStreams:
         _check(client, settings)
         self._link = RedisLink(client)
         self._settings = settings
+        self._durability = Durability.of(settings.durability, cluster=pool_of(client) is None)
         self._url = url
         # One for all consumers: opening again after a lost reply must not meet one's own name as another's.
         self._token = uuid4().hex
@@ -83,7 +85,8 @@ class RedisStreams:
         """Make a provider for ``redis://host:6379/0?claim_idle=10``; nothing is connected yet.
 
         The settings stand in the query: ``claim_idle`` and ``reclaim_interval`` in seconds,
-        ``trim`` (``acknowledged``, ``never`` or seconds) and ``maxlen``. All else there is redis-py's.
+        ``trim`` (``acknowledged``, ``never`` or seconds), ``maxlen`` and ``durability``. All else there is
+        redis-py's.
         """
         settings, redis_url = StreamSettings.from_url(url)
         patience = settings.reclaim_interval.total_seconds() + PATIENCE
@@ -118,7 +121,8 @@ class RedisStreams:
             for message in messages
         ]
         commands = [self._adding(destination, message, now) for message in messages]
-        added = cast("list[bytes | None]", await self._link.call_many("sending", commands))
+        answers = await self._link.call_many("sending", commands, durability=self._durability)
+        added = cast("list[bytes | None]", answers)
         if None in added:
             _log.info("temporary stream %s no longer exists: a message to it was dropped", destination)
         return [

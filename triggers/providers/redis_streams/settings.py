@@ -6,6 +6,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from history.errors import ConfigurationError
+from history.redis.durability import Durability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,19 +18,22 @@ class StreamSettings:
     - ``trim`` drops, about once a minute, entries that every existing subscription has acknowledged, once
       they are so old: a week. A subscription made later never sees them. True drops them at any age, False
       never.
+    - ``durability``, such as ``replicas:1``, lets sending succeed only once so many replicas have the
+      messages. Not on a Cluster.
     - ``maxlen`` keeps about that many entries when something is sent, and drops older ones, acknowledged or
       not.
 
     What a subscription has not received or not acknowledged is never trimmed.
 
     Raises:
-        ConfigurationError: a duration or ``maxlen`` is not positive, or ``trim`` is of another type.
+        ConfigurationError: a duration or ``maxlen`` is not positive, or another one is of another form.
     """
 
     claim_idle: timedelta = timedelta(seconds=30)
     reclaim_interval: timedelta = timedelta(seconds=1)
     trim: bool | timedelta = timedelta(days=7)
     maxlen: int | None = None
+    durability: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("claim_idle", "reclaim_interval"):
@@ -41,6 +45,7 @@ class StreamSettings:
                 f"must be an age, or True or False, not {self.trim!r}",
                 "give a timedelta, True (acknowledged at any age) or False (never)",
             )
+        Durability.of(self.durability)
         if self.maxlen is not None and self.maxlen < 1:
             raise ConfigurationError(
                 "maxlen", f"must be 1 or more, not {self.maxlen}", "give 1 or more, or leave it out"
@@ -81,6 +86,8 @@ def _read(name: str, value: str) -> Any:
                 return words[value] if value in words else timedelta(seconds=float(value))
             case "maxlen":
                 return int(value)
+            case "durability":
+                return value
             case _:
                 return timedelta(seconds=float(value))
     except (KeyError, ValueError, OverflowError) as error:

@@ -22,7 +22,7 @@ from history.entry import EntryOutcome, State, digest
 from history.errors import HistoryUnavailableError
 from history.redis import RedisHistory
 from history.redis.client import RedisClient
-from history.redis.wires import packed
+from history.redis.durability import packed
 from history.store import BatchOwner, Owner
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore

@@ -1,0 +1,87 @@
+"""Writes that count only once replicas have them: ``durability=replicas:1``.
+
+Redis answers before its replicas have a write, so one that takes over may lack it. WAIT, sent behind a write
+on the same connection, says how many have all up to there. What they have not in time is neither done nor
+undone: it is answered as by a history that is away, and asked again.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from history.errors import ConfigurationError, HistoryUnavailableError
+
+#: How long replicas may take, in milliseconds.
+PATIENCE = 1000
+
+#: A channel that nobody listens to. Where a call that is sent again has nothing left to write, WAIT would
+#: have nothing to wait for; what is published goes to the replicas, behind all that was written before.
+CHANNEL = "doubtless:durability"
+
+_FORM = re.compile(r"replicas:([1-9][0-9]{0,2})")
+
+
+def packed(words: Iterable[bytes]) -> bytes:
+    """Return words as the server reads them, each with its length. A command begins with their number."""
+    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+class NotDurableError(HistoryUnavailableError):
+    """Too few replicas have a write. The primary has it, and nobody may rely on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """How many replicas must have a write before it counts."""
+
+    replicas: int
+
+    @classmethod
+    def of(cls, text: object, *, cluster: bool = False) -> Self | None:
+        """Read ``replicas:1``; None for no word.
+
+        Raises:
+            ConfigurationError: it is something else, or there is a Cluster.
+        """
+        if text is None:
+            return None
+        form = _FORM.fullmatch(text) if isinstance(text, str) else None
+        if form is None:
+            raise ConfigurationError(
+                "durability", f"must say how many replicas, not {text!r}", "give replicas:1, or leave it out"
+            )
+        if cluster:
+            raise ConfigurationError(
+                "durability", "cannot be asked of a Redis Cluster", "leave it out, or use Redis Sentinel"
+            )
+        return cls(int(form[1]))
+
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """The commands to send behind a write; the answer to the last one is for :meth:`check`."""
+        return ("PUBLISH", CHANNEL, ""), ("WAIT", str(self.replicas), str(PATIENCE))
+
+    def packed(self) -> bytes:
+        """Return these commands as the server reads them."""
+        return b"".join(
+            b"*%d\r\n%b" % (len(words), packed(word.encode() for word in words)) for words in self.words
+        )
+
+    def lack(self, reached: int) -> str | None:
+        """Say what is missing when so many replicas have a write; None when they are enough."""
+        if reached >= self.replicas:
+            return None
+        return (
+            f"{reached} of {self.replicas} replicas had it after {PATIENCE / 1000:g} s "
+            f"(durability=replicas:{self.replicas})"
+        )
+
+    def check(self, reached: int, doing: str) -> None:
+        """Return when so many replicas are enough.
+
+        Raises:
+            NotDurableError: they are not.
+        """
+        if (lack := self.lack(reached)) is not None:
+            raise NotDurableError(f"{doing}: {lack}")

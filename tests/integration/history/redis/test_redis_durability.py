@@ -1,0 +1,214 @@
+"""``durability=replicas:1``: what replicas do not have in time counts as by a history that is away."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history.bridge import drive
+from history.contract.common import TRIGGER, found, state_of
+from history.contract.parking import parked
+from history.entry import EntryOutcome, Settlement, State
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.message import Uuid
+from history.redis import RedisHistory
+from history.store import HistoryStore
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.waiting import eventually
+from triggers import Message, Status, trigger
+from triggers.providers.contract.common import numbered
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.redis_streams import RedisStreams
+from triggers.testing.redis_server import RedisServer
+
+LEASE = timedelta(hours=1)
+
+
+@dataclass
+class Pair:
+    """A primary and its replica."""
+
+    primary: RedisServer
+    replica: RedisServer
+
+    @property
+    def url(self) -> str:
+        return f"{self.primary.url}?durability=replicas:1"
+
+    def stop_replica(self) -> None:
+        """Let the replica stand still; its connection stays."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def __post_init__(self) -> None:
+        with connected(self.replica.url) as client:
+            self.pid = int(client.info("server")["process_id"])
+
+    def fail_over(self) -> None:
+        """Have the replica take over, without what it has not received."""
+        self.primary.kill()
+        with connected(self.replica.url) as client:
+            client.replicaof("NO", "ONE")
+
+
+@pytest.fixture
+def pair(redis_server: RedisServer, tmp_path: Path) -> Iterator[Pair]:
+    del redis_server  # it tells where there is no Redis to start
+    with ExitStack() as ending:
+        servers: list[RedisServer] = []
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            settings = {"appendonly": "no", "repl-diskless-sync-delay": "0", "repl-timeout": "3600"}
+            servers.append(ending.enter_context(RedisServer(tmp_path / name, **settings)))
+        with connected(servers[1].url) as client:
+            client.replicaof("127.0.0.1", servers[0].port)
+            eventually(lambda: client.info("replication")["master_link_status"] == "up")
+        pair = Pair(*servers)
+        ending.callback(pair.go_on)
+        yield pair
+
+
+def _for_asyncio(url: str) -> HistoryStore:
+    return RedisHistory.from_url(url).for_asyncio()
+
+
+def _own_client(url: str) -> HistoryStore:
+    plain = url.partition("?")[0]
+    return RedisHistory(redis.Redis.from_url(plain), durability="replicas:1")
+
+
+FORMS = pytest.mark.parametrize(
+    "opening", [RedisHistory.from_url, _for_asyncio, _own_client], ids=["blocking", "asyncio", "client"]
+)
+
+
+@FORMS
+async def test_what_replicas_have_counts(opening: Callable[[str], HistoryStore], pair: Pair) -> None:
+    history = opening(pair.url)
+    (claim,) = await history.claim(TRIGGER, ["u1"], "worker-1", LEASE)
+    assert await history.complete(TRIGGER, "u1", claim.fence)
+    await history.claim(TRIGGER, [f"many {n}" for n in range(450)], "worker-1", LEASE)
+    await history.parking.park([parked(1)])
+    await history.close()
+
+    await asyncio.to_thread(pair.fail_over)
+
+    after = RedisHistory.from_url(pair.replica.url)
+    assert state_of(await found(after, "u1")) is EntryOutcome.OK
+    assert state_of(await found(after, "many 449")) is State.STARTED
+    assert len(await after.parking.list()) == 1
+    await after.close()
+
+
+@FORMS
+async def test_what_they_do_not_have_in_time_is_undecided_and_says_so(
+    opening: Callable[[str], HistoryStore], pair: Pair
+) -> None:
+    history = opening(pair.url)
+    (claim,) = await history.claim(TRIGGER, ["u1"], "worker-1", LEASE)
+    pair.stop_replica()
+    settlement = Settlement(Uuid("u1"), claim.fence, EntryOutcome.OK, "worker-1")
+
+    with pytest.raises(HistoryUnavailableError, match=r"0 of 1 replicas had it .*durability=replicas:1"):
+        await history.claim(TRIGGER, ["u2"], "worker-1", LEASE)
+    with pytest.raises(HistoryUnavailableError, match="0 of 1 replicas"):
+        # Nothing is left to write, and still nobody has it.
+        await history.claim(TRIGGER, ["u2"], "worker-1", LEASE)
+    with pytest.raises(HistoryUnavailableError, match="0 of 1 replicas"):
+        await history.settle(TRIGGER, [settlement])
+    with pytest.raises(HistoryUnavailableError, match="0 of 1 replicas"):
+        await history.parking.park([parked(1)])
+    pair.go_on()
+
+    assert await history.settle(TRIGGER, [settlement]) == [True]
+    (again,) = await history.claim(TRIGGER, ["u2"], "worker-1", LEASE)
+    assert again.found is None
+    await history.parking.park([parked(1)])
+    await history.close()
+
+
+def test_nothing_is_lost_and_nothing_runs_twice_when_a_lagging_replica_takes_over(
+    pair: Pair, tmp_path: Path
+) -> None:
+    runs: list[str | None] = []
+
+    def booking(url: str) -> Any:
+        @trigger("orders", name="book", history=url, local_parking_file=tmp_path / "parked")
+        def book(message: Message) -> None:
+            runs.append(message.uuid)
+
+        return book
+
+    before = booking(pair.url)
+    with closing(before):
+        first = before.handle(Message(uuid="a", body=""))
+        pair.stop_replica()
+        stuck = before.handle(Message(uuid="b", body=""))
+        with_it = threading.Thread(target=pair.fail_over)
+        with_it.start()
+        pair.go_on()
+        with_it.join()
+
+    after = booking(pair.replica.url)
+    with closing(after):
+        outcomes = [after.handle(Message(uuid=uuid, body="", delivery_count=2)) for uuid in "ab"]
+
+    assert [first.status, stuck.status, stuck.acknowledge] == [Status.NEW, None, False]
+    assert outcomes[0].status is Status.DUPLICATE
+    assert runs[0] == "a"
+    assert runs.count("a") == 1
+    assert "b" not in runs or outcomes[1].status is Status.NEW
+
+
+@pytest.mark.parametrize("durability", ["replicas:0", "replicas:", "replica:1", "1", "replicas:-1", "", 1])
+def test_another_word_is_refused(durability: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"durability: .*replicas:1"):
+        RedisHistory(redis.Redis(), durability=durability)
+    with pytest.raises(ConfigurationError, match="durability"):
+        RedisHistory.from_url(f"redis://localhost/0?durability={durability or '&'}")
+
+
+def test_of_a_cluster_it_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="durability: cannot be asked of a Redis Cluster"):
+        RedisHistory.from_url("redis+cluster://localhost:1?durability=replicas:1")
+
+
+def test_the_check_of_the_history_tells_of_a_server_without_replicas(redis_url: str) -> None:
+    history = RedisHistory.from_url(f"{redis_url}?durability=replicas:1")
+
+    warnings = drive(history.check())
+    drive(history.close())
+
+    assert any("has 0 replicas" in warning and "durability=replicas:1" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("is_asyncio", [False, True], ids=["blocking", "asyncio"])
+async def test_what_is_sent_to_a_stream_counts_once_replicas_have_it(pair: Pair, *, is_asyncio: bool) -> None:
+    provider = RedisStreams.from_url(pair.url, asyncio=is_asyncio)
+    sent = await provider.send("orders", numbered(300))
+    pair.stop_replica()
+
+    with pytest.raises(ProviderUnavailableError, match=r"sending: 0 of 1 replicas had it"):
+        await provider.send("orders", numbered(1))
+    await provider.close()
+
+    assert len(sent) == len(set(sent)) == 300
+
+
+def test_a_provider_on_a_cluster_does_not_wait_for_replicas() -> None:
+    with pytest.raises(ConfigurationError, match="durability: cannot be asked of a Redis Cluster"):
+        RedisStreams.from_url("redis+cluster://localhost:1?durability=replicas:1")
