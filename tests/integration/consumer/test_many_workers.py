@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import redis
 
 from history.errors import ConfigurationError
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -86,7 +85,7 @@ def run_to_its_end(lane: Lane, url: str, *, concurrency: int) -> None:
 
 
 async def test_an_account_that_may_not_ask_for_the_limit_is_not_refused(private_redis: RedisServer) -> None:
-    with redis.Redis.from_url(private_redis.url) as client:
+    with client_of(private_redis.url) as client:
         client.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "-info")
     provider = RedisStreams.from_url(private_redis.url.replace("//", "//narrow:secret@"), asyncio=True)
 

@@ -219,11 +219,11 @@ def test_what_a_resolver_let_run_without_the_history_is_not_taken_for_what_never
     losing: Losing, runs: list[str | None], store: HistoryStore, tmp_path: Path
 ) -> None:
     answers = [Resolution.NEW, Resolution.IN_DOUBT]
-    settings: dict[str, Any] = {
-        "on_history_error": "resolve",
-        "resolver": lambda *_: answers.pop(0),
-        "lease": None,
-    }
+
+    def ask(uuid: str, trigger_name: str, message: Message) -> Resolution:
+        return answers.pop(0)
+
+    settings: dict[str, Any] = {"on_history_error": "resolve", "resolver": ask, "lease": None}
     with closing(booking(losing, runs, tmp_path, **settings)) as book:
         losing.loses = "claim"
         first = book.handle(deliveries(1)[0])

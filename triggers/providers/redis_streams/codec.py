@@ -99,7 +99,7 @@ def decode(
     Raises:
         UndecodableError: the fields are no message.
     """
-    if fields.keys() == {UNDECODABLE}:
+    if list(fields) == [UNDECODABLE]:
         raise UndecodableError(
             later_of(stream), "had a member that is no message", "send later messages with a delivery time"
         )

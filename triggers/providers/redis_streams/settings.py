@@ -39,7 +39,7 @@ class StreamSettings:
         for name in ("claim_idle", "reclaim_interval"):
             if getattr(self, name) < timedelta(milliseconds=1):
                 raise ConfigurationError(name, "is shorter than a millisecond", "give a positive duration")
-        if not isinstance(self.trim, bool | timedelta) or self.trim_age < timedelta(0):
+        if not _is_age(self.trim) or self.trim_age < timedelta(0):
             raise ConfigurationError(
                 "trim",
                 f"must be an age, or True or False, not {self.trim!r}",
@@ -76,6 +76,10 @@ class StreamSettings:
         settings = {name: _read(name, value) for name, value in query if name in names}
         rest = urlencode([(name, value) for name, value in query if name not in names])
         return cls(**settings), urlunsplit(parts._replace(query=rest))
+
+
+def _is_age(given: object) -> bool:
+    return isinstance(given, bool | timedelta)
 
 
 def _read(name: str, value: str) -> Any:

@@ -88,7 +88,7 @@ def _for_asyncio(url: str) -> HistoryStore:
 
 def _own_client(url: str) -> HistoryStore:
     plain = url.partition("?")[0]
-    return RedisHistory(redis.Redis.from_url(plain), durability="replicas:1")
+    return RedisHistory(connected(plain), durability="replicas:1")
 
 
 FORMS = pytest.mark.parametrize(
