@@ -86,7 +86,8 @@ class Message(BaseModel):
     """What the publisher sent. Immutable.
 
     ``uuid`` reads as the message's identity: the property ``uuid`` (set it with ``uuid=`` or in
-    ``properties``), else ``message_id``, else None.
+    ``properties``), else ``message_id``, else None. A trigger with ``uuid=`` hands on messages that are known
+    by what it reads: :attr:`sent_uuid` is what the sender gave.
 
     ``body`` is bytes, text, or a JSON value. ``delivery_count`` is JMSXDeliveryCount: 1 for a first delivery,
     more for a redelivery, -1 for undefined; 0, other negatives and anything that is no integer are refused.
@@ -182,6 +183,18 @@ class Message(BaseModel):
         vars(twin)["body"] = copied_body(self.body)
         return twin
 
+    @property
+    def sent_uuid(self) -> str | None:
+        """The identity that the sender gave it, whatever a trigger with ``uuid=`` knows it by."""
+        sent = self.properties.get("uuid")
+        return self.message_id if sent is None else str(sent)
+
+    def known_by(self, identity: str | None) -> Self:
+        """Return this message with another identity: only :attr:`uuid` differs, nothing that was sent."""
+        twin = copy.copy(self)
+        vars(twin)["uuid"] = identity
+        return twin
+
     @classmethod
     def from_headers(cls, headers: Mapping[str, Any], body: bytes | str | JsonValue) -> Self:
         """Make a message from JMS header names; every other name becomes a property.
@@ -217,17 +230,21 @@ class Message(BaseModel):
     def to_json(self) -> bytes:
         """Encode the whole message, body included, as a JSON object."""
         kind, body = body_as_json(self.body)
+        written: dict[str, Any] = {"headers": self.headers(), "body-kind": kind, "body": body}
+        if self.uuid != self.sent_uuid:
+            written["identity"] = self.uuid
         # Not pydantic's to_json: it refuses the lone surrogates that a JSON text may well hold.
-        return json.dumps({"headers": self.headers(), "body-kind": kind, "body": body}).encode("ascii")
+        return json.dumps(written).encode("ascii")
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:
         """Decode what :meth:`to_json` wrote."""
         data = cast("dict[str, Any]", json.loads(text))
         body = data["body"]
-        return cls.from_headers(
+        message = cls.from_headers(
             data["headers"], base64.b64decode(body) if data["body-kind"] == "bytes" else body
         )
+        return message.known_by(data["identity"]) if "identity" in data else message
 
     def body_size(self) -> int:
         """Count the bytes of the body, a JSON value as its compact JSON."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         UnawaitedError,
     )
     from triggers.service.filters import FilterAnswerError
+    from triggers.service.identity import UnidentifiedError
     from triggers.service.outcome import Outcome
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(
@@ -86,6 +87,7 @@ else:  # for a type checker, any name would be there
                 "UnawaitedError",
             ),
             "triggers.service.filters": ("FilterAnswerError",),
+            "triggers.service.identity": ("UnidentifiedError",),
             "triggers.service.outcome": ("Outcome",),
         },
     )
@@ -127,6 +129,7 @@ __all__ = [
     "Trigger",
     "UnavailableError",
     "UnawaitedError",
+    "UnidentifiedError",
     "flush_events",
     "on_delivery_failure",
     "on_retrieval_failure",

@@ -33,6 +33,7 @@ WAITED_FOR = GRANTING | {
     "entries/settle_batches",
     "joining/finish",
     "joining/first",
+    "parking/decide",
     "progress/write",
 }
 

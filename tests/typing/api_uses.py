@@ -86,6 +86,9 @@ def resource_is_back() -> bool:
     concurrency=1,
     detect_duplicates=True,
     max_body_size=1024,
+    uuid=lambda message: (
+        message.properties["event_id"] if isinstance(message.properties["event_id"], str) else b""
+    ),
     parking="postgresql://127.0.0.1/parked",
     local_parking_file=Path("parked.sqlite3"),
 )

@@ -19,6 +19,7 @@ from triggers.pipeline.pipeline import MessagePipeline, Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
 from triggers.service.binding import Binding
+from triggers.service.identity import read_identity
 from triggers.service.settings import Settings
 
 
@@ -53,6 +54,7 @@ class Parts:
             settings=self.settings, binding=self.binding, sleep=sleep, blocking=blocking
         )
         leases = self._keeper(opened, store, loop)
+        given = self.settings.uuid
         pipeline = MessagePipeline(
             settings=self.settings,
             execution=service,
@@ -68,6 +70,7 @@ class Parts:
             blocking=blocking,
             transactions=transactions_of(self.settings, self.binding, store, blocking=blocking),
             routing=self.routing,
+            identify=None if given is None else read_identity(given, self.settings.max_body_size),
             observe=observe,
             owned=_owned(opened, store, leases, owned=owned),
         )

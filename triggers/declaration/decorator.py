@@ -39,6 +39,11 @@ def trigger(
         history: a URL or store; None for no document history; left out, the consumer's default.
         resolver: asked when history and delivery count cannot tell: a callable, "package.module:function" or
             the name of an entry point.
+        uuid: where a message's identity stands, when the sender sets none that can be trusted:
+            "body.order.event_id", "properties.event_id", or a function of the message that returns text, a
+            whole number, bytes or a UUID. It takes the place of the sender's. An event's identity, never an
+            entity's: with the number of an order, its second event is a duplicate. A message that has none is
+            rejected and parked.
         max_delivery_count: deliveries above it are rejected; a message that kills its process ends here.
         detect_duplicates: False runs the service on every delivery.
         history_time_to_live: how long an entry is remembered, from the start of the service; make it longer

@@ -142,6 +142,9 @@ class Judge:
         """Decide, ask the resolver where the table says so, and take over what is to run again."""
         if run.alive_until and (run.taken_by is not None or monotonic() > run.alive_until):
             await self._come_late(run)
+        if run.unidentified is not None:
+            run.problem = run.unidentified
+            run.note(text_of(run.unidentified))
         unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
         for _ in range(CLAIM_ROUNDS):
             await self._take_up(run)

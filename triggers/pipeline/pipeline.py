@@ -52,6 +52,7 @@ from triggers.providers.provider import (
     Unreadable,
     capabilities_of,
 )
+from triggers.service.identity import Identify
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
 
@@ -93,6 +94,7 @@ class MessagePipeline:
     blocking: bool
     transactions: Transactions | None = None
     routing: Routing | None = None
+    identify: Identify | None = None
     observe: Observer | None = None
     index: int | None = None
     upkeep: Callable[[], Awaitable[None]] | None = None
@@ -181,7 +183,11 @@ class MessagePipeline:
 
     def _begin(self, message: Message) -> Run:
         finding = NO_HISTORY if self.judge.store is None else NOT_ASKED
-        return Run(message, finding, self.settings.silenced)
+        run = Run(message, finding, self.settings.silenced)
+        # What was delivered too often is asked nothing: reading it may be what ended its process.
+        if self.identify is not None and message.delivery_count <= self.settings.policy.max_delivery_count:
+            run.identify(self.identify, blocking=self.blocking)
+        return run
 
     async def _handle_wave(self, runs: Sequence[Run], removal: Removal | None = None) -> None:
         """Route, claim, judge, execute and conclude; no uuid stands twice."""

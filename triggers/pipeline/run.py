@@ -10,6 +10,7 @@ from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.support.rendering import class_of, text_of, trace_of
+from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
 from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
@@ -17,6 +18,8 @@ from triggers.detection.wording import explain, explain_aftermath
 from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.end import End
 from triggers.pipeline.finding import NOT_ASKED, UNREACHABLE, Finding, found_in
+from triggers.service.failures import own_error
+from triggers.service.identity import Identify
 from triggers.service.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class Run:
     binding: "Binding | None" = None
     #: Why the message never came to the table.
     verdict: str | None = None
+    #: Why it has no identity, where its trigger reads one.
+    unidentified: BaseException | None = None
     #: What failed before the service could run: the history, the resolver or a filter.
     problem: BaseException | None = None
     decision: Decision | None = None
@@ -118,6 +123,16 @@ class Run:
         """Add something to the reason."""
         self.notes += (text,)
 
+    def identify(self, read: Identify, *, blocking: bool) -> None:
+        """Know the message by the identity that its trigger reads, or note that it has none."""
+        try:
+            self.message = self.message.known_by(read(self.message))
+        except BaseException as error:
+            if not is_failure(error, blocking=blocking):
+                raise
+            self.unidentified = own_error(error)
+            self.message = self.message.known_by(None)
+
     def begin_anew(self) -> None:
         """Forget what was found, to ask the history once more."""
         self.finding, self.problem, self.notes = NOT_ASKED, None, ()
@@ -145,6 +160,8 @@ class Run:
         """Return what is known, in the table's terms."""
         finding = self.finding
         found = Found.FORGOTTEN if finding.forgotten else found_in(finding.found)
+        if self.unidentified is not None:  # whatever detects duplicates, it cannot detect this one
+            return _facts(count, False, HistoryUse.ON, found, word)  # noqa: FBT003
         return _facts(count, self.message.uuid is not None, finding.history, found, word)
 
     def evidence(self) -> Evidence:

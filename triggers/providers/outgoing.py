@@ -150,7 +150,7 @@ def correlation_of(request: Message) -> str:
         ConfigurationError: it has none of them.
     """
     tag = request.properties.get(_REPLY_TAG)
-    found = tag if isinstance(tag, str) and tag else request.uuid
+    found = tag if isinstance(tag, str) and tag else request.sent_uuid or request.uuid
     if found is None:
         raise ConfigurationError("request", "has neither uuid nor JMSMessageID", "send it with a uuid")
     return found

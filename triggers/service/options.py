@@ -26,6 +26,7 @@ from triggers.detection.table import (
 )
 from triggers.service.failures import Retry
 from triggers.service.filters import MessageFilter
+from triggers.service.identity import IdentitySource
 from triggers.service.terms import AcknowledgeMode, JoinKind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,6 +59,7 @@ class TriggerOptions(CommonOptions, total=False):
 
     history: HistorySource
     resolver: Resolver | str | None
+    uuid: IdentitySource | None
     detect_duplicates: bool
     lease: timedelta | None
     retry: Retry | None

@@ -36,6 +36,7 @@ from triggers.service.checking import (
 )
 from triggers.service.failures import Retry
 from triggers.service.filters import MessageFilter
+from triggers.service.identity import IdentitySource, read_identity
 from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, check_join
 
 #: The largest body a service is given when nobody says otherwise, in bytes.
@@ -92,6 +93,7 @@ class Settings:
     selector: Selector | None = None
     filter: MessageFilter | None = None
     resolved_duplicate: ResolvedDuplicatePolicy = "complete"
+    uuid: IdentitySource | None = None
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -132,6 +134,8 @@ class Settings:
                 "a transacted trigger is tried again by redelivery, not in process",
                 "leave retry out, or transacted",
             )
+        if self.uuid is not None:
+            read_identity(self.uuid, self.max_body_size)
         check_join(self.join, self.destinations, policy=self.policy, batch=self.batch)
 
     def _check_policy(self) -> None:

@@ -78,9 +78,9 @@ class DeadLetterSink:
 def letter(event: RetrievalFailureEvent, message: Message) -> Message:
     """Return the message to send."""
     properties: dict[str, Any] = {**message.properties, **failure_facts(event)}
-    if message.uuid is not None:
+    if message.sent_uuid is not None:
         # Also where it was the JMSMessageID, which the provider may assign anew.
-        properties["uuid"] = message.uuid
+        properties["uuid"] = message.sent_uuid
     if message.expiration is not None:
         properties["doubtless_expiration"] = (message.expiration - _EPOCH) // timedelta(milliseconds=1)
     update = {

@@ -107,7 +107,7 @@ def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPip
     )
     # The parts have been measured, and asked for their route; together they may be larger than one may be.
     whole = replace(service, settings=replace(settings, max_body_size=sys.maxsize))
-    joined = replace(pipeline, execution=whole, routing=None).at(0)
+    joined = replace(pipeline, execution=whole, routing=None, identify=None).at(0)
     return JoiningPipeline(
         settings=settings,
         parts=parts,

@@ -206,6 +206,12 @@ def _report(
 
 def _check(trigger: Shippable) -> None:
     settings = trigger.settings
+    if settings.uuid is not None:
+        raise ConfigurationError(
+            f"trigger {trigger.name}",
+            "uuid= would name a second identity beside the column that foreach_batch(uuid=...) names",
+            "make a column of what it reads, and leave it out of the trigger",
+        )
     for setting, wrong in (
         ("ordered", settings.ordered),
         ("join", len(settings.destinations) > 1),

@@ -39,6 +39,7 @@ MADE: list[DoubtlessError] = [
     triggers.LeaseLostError("u", "we", "they"),
     triggers.UnawaitedError("book", 3),
     triggers.FilterAnswerError("filter", 3),
+    triggers.UnidentifiedError("body.id", "the message has nothing there"),
     triggers.NoActivationError(),
     triggers.PlaceTakenError(PART),
     ConfigurationError("lease", "must be a timedelta, not 5", "use one"),

@@ -1,0 +1,115 @@
+"""The identity that a trigger reads for itself, where it does not own the sender: ``uuid=`` of ``@trigger``.
+
+It takes the place of the one that the sender gave, in the history, in parked copies, events and logs. It is
+an event's identity, never an entity's: an order's number knows the order, and its second message would be
+taken for a duplicate of the first.
+"""
+
+import inspect
+from collections.abc import Callable
+from uuid import UUID
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.selectors.parsing.parser import parse
+from triggers.selectors.parsing.tree import Path
+from triggers.selectors.parsing.values import Reading
+from triggers.service.failures import FatalError
+
+#: A place, such as "body.order.event_id" or "properties.event_id", or a function of the message.
+IdentitySource = str | Callable[[Message], str | int | bytes | UUID]
+
+#: Reads the identity of a message; raises what user code raises, or :class:`UnidentifiedError`.
+Identify = Callable[[Message], str]
+
+_REMEDY = 'write uuid="body.order.event_id", uuid="properties.event_id", or give a function of the message'
+
+
+class UnidentifiedError(FatalError):
+    """A message has no identity where its trigger reads one: it is rejected, not run undetected."""
+
+    __module__ = "triggers"
+
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(f"uuid={source}: {problem}")
+
+
+def read_identity(given: IdentitySource, max_body_size: int) -> Identify:
+    """Return what reads the identity of messages.
+
+    Raises:
+        ConfigurationError: it is neither a place in a message nor a function that answers at once.
+    """
+    if isinstance(given, str):
+        return _reading(_path_of(given), given, max_body_size)
+    if not callable(given):  # pyright: ignore[reportUnnecessaryComparison]  (a user's)
+        raise ConfigurationError("uuid", f"{given!r:.60} is neither text nor a function", _REMEDY)
+    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+        raise ConfigurationError(
+            "uuid", "it is a coroutine function", "read the identity from the message alone, in a plain one"
+        )
+    return _asking(given)
+
+
+def _path_of(text: str) -> Path:
+    path = parse(text, "uuid", paths=True)
+    if not isinstance(path, Path):
+        raise ConfigurationError("uuid", f"{text!r:.60} is no place in a message", _REMEDY)
+    if path.root == "body" and not path.keys:
+        raise ConfigurationError(
+            "uuid", "a whole body is no identity", 'name a place in it, such as uuid="body.event_id"'
+        )
+    return path
+
+
+def _reading(path: Path, text: str, max_body_size: int) -> Identify:
+    def from_properties(message: Message) -> str:
+        return canonical(message.properties.get(str(path.keys[0])), text)
+
+    def from_body(message: Message) -> str:
+        if (size := message.body_size()) > max_body_size:
+            raise UnidentifiedError(text, f"the body of {size} bytes is over max_body_size={max_body_size}")
+        reading = Reading(message)
+        if reading.body is None:
+            raise UnidentifiedError(text, "the body is no JSON")
+        return canonical(reading.at(path.keys), text)
+
+    return from_properties if path.root == "properties" else from_body
+
+
+def _asking(function: Callable[[Message], object]) -> Identify:
+    name = getattr(function, "__qualname__", repr(function))
+    return lambda message: canonical(function(message.copied()), name)
+
+
+def canonical(value: object, source: str) -> str:
+    """Return an identity as text: the same for what is the same event.
+
+    Text as it is, a whole number in decimal, a UUID in its usual form, bytes as lower-case hex, as in Spark.
+
+    Raises:
+        UnidentifiedError: there is none, or its text would not be the same wherever it was written.
+    """
+    match value:
+        case None:
+            raise UnidentifiedError(source, "the message has nothing there")
+        case str() | bytes() if not value:
+            raise UnidentifiedError(source, "it is empty, so every such message would be a duplicate")
+        case str():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case UUID():
+            return str(value)
+        case int() if not isinstance(value, bool):
+            return _decimal(value, source)
+        case _:
+            kind = type(value).__qualname__
+            raise UnidentifiedError(source, f"a {kind} is no identity: text, a whole number or bytes is")
+
+
+def _decimal(value: int, source: str) -> str:
+    try:
+        return str(int(value))
+    except ValueError:  # more digits than Python writes out
+        raise UnidentifiedError(source, "the number is too long") from None
