@@ -89,7 +89,7 @@ class CommandLine:
 
 
 #: A warning, and the traceback of the service that it tells of.
-_TOLD = re.compile(r"^\S+ WARNING (?:parked|given back): .*\nTraceback \(.*\n(?: .*\n)+\S.*\n", re.MULTILINE)
+_TOLD = re.compile(r"^\S+ WARNING .* \(row \d+\) .*\nTraceback \(.*\n(?: .*\n)+\S.*\n", re.MULTILINE)
 
 
 def finish(process: "subprocess.Popen[str]", stdin: str = "") -> Answer:

@@ -1,4 +1,4 @@
-"""``doubtless why``: explain a verdict in the decision table's own words."""
+"""``doubtless why``: explain what is known of a message, and what becomes of its next delivery."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from triggers.cli.shared.options import (
     trigger_names,
 )
 from triggers.cli.shared.output import State, moment
+from triggers.detection.sentences import explain
 from triggers.detection.table import Count, Decision, HistoryUse, Policy, Word, decide
-from triggers.detection.wording import explain
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 
@@ -74,7 +74,7 @@ def why(
         _print(state, row)
     if not found:
         verdict = explain(_next(None, known.get(trigger or "", usual)))
-        state.say(f"nothing is known of {uuid}: its next delivery is {verdict}")
+        state.say(f"nothing is known of {uuid}; next delivery: {verdict}")
         raise typer.Exit(1)
 
 

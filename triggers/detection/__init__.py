@@ -1,4 +1,5 @@
 """The decision: pure functions from what is known of a message to what is done with it.
 
-``table.py`` is the decision table, ``aftermath.py`` what follows a run, ``wording.py`` both in words.
+``table.py`` is the decision table, ``aftermath.py`` what follows a run, ``wording.py`` both as
+the documentation shows them, and ``sentences.py`` what they say to people.
 """

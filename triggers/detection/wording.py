@@ -1,51 +1,16 @@
-"""The decision table in words: for ``Outcome.reason``, ``doubtless why`` and the documentation.
+"""The decision table as tables: what stands between the markers of ``docs/detection.md``.
 
-:func:`render` makes what stands between the markers of ``docs/detection.md``; a test compares the two.
+What the rows say to people, in sentences, stands in :mod:`triggers.detection.sentences`.
 """
 
 from collections.abc import Iterable
 from enum import Enum
-from functools import cache
 
 from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending
-from triggers.detection.table import ROWS, Answer, Count, Decision, Found, HistoryUse, Row, Word
+from triggers.detection.table import ROWS, Answer, Count, Found, HistoryUse, Row, Word
 
-_NO_RESOLVER = frozenset({Word.NONE})
 _ORDER: list[Enum] = [value for kind in (Count, HistoryUse, Found, Word, Ending) for value in kind]
 _DIED = "| any | process dies | STARTED | none | IN_DOUBT (row 10), or row 12 then 10 with a lease |"
-
-
-@cache
-def explain(decision: Decision) -> str:
-    """Say a decision in the table's own words, such as "row 8: COMPLETED ok: DUPLICATE, acknowledge"."""
-    row = ROWS[decision.index]
-    fitting = f"row {decision.row}: {', '.join(_conditions(row))}: "
-    if decision.ask:
-        return fitting + "as the resolver says"
-    verdict = _verdict(row) if decision.status is None else decision.status
-    return f"{fitting}{verdict}, {_answers(decision)}"
-
-
-@cache
-def explain_aftermath(aftermath: Aftermath, *, recorded: bool) -> str:
-    """Say what a service's end meant, such as "success: COMPLETED ok, acknowledge"."""
-    entry = _entry(aftermath) if recorded else "no entry"
-    return f"{_ending(aftermath)}: {entry}, {_answers(aftermath)}"
-
-
-def _conditions(row: Row) -> Iterable[str]:
-    if row.counts is not None:
-        yield f"delivery count {_values(row.counts)}"
-    if row.identified is False:
-        yield "neither uuid nor JMSMessageID"
-    if row.history is not None:
-        yield f"history {_values(row.history)}"
-    if row.found is not None:
-        yield _values(row.found)
-    if row.words is not None:
-        yield "no resolver" if row.words == _NO_RESOLVER else f"resolver {_words(row)}"
-    for name, value in row.policy:
-        yield _setting(name, value)
 
 
 def _verdict(row: Row) -> str:
@@ -57,7 +22,7 @@ def _verdict(row: Row) -> str:
     return str(row.status or ("in progress" if in_progress else "undecided"))
 
 
-def _answers(judged: Row | Decision | Aftermath) -> str:
+def _answers(judged: Row | Aftermath) -> str:
     parts = [str(judged.answer)] + ["park"] * judged.park
     # An aftermath has no column of its own for the event.
     parts += ["event"] * (judged.event and not isinstance(judged, Row)) + ["suspend"] * judged.suspend

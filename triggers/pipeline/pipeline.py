@@ -308,22 +308,20 @@ class MessagePipeline:
         assert run.decision is not None  # noqa: S101  (every run is judged before it is concluded)
         run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
         if (run.end is not None or run.attempts) and run.error is not None and not run.acknowledge:
-            self._tell("given back", run)
+            self._tell(run)
         dropped = run.decision.status is Status.IN_DOUBT and not run.parks and run.end is None
         if dropped and run.acknowledge:
-            _log.error(
-                "an In Doubt message is dropped, as in_doubt='acknowledge' says", extra=self._extra(run)
-            )
+            _log.error("%s: %s", run.named, run.reason, extra=self._extra(run))
 
     async def _park(self, runs: Sequence[Run]) -> None:
         parked = await self.lot.park([run.copy(self.settings.name) for run in runs])
         for run in runs:
             run.parked = parked
             run.acknowledge = run.acknowledge and parked
-            self._tell("parked" if parked else "kept", run)
+            self._tell(run, "" if parked else "it cannot be kept anywhere now, and is given back: ")
         self._reach(Step.PARKED)
 
-    def _tell(self, what: str, run: Run) -> None:
+    def _tell(self, run: Run, before: str = "") -> None:
         failure = "" if run.error is None else f" ({told_of(run.error)})"
         trace = None if run.error is None or _is_told_already(run) else run.trace
         info = (
@@ -332,7 +330,8 @@ class MessagePipeline:
             else exception_info(run.error, trace, without=MACHINERY)
         )
         text = f"\n{trace}" if trace is not None and info is None else ""
-        _log.warning("%s: %s%s%s", what, run.reason, failure, text, exc_info=info, extra=self._extra(run))
+        line = f"{before}{run.reason}{failure}{text}"
+        _log.warning("%s: %s", run.named, line, exc_info=info, extra=self._extra(run))
 
     async def _publish(self, run: Run) -> None:
         run.event = run.make_event(self.settings.name, *self._origin(run.message))

@@ -13,8 +13,8 @@ from history.support.rendering import class_of, text_of, trace_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Aftermath
 from triggers.detection.causes import Cause
+from triggers.detection.sentences import explain_run, explain_verdict, in_row
 from triggers.detection.table import Answer, Count, Decision, Facts, Found, HistoryUse, Word
-from triggers.detection.wording import explain, explain_aftermath
 from triggers.events import RetrievalFailureEvent
 from triggers.pipeline.end import End
 from triggers.pipeline.finding import NOT_ASKED, UNREACHABLE, Finding, found_in
@@ -185,13 +185,17 @@ class Run:
 
     @property
     def reason(self) -> str:
-        """The row of the table, what the resolver said, and what the service's end meant, in words."""
-        end = self.end
-        if end is None:
-            words = self.verdict or _in_words(self.decision, None, False)  # noqa: FBT003
-        else:
-            words = _in_words(self.decision, end.aftermath, self.finding.recorded)
-        return "; ".join([words, *self.notes]) if self.notes else words
+        """What is known of it, what the resolver said, what came of its run: in a sentence, its row last."""
+        decision, end = self.decision, self.end
+        if self.verdict is not None or decision is None:
+            return "; ".join([self.verdict or "it was not judged", *self.notes])
+        words = _in_words(decision, None if end is None else end.aftermath)
+        return in_row("; ".join([words, *self.notes]) if self.notes else words, decision.row)
+
+    @property
+    def named(self) -> str:
+        """What log lines call it: its identity, else what else there is."""
+        return self.message.uuid or self.message.message_id or "a message without identity"
 
     def copy(self, trigger: str) -> Parked:
         """Return the copy to park."""
@@ -297,10 +301,8 @@ def patience_with(
 
 
 @cache
-def _in_words(decision: Decision | None, after: Aftermath | None, recorded: bool) -> str:  # noqa: FBT001
-    parts = [] if decision is None else [explain(decision)]
-    parts += [] if after is None else [explain_aftermath(after, recorded=recorded)]
-    return "; ".join(parts)
+def _in_words(decision: Decision, after: Aftermath | None) -> str:
+    return explain_verdict(decision) if after is None else explain_run(decision, after)
 
 
 @cache

@@ -212,7 +212,7 @@ def test_run_asks_first(doubtless: InProcess, redis_url: str, store: HistoryStor
 
     assert answer.code == 0
     assert "Run book on u1 (in doubt)?" in answer.err
-    assert answer.out.startswith("u1: closed: row 7")
+    assert answer.out.startswith("u1: closed: it was not seen before")
 
 
 def test_run_closes_a_message_whose_original_has_completed_and_does_not_run_it(

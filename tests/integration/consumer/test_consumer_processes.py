@@ -212,7 +212,7 @@ class TestLeases:
         [parked] = parked_in(redis_url, "leased")
         assert begun is not None
         assert begun.lease_until is not None
-        assert parked.reason.startswith("row 10")
+        assert parked.reason.endswith("(row 10)")
         assert parked.parked_at >= begun.lease_until
         assert [pid for _, pid in steering.noted("begun")] == [first.pid]
 

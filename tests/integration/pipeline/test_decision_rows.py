@@ -249,7 +249,7 @@ def test_what_becomes_of_a_delivery(case: Case, bench: Bench) -> None:
         case.acknowledges,
         case.suspends,
     )
-    assert outcome.reason.startswith(f"row {case.row}: ")
+    assert outcome.reason.endswith(f" (row {case.row})")
     assert len(effects.runs) == case.runs
     assert bench.state() == case.entry
     if not case.runs and (case.left, case.entry) != (STARTED, OK):  # which the resolver has completed

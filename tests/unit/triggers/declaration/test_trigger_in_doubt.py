@@ -67,7 +67,8 @@ class TestInDoubt:
             outcome = book.handle(message(body=b"secret"))
 
         (record,) = caplog.records
-        assert (record.levelname, record.getMessage()) == ("WARNING", f"parked: {outcome.reason}")
+        assert (record.levelname, record.getMessage()) == ("WARNING", f"u-1: {outcome.reason}")
+        assert outcome.reason == "an earlier run started and never finished; kept for you to decide (row 10)"
         assert (vars(record)["trigger"], vars(record)["uuid"], vars(record)["status"]) == (
             NAME,
             "u-1",
@@ -369,4 +370,4 @@ def test_an_outcome_says_nothing_that_could_be_mistaken_for_a_verdict_when_it_is
 
     assert isinstance(outcome, Outcome)
     assert outcome.status is None
-    assert json.loads(json.dumps({"reason": outcome.reason}))["reason"].startswith("row 16: ")
+    assert json.loads(json.dumps({"reason": outcome.reason}))["reason"].endswith(" (row 16)")

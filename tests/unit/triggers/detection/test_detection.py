@@ -27,8 +27,10 @@ from tests.unit.triggers.detection.decision_table import (
     lines_of,
     worlds,
 )
-from triggers.detection.aftermath import AFTERMATHS, Aftermath, Ending, afterwards
+from triggers.detection import sentences
+from triggers.detection.aftermath import AFTERMATHS, Ending, afterwards
 from triggers.detection.causes import Cause
+from triggers.detection.sentences import explain, explain_aftermath, explain_run
 from triggers.detection.table import (
     ROWS,
     SUSPENDED_BY_HISTORY,
@@ -44,7 +46,7 @@ from triggers.detection.table import (
     classify_count,
     decide,
 )
-from triggers.detection.wording import explain, explain_aftermath, render
+from triggers.detection.wording import render
 
 DOCUMENT = ROOT / "docs" / "detection.md"
 
@@ -266,43 +268,57 @@ def test_a_reason_names_the_row_and_what_became_of_the_message() -> None:
     failed = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.COMPLETED_FAILED)
     doubted = Facts(count=Count.AGAIN, history=HistoryUse.ON, found=Found.STARTED)
 
-    assert explain(decide(completed, Policy())) == "row 8: history on, COMPLETED ok: DUPLICATE, acknowledge"
+    started = "an earlier run started and never finished; "
+
+    assert explain(decide(completed, Policy())) == "it has run already; a duplicate, not run (row 8)"
     assert explain(decide(failed, Policy())) == (
-        "row 8: history on, COMPLETED failed, transacted=False: DUPLICATE, acknowledge"
+        "it has run already, failed, and was given up then; a duplicate, not run (row 8)"
     )
-    assert explain(decide(doubted, Policy())) == (
-        "row 10: history on, STARTED, lease over or no lease, no resolver: IN_DOUBT, acknowledge, park"
+    assert explain(decide(doubted, Policy())) == started + "kept for you to decide (row 10)"
+    assert explain(decide(doubted, Policy(in_doubt="acknowledge"))) == (
+        started + "dropped, as in_doubt='acknowledge' says (row 10)"
     )
-    assert explain(decide(doubted, Policy(in_doubt="acknowledge"))).endswith(": IN_DOUBT, acknowledge")
-    assert explain(decide(replace(doubted, word=Word.NEW), Policy())).endswith(
-        "resolver NEW / DUPLICATE / IN_DOUBT: NEW, acknowledge"
+    assert explain(decide(replace(doubted, word=Word.NEW), Policy())) == (
+        started + "the resolver says NEW; its service runs (row 11)"
     )
     assert explain(decide(replace(doubted, found=Found.IN_PROGRESS), Policy())) == (
-        "row 12: history on, STARTED, lease alive: in progress, recover after a delay"
+        "an earlier run is still going on; given back until that one ends or its lease is over (row 12)"
     )
     assert explain(decide(replace(doubted, history=HistoryUse.UNREACHABLE), Policy())) == (
-        'row 13: history unreachable, on_history_error="suspend": undecided, recover, suspend'
+        "the history does not answer; given back, and the trigger is suspended (row 13)"
     )
     assert explain(decide(replace(doubted, identified=False), Policy())) == (
-        "row 19: neither uuid nor JMSMessageID, history on / unreachable: rejected, acknowledge, park, event"
+        "it has no identity by which a copy could be known; rejected, and kept for you to decide (row 19)"
+    )
+    executed = decide(doubted, Policy(in_doubt="execute"))
+    assert explain_run(executed, afterwards(Ending.SUCCESS, Policy(), history=True)) == (
+        started + "run all the same, as in_doubt='execute' says; the service succeeded"
     )
 
 
-def test_every_decision_and_aftermath_can_be_told() -> None:
-    reasons = {explain(decision) for _, _, decision in all_decisions()}
-    ends = [explain_aftermath(one, recorded=True) for one in AFTERMATHS]
+def test_every_decision_and_aftermath_has_a_sentence_that_says_what_it_does() -> None:
+    for _, _, decision in all_decisions():
+        sentence = explain(decision)
 
-    assert all(reason.startswith("row ") for reason in reasons)
-    assert any(reason.endswith("as the resolver says") for reason in reasons)
-    assert len(set(ends)) == len({(one.transacted, one.endings, one.on_retry_failure) for one in AFTERMATHS})
-    assert "released" not in explain_aftermath(unrecorded(), recorded=False)
-
-
-def unrecorded() -> Aftermath:
-    return afterwards(Ending.TRANSIENT, Policy(transacted=True), history=False)
+        assert sentence.endswith(f" (row {decision.row})")
+        assert ("kept for you to decide" in sentence) is decision.park
+        assert ("suspended" in sentence) is decision.suspend
+        assert ("given back" in sentence) is (decision.answer is not Answer.ACKNOWLEDGE)
+        assert ("the resolver decides" in sentence) is decision.ask
+    ends = [explain_aftermath(one) for one in AFTERMATHS]
+    assert len(set(ends)) == len(ends)
+    for aftermath, sentence in zip(AFTERMATHS, ends, strict=True):
+        assert ("kept for you to decide" in sentence) is aftermath.park
+        assert ("suspended" in sentence) is aftermath.suspend
 
 
 def test_the_documentation_shows_the_table_of_the_code() -> None:
     _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- table -->\n")
 
     assert shown == render(), "put render() between the markers of docs/detection.md"
+
+
+def test_the_documentation_shows_the_sentences_of_the_code() -> None:
+    _, shown, _ = DOCUMENT.read_text(encoding="utf-8").split("<!-- sentences -->\n")
+
+    assert shown == sentences.render(), "put sentences.render() between the markers of docs/detection.md"

@@ -87,7 +87,7 @@ class TestRules:
 
         assert ran == [expected]
         assert (outcome.status, outcome.executed) == (Status.NEW, True)
-        assert outcome.reason.endswith(f"; route {expected}") is (expected != "book")
+        assert outcome.reason.endswith(f"; route {expected} (row 7)") is (expected != "book")
         assert state_of(book) is EntryOutcome.OK
 
     def test_all_of_a_trigger_share_its_history(self) -> None:
