@@ -86,6 +86,7 @@ def resource_is_back() -> bool:
     concurrency=1,
     detect_duplicates=True,
     max_body_size=1024,
+    on_duplicate=lambda _message, _outcome: None,
     uuid=lambda message: (
         message.properties["event_id"] if isinstance(message.properties["event_id"], str) else b""
     ),

@@ -67,6 +67,10 @@ class Trigger(Generic[P, R]):
                 acknowledge_mode=settings.acknowledge_mode,
             )
         self.binding = bind(service, settings, local_names)
+        if inspect.iscoroutinefunction(settings.on_duplicate) and not self.is_async:
+            raise ConfigurationError(
+                "on_duplicate", "it is a coroutine function, and the service is none", "give a plain function"
+            )
         loaded = load_resolver(resolver)
         self.resolver = None if loaded is None else asking(loaded)
         self.routing = Routing(settings, self.binding)

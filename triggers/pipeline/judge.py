@@ -15,7 +15,7 @@ from history.store import BatchOwner, HistoryStore
 from history.store.owners import owner_token
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
-from resolvers.resolution import Asked
+from resolvers.resolution import Asked, Resolution
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import (
     RESOLUTION_WORDS,
@@ -232,6 +232,10 @@ class Judge:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
             if answer.reason:
                 run.note(f"resolver: {answer.reason}")
+            if answer.resolution is Resolution.NEW:  # what it says otherwise is told with the verdict
+                extra = {"trigger": self.settings.name, "uuid": message.uuid}
+                reason = f": {answer.reason}" if answer.reason else ""
+                _log.info("%s: the resolver says NEW%s", run.named, reason, extra=extra)
         except BaseException as error:
             if not is_failure(error, blocking=self.blocking):
                 raise

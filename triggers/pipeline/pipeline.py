@@ -36,6 +36,7 @@ from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
 from triggers.pipeline.completion import Completion
+from triggers.pipeline.duplicates import is_duplicate, tell_of_duplicates
 from triggers.pipeline.execution import Execution, Transaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
@@ -156,6 +157,8 @@ class MessagePipeline:
         """Handle one message: a batch of one."""
         run = self._begin(message)
         await self._handle_wave([run])
+        if is_duplicate(run):
+            await tell_of_duplicates([run], self.settings, blocking=self.blocking)
         return run.outcome()
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
@@ -179,6 +182,7 @@ class MessagePipeline:
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         for wave in _waves(runs):
             await self._handle_wave(wave, removal)
+        await tell_of_duplicates(runs, self.settings, blocking=self.blocking)
         return [run.outcome() for run in runs]
 
     def _begin(self, message: Message) -> Run:

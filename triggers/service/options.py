@@ -27,6 +27,7 @@ from triggers.detection.table import (
 from triggers.service.failures import Retry
 from triggers.service.filters import MessageFilter
 from triggers.service.identity import IdentitySource
+from triggers.service.outcome import DuplicateHook
 from triggers.service.terms import AcknowledgeMode, JoinKind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,6 +61,7 @@ class TriggerOptions(CommonOptions, total=False):
     history: HistorySource
     resolver: Resolver | str | None
     uuid: IdentitySource | None
+    on_duplicate: DuplicateHook | None
     detect_duplicates: bool
     lease: timedelta | None
     retry: Retry | None

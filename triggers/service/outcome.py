@@ -1,7 +1,9 @@
 """What became of one delivery."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from history.message import Message
 from triggers.detection.table import SUSPENDED_BY_HISTORY, Status
 from triggers.events import RetrievalFailureEvent
 
@@ -11,9 +13,9 @@ class Outcome(NamedTuple):
     """What became of one delivery.
 
     ``status`` is None when the message is undecided or rejected. ``acknowledge`` False means recover: the
-    provider is to deliver it again, ``recover_after`` seconds later at the earliest. ``reason`` names the row
-    of the decision table. ``result`` is whatever the service returned and ``error`` whatever it raised,
-    untouched. ``join`` is "waiting" for a message that a join keeps, "discarded" for one that it has no use
+    provider is to deliver it again, ``recover_after`` seconds later at the earliest. ``reason`` says
+    why in a sentence, with the row of the decision table at its end. ``result`` is whatever the service
+    returned and ``error`` whatever it raised, untouched. ``join`` is "waiting" for a message that a join keeps, "discarded" for one that it has no use
     for. ``attempts`` counts the runs of the service, and ``seconds`` is how long they took, pauses included.
     ``expired`` says that its JMSExpiration was over, so that nobody wanted it.
     """
@@ -59,3 +61,6 @@ class Outcome(NamedTuple):
 
 # Not in its body: a type checker would take it for a field.
 Outcome.__module__ = "triggers"
+
+#: Told of a duplicate; awaited under asyncio.
+DuplicateHook = Callable[[Message, Outcome], Awaitable[None] | None]

@@ -37,6 +37,7 @@ from triggers.service.checking import (
 from triggers.service.failures import Retry
 from triggers.service.filters import MessageFilter
 from triggers.service.identity import IdentitySource, read_identity
+from triggers.service.outcome import DuplicateHook
 from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, check_join
 
 #: The largest body a service is given when nobody says otherwise, in bytes.
@@ -94,6 +95,7 @@ class Settings:
     filter: MessageFilter | None = None
     resolved_duplicate: ResolvedDuplicatePolicy = "complete"
     uuid: IdentitySource | None = None
+    on_duplicate: DuplicateHook | None = None
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -174,6 +176,10 @@ class Settings:
         check_choice("resolved_duplicate", self.resolved_duplicate, ResolvedDuplicatePolicy)
         if self.monitor is not None:
             check_callable("monitor", self.monitor, "give a function that returns True or False")
+        if self.on_duplicate is not None:
+            check_callable(
+                "on_duplicate", self.on_duplicate, "give a function of the message and its outcome"
+            )
         if self.local_parking_file is not None:
             check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
         if isinstance(self.parking, str):

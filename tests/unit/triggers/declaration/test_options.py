@@ -36,6 +36,14 @@ NO_SWITCH = ("no", "yes", 0, 1, None)
 NO_DURATION = (5, "1 h", NOW, -timedelta(1))
 NO_CHOICE = ("guess", 5, True, ["park"])
 
+
+class Nothing:
+    """Functions that do nothing."""
+
+    @staticmethod
+    async def asynchronously(message: Message, outcome: Any) -> None: ...
+
+
 #: Values that each option of ``@trigger`` refuses.
 TRIGGER: Mapping[str, Sequence[Any]] = {
     "destination": (*NO_NAME, [], ["orders", 5], {"orders"}, None, print),
@@ -44,6 +52,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "resolver": (5, object(), "", "no such module:function"),
     "max_delivery_count": NO_COUNT,
     "uuid": (5, "", "event_id", "body", "body.a b", "body.a = 1", "properties.a.b", "properties"),
+    "on_duplicate": (5, "duplicates", Nothing.asynchronously),
     "detect_duplicates": NO_SWITCH,
     "history_time_to_live": (*NO_DURATION, None),
     "lease": NO_DURATION,

@@ -1,0 +1,136 @@
+"""What is told of duplicates: a line in the log, and the trigger's own hook."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from history import MemoryHistory
+from history.bridge import drive, settled
+from resolvers import Resolution, Resolved
+from triggers import Message, Outcome, Status, trigger
+
+LOGGER = "triggers.pipeline"
+
+
+def messages(*uuids: str) -> list[Message]:
+    return [Message(body="", uuid=uuid) for uuid in uuids]
+
+
+def test_a_duplicate_leaves_a_line_at_info(caplog: pytest.LogCaptureFixture) -> None:
+    @trigger("orders", name="t", history=MemoryHistory())
+    def service(message: Message) -> None: ...
+
+    with caplog.at_level(logging.INFO, LOGGER):
+        for message in messages("u-1", "u-1"):
+            service.handle(message)
+
+    (record,) = caplog.records
+    assert record.levelname == "INFO"
+    assert record.getMessage() == "u-1: it has run already; a duplicate, not run (row 8)"
+    assert (vars(record)["trigger"], vars(record)["uuid"], vars(record)["status"]) == (
+        "t",
+        "u-1",
+        "DUPLICATE",
+    )
+
+
+def test_a_batch_has_one_line_that_counts_them_and_names_the_first(caplog: pytest.LogCaptureFixture) -> None:
+    @trigger("orders", name="t", history=MemoryHistory())
+    def service(message: Message) -> None: ...
+
+    with caplog.at_level(logging.INFO, LOGGER):
+        service.handle_batch(messages("a", "b", "a", "b", "c", "c", "a", "a"))
+
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert text.startswith(
+        "5 of 8 messages are duplicates: a: it has run already; a duplicate, not run (row 8). b: "
+    )
+    assert text.endswith(". And 2 more")
+
+
+@pytest.mark.parametrize("resolution", [Resolution.DUPLICATE, Resolution.NEW])
+def test_the_line_has_the_reason_that_the_resolver_gave(
+    resolution: Resolution, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = MemoryHistory()
+
+    def resolver(uuid: str, trigger_name: str, message: Message) -> Resolved:
+        return Resolved(resolution, "looked into the books")
+
+    @trigger("orders", name="t", history=history, resolver=resolver, lease=None)
+    def service(message: Message) -> None: ...
+
+    drive(settled(history.claim("t", ["u-1"], "somebody", None)))
+    with caplog.at_level(logging.INFO, LOGGER):
+        service.handle(Message(body="", uuid="u-1"))
+
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert len(lines) == 1
+    assert lines[0].startswith("u-1: ")
+    assert f"the resolver says {resolution}" in lines[0]
+    assert "looked into the books" in lines[0]
+
+
+def test_the_hook_is_told_of_each_duplicate_and_of_nothing_else() -> None:
+    heard: list[tuple[str | None, Status | None]] = []
+
+    def hook(message: Message, outcome: Outcome) -> None:
+        heard.append((message.uuid, outcome.status))
+
+    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
+    def service(message: Message) -> None: ...
+
+    service.handle_batch(messages("a", "b", "a"))
+    service.handle(messages("b")[0])
+
+    assert heard == [("a", Status.DUPLICATE), ("b", Status.DUPLICATE)]
+
+
+def test_what_the_hook_does_harms_no_message(caplog: pytest.LogCaptureFixture) -> None:
+    bodies: list[Any] = []
+
+    def hook(message: Message, outcome: Outcome) -> None:
+        assert isinstance(message.body, dict)
+        message.body.clear()
+        raise ValueError("no disk")
+
+    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
+    def service(message: Message) -> None: ...
+
+    sent = Message(body={"id": 1}, uuid="u-1")
+    service.handle(sent)
+    outcome = service.handle(sent)
+    bodies.append(sent.body)
+
+    assert (outcome.status, outcome.acknowledge, outcome.error) == (Status.DUPLICATE, True, None)
+    assert bodies == [{"id": 1}]
+    assert "u-1: on_duplicate failed, and the message is a duplicate all the same: no disk" in caplog.text
+
+
+def test_a_hook_that_ends_the_process_is_not_held_up() -> None:
+    def hook(message: Message, outcome: Outcome) -> None:
+        raise SystemExit
+
+    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
+    def service(message: Message) -> None: ...
+
+    service.handle(messages("a")[0])
+    with pytest.raises(SystemExit):
+        service.handle(messages("a")[0])
+
+
+async def test_a_coroutine_function_is_awaited() -> None:
+    heard: list[str | None] = []
+
+    async def hook(message: Message, outcome: Outcome) -> None:
+        heard.append(message.uuid)
+
+    @trigger("orders", name="t", history=MemoryHistory(), on_duplicate=hook)
+    async def service(message: Message) -> None: ...
+
+    for message in messages("a", "a"):
+        await service.ahandle(message)
+
+    assert heard == ["a"]
