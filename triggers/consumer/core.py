@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from time import monotonic
 from typing import ClassVar
 
 from history.errors import ConfigurationError
@@ -28,7 +29,7 @@ from triggers.consumer.options import (
     default_consumer_name,
 )
 from triggers.consumer.orders import Controllable, Heartbeat, first_orders, heartbeats_for
-from triggers.consumer.worker import Worker
+from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.opening import open_provider
@@ -109,7 +110,7 @@ class ConsumerCore(Controllable):
         workers: list[Worker] = []
         monitors = Monitors()
         for gate in self.gates:
-            pipeline = self._pipeline_of(gate.trigger)
+            pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate))
             checked = pipeline.store in [other.pipeline.store for other in kept]
             monitor = monitors.of(gate.trigger.settings.monitor)
             kept.append(
@@ -128,6 +129,14 @@ class ConsumerCore(Controllable):
                 f"trigger {trigger.name}", "its service is a coroutine function", "use AsyncConsumer"
             )
         return trigger.pipeline(self._observe)
+
+    async def _pause(self, gate: Gate, seconds: float) -> bool:
+        """Wait before a service is run again; return whether its message is to be given back instead."""
+        due = monotonic() + seconds
+        while (left := due - monotonic()) > 0 and not gate.disabled:
+            if await self._crew.over.wait(min(left, SUSPENDED_PAUSE)):
+                return True
+        return gate.disabled or self._crew.over.is_set()
 
     def _default_store(self, stores: Sequence[tuple[Gate, HistoryStore | None]]) -> HistoryStore | None:
         """Return what carries the heartbeats of triggers without a history, in the form of this consumer."""

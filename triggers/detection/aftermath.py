@@ -18,6 +18,7 @@ class Ending(Known):
     SUCCESS = "success"
     FATAL = "fatal"
     TRANSIENT = "transient"  # or, for a plain trigger, retries used up
+    STOPPED = "failed transiently, and its consumer stops before the next try"
     LOST = "stopped: its lease was lost to another owner"
 
 
@@ -124,12 +125,18 @@ LEFT_TO_ITS_OWNER = Aftermath(
 )
 
 
+#: After a run whose consumer stops, or disables the trigger, before it is tried again.
+STOPPED_BETWEEN_TRIES = Aftermath(
+    endings=frozenset({Ending.STOPPED}), transacted=None, answer=Answer.RECOVER, next="NEW"
+)
+
+
 @cache
 def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
     """Return what a service's end means for the entry, the provider and the next delivery."""
     return next(
         aftermath
-        for aftermath in (*AFTERMATHS, LEFT_TO_ITS_OWNER)
+        for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_OWNER)
         if ending in aftermath.endings
         and aftermath.transacted in {None, policy.transacted}
         and aftermath.history in {None, history}

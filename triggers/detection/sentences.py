@@ -7,7 +7,13 @@ A sentence says what is known of a message, then what becomes of it, and names i
 from collections.abc import Mapping
 from functools import cache
 
-from triggers.detection.aftermath import AFTERMATHS, LEFT_TO_ITS_OWNER, Aftermath, Ending
+from triggers.detection.aftermath import (
+    AFTERMATHS,
+    LEFT_TO_ITS_OWNER,
+    STOPPED_BETWEEN_TRIES,
+    Aftermath,
+    Ending,
+)
 from triggers.detection.table import ROWS, Answer, Decision, Found, Row, Status
 
 #: What is known of a message, by the number of its row.
@@ -115,6 +121,8 @@ def explain_aftermath(aftermath: Aftermath) -> str:
 
 
 def _failure(aftermath: Aftermath) -> str:
+    if Ending.STOPPED in aftermath.endings:
+        return "the service failed for now, and its consumer stops before it is tried again"
     if aftermath.endings == {Ending.FATAL}:
         return "the service failed for good"
     if aftermath.transacted is False:
@@ -138,7 +146,7 @@ def render() -> str:
     lines = ["| row | what is known | what becomes of it |", "| --- | --- | --- |"]
     lines += [f"| {row.number} | {situation(row)} | {_fate_of(row)} |" for row in sorted(ROWS, key=_number)]
     lines += ["", "| the service ended | what is said |", "| --- | --- |"]
-    for aftermath in (*AFTERMATHS, LEFT_TO_ITS_OWNER):
+    for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_OWNER):
         trigger = {True: "transacted, ", False: "plain, ", None: ""}[aftermath.transacted]
         history = "no history, " if aftermath.history is False else ""
         ended = " or ".join(sorted(str(ending.value) for ending in aftermath.endings))

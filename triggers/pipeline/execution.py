@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from history.bridge import settled
 from history.support.rendering import told_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
@@ -26,6 +27,9 @@ from triggers.service.failures import (
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
+
+#: Waits for so many seconds before a service is run again; tells whether that is not to be any more.
+Pause = Callable[[float], Awaitable[bool]]
 
 #: The arguments of one run: those by place, and those by name.
 _Arguments = tuple[list[Any], dict[str, Any]]
@@ -67,6 +71,10 @@ class Execution(Protocol):
         """Whether it takes many messages at once."""
         ...
 
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same, waiting by ``pause`` between the tries of a message."""
+        ...
+
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:
         """Do it for one message; the run knows afterwards how it ended.
 
@@ -88,11 +96,16 @@ class ServiceExecution:
     binding: Binding
     sleep: Sleep
     blocking: bool
+    pause: Pause | None = None
 
     @property
     def takes_batches(self) -> bool:
         """Whether the service takes many messages at once."""
         return self.binding.batch
+
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same, waiting by ``pause`` between the tries of a message."""
+        return replace(self, pause=pause)
 
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:
         """Run the service for one message; the run knows afterwards how it ended.
@@ -200,22 +213,27 @@ class ServiceExecution:
         self, runs: Sequence[Run], call: Callable[[int], Awaitable[Any]], failure: BaseException
     ) -> tuple[Any, BaseException | None]:
         """Call again and again after a transient failure, and log each pause; return result and error."""
-        settings, failed = self.settings, told_of(failure)
+        settings = self.settings
 
-        def pause(seconds: float) -> Awaitable[None] | None:
+        async def pause(seconds: float) -> None:
             for run in runs:
                 extra = {"trigger": settings.name, "uuid": run.message.uuid, "fence": run.fence}
-                _log.info(
-                    "attempt %d failed (%s): again in %.1f s", run.attempts, failed, seconds, extra=extra
-                )
-            return self.sleep(seconds)
+                text = "attempt %d failed (%s): again in %.1f s"
+                _log.info(text, run.attempts, told_of(failure), seconds, extra=extra)
+            # Acknowledged already, it could not be given back.
+            if self.pause is None or settings.acknowledge_mode == "auto":
+                await settled(self.sleep(seconds))
+            elif await self.pause(seconds):
+                for run in runs:
+                    run.stopped = True
+                raise failure
 
         async def again(attempt: int) -> Any:
-            nonlocal failed
+            nonlocal failure
             try:
                 return await call(attempt)
             except Exception as error:
-                failed = told_of(error)
+                failure = error
                 raise
 
         return await self._try(rerun(again, retry=settings.retry, transient=settings.transient, sleep=pause))
@@ -265,6 +283,8 @@ def conclude(
     ending, suspends = Ending.FATAL, False
     if issubclass(type(error), LeaseLostError) or run.taken_by is not None:
         ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+    elif run.stopped:
+        ending = Ending.STOPPED
     elif is_transient(error, settings.transient) or (
         transaction is not None and transaction.is_worth_another_try(error)
     ):

@@ -37,7 +37,7 @@ from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.duplicates import is_duplicate, tell_of_duplicates
-from triggers.pipeline.execution import Execution, Transaction
+from triggers.pipeline.execution import Execution, Pause, Transaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.parking_lot import ParkingLot
@@ -114,6 +114,10 @@ class MessagePipeline:
     def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one of the trigger's destinations."""
         return replace(self, index=index)
+
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
+        return replace(self, execution=self.execution.waiting(pause))
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under the judge that ``by`` makes of the usual one."""

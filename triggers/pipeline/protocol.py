@@ -6,6 +6,7 @@ from typing import Protocol, Self
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
+from triggers.pipeline.execution import Pause
 from triggers.pipeline.judge import Judge
 from triggers.providers.provider import Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
@@ -36,6 +37,10 @@ class Pipeline(Protocol):
 
     def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one of the trigger's destinations, by its index."""
+        ...
+
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
         ...
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:

@@ -66,6 +66,8 @@ class Run:
     patience: timedelta = timedelta(0)
     attempts: int = 0
     seconds: float = 0.0
+    #: Whether its consumer stops, so that a failed run is not tried again here.
+    stopped: bool = False
     #: None until the service has ended, and where it did not run.
     end: End | None = None
     notes: tuple[str, ...] = ()

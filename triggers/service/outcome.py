@@ -15,9 +15,10 @@ class Outcome(NamedTuple):
     ``status`` is None when the message is undecided or rejected. ``acknowledge`` False means recover: the
     provider is to deliver it again, ``recover_after`` seconds later at the earliest. ``reason`` says
     why in a sentence, with the row of the decision table at its end. ``result`` is whatever the service
-    returned and ``error`` whatever it raised, untouched. ``join`` is "waiting" for a message that a join keeps, "discarded" for one that it has no use
-    for. ``attempts`` counts the runs of the service, and ``seconds`` is how long they took, pauses included.
-    ``expired`` says that its JMSExpiration was over, so that nobody wanted it.
+    returned and ``error`` whatever it raised, untouched. ``join`` is "waiting" for a message that a join
+    keeps, "discarded" for one that it has no use for. ``attempts`` counts the runs of the service, and
+    ``seconds`` is how long they took, pauses included. ``expired`` says that its JMSExpiration was over, so
+    that nobody wanted it.
     """
 
     status: Status | None

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from history.errors import HistoryUnavailableError
 from history.store.joining import Joining
 from triggers.pipeline.end import succeeded
-from triggers.pipeline.execution import ServiceExecution, Transaction, conclude
+from triggers.pipeline.execution import Pause, ServiceExecution, Transaction, conclude
 from triggers.pipeline.joining.parts import activation_of, give_back, reject
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError, persist
@@ -33,6 +34,10 @@ class FirstExecution:
     def takes_batches(self) -> bool:
         """False: each message may be another activation's."""
         return False
+
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same, waiting by ``pause`` between the tries of a message."""
+        return replace(self, service=self.service.waiting(pause))
 
     @property
     def settings(self) -> Settings:

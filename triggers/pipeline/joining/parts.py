@@ -8,6 +8,7 @@ dies after it leaves a COMPLETED entry, and the next delivery is a duplicate.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from history.entry import State
 from history.errors import HistoryUnavailableError
@@ -19,7 +20,7 @@ from resolvers.resolution import Resolution, Resolved
 from triggers.detection.table import Count, Facts, HistoryUse, decide
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.end import succeeded
-from triggers.pipeline.execution import Transaction, conclude
+from triggers.pipeline.execution import Pause, Transaction, conclude
 from triggers.pipeline.run import Run
 from triggers.service.failures import BodyTooLargeError, FatalError, Sleep, persist
 from triggers.service.settings import Settings
@@ -104,6 +105,10 @@ class PartExecution:
     def takes_batches(self) -> bool:
         """False: one message may complete what the one before it began."""
         return False
+
+    def waiting(self, pause: Pause) -> Self:  # noqa: ARG002  (as of the protocol)
+        """Return this: it does not wait for long."""
+        return self
 
     async def run_together(self, runs: Sequence[Run], transaction: Transaction | None = None) -> None:
         """Keep messages one by one."""

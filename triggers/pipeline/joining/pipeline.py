@@ -18,6 +18,7 @@ from history.message import Message
 from history.store import HistoryStore
 from history.store.joining import Added, Hold, Joining, Period, PeriodState
 from history.store.parking import Parking
+from triggers.pipeline.execution import Pause
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.joining.time_out import TimeOut
 from triggers.pipeline.judge import Judge
@@ -89,6 +90,10 @@ class JoiningPipeline:
     def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one destination."""
         return replace(self, parts=self.parts.at(index))
+
+    def waiting(self, pause: Pause) -> Self:
+        """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
+        return replace(self, joined=self.joined.waiting(pause))
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under other judges, of parts and of what is joined."""

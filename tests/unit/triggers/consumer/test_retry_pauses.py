@@ -1,0 +1,170 @@
+"""A pause between retries ends when its consumer does: its message is given back, not run again there."""
+
+import os
+import signal
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from history.bridge import drive, settled
+from history.memory import MemoryHistory
+from history.message import Message
+from tests.fixtures.waiting import eventually
+from triggers import Retry, TransientError, trigger
+from triggers.consumer import AsyncConsumer, Consumer
+from triggers.declaration.trigger import Trigger
+from triggers.providers.memory import MemoryProvider
+
+LONG = Retry(max_attempts=3, interval=timedelta(minutes=5))
+
+
+def sent(*uuids: str) -> MemoryProvider:
+    provider = MemoryProvider()
+    drive(provider.send("orders", [Message(uuid=uuid, body="") for uuid in uuids]))
+    return provider
+
+
+def failing_once(history: MemoryHistory, then: Callable[[], object], **options: Any) -> tuple[Any, list[int]]:
+    """Return a trigger whose first run fails, after ``then``, and the delivery counts of its runs."""
+    counts: list[int] = []
+
+    def run(message: Message) -> None:
+        counts.append(message.delivery_count)
+        if len(counts) == 1:
+            then()
+            raise TransientError("locked")
+
+    def run_all(messages: list[Message]) -> None:
+        run(messages[0])
+
+    service = run_all if options.get("batch") else run
+    return trigger("orders", name="t", history=history, retry=LONG, **options)(service), counts
+
+
+def is_forgotten(history: MemoryHistory, uuid: str) -> bool:
+    (entry,) = drive(settled(history.lookup("t", [uuid])))
+    return entry is None
+
+
+@pytest.mark.parametrize("options", [{}, {"batch": 2}, {"ordered": True}], ids=str)
+def test_stop_ends_the_pause_and_another_consumer_runs_the_message(options: dict[str, Any]) -> None:
+    history, provider = MemoryHistory(), sent("a")
+    work, counts = failing_once(history, lambda: consumer.stop(), **options)  # noqa: PLW0108  (it is made below)
+
+    consumer = Consumer([work], provider)
+    consumer.run()
+
+    assert consumer.counts["t"]["recovered"] == 1
+    assert counts == [1]
+    assert is_forgotten(history, "a")
+
+    Consumer([work], provider).run(until_idle=0.01)
+
+    assert counts == [1, 2]
+    assert drive(settled(history.parking.list(trigger="t"))) == []
+
+
+def test_stop_in_the_middle_of_the_pause_ends_it() -> None:
+    provider = sent("a")
+    work, counts = failing_once(MemoryHistory(), lambda: Thread(target=stop).start())
+
+    def stop() -> None:
+        eventually(lambda: counts == [1])
+        consumer.stop()
+
+    consumer = Consumer([work], provider)
+    consumer.run()
+
+    assert counts == [1]
+
+
+def test_sigterm_ends_the_pause() -> None:
+    work, counts = failing_once(MemoryHistory(), lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+    consumer = Consumer([work], sent("a"))
+    consumer.run(signals=True)
+
+    assert (counts, consumer.counts["t"]["recovered"]) == ([1], 1)
+
+
+def test_disabling_the_trigger_ends_the_pause() -> None:
+    work, counts = failing_once(MemoryHistory(), lambda: consumer.gates[0].disable("by hand"))
+
+    def stop() -> None:
+        eventually(lambda: consumer.counts["t"]["recovered"] == 1)
+        consumer.stop()
+
+    consumer = Consumer([work], sent("a"))
+    watcher = Thread(target=stop)
+    watcher.start()
+    consumer.run()
+    watcher.join()
+
+    assert counts == [1]
+
+
+async def test_stop_ends_the_pause_under_asyncio() -> None:
+    history, provider, counts = MemoryHistory(), sent("a"), []
+
+    @trigger("orders", name="t", history=history, retry=LONG)
+    async def work(message: Message) -> None:
+        counts.append(message.delivery_count)
+        if len(counts) == 1:
+            consumer.stop()
+            raise TransientError("locked")
+
+    consumer = AsyncConsumer([work], provider)
+    await consumer.run()
+    assert counts == [1]
+
+    await AsyncConsumer([work], provider).run(until_idle=0.01)
+    assert counts == [1, 2]
+
+
+def test_a_join_is_tried_again_by_another_consumer() -> None:
+    runs: list[int] = []
+
+    def joined(first: dict[str, Any], second: dict[str, Any]) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            consumer.stop()
+            raise TransientError("locked")
+
+    work: Trigger[..., Any] = trigger(["a", "b"], name="t", history=MemoryHistory(), retry=LONG, join="all")(
+        joined
+    )
+    provider = MemoryProvider()
+    for name in ("a", "b"):
+        message = Message(uuid=name, body={}, properties={"activation": "x"})
+        drive(provider.send(name, [message]))
+
+    consumer = Consumer([work], provider)
+    consumer.run()
+    assert len(runs) == 1
+
+    again = Consumer([work], provider)
+    watcher = Thread(target=lambda: (eventually(lambda: len(runs) == 2), again.stop()))
+    watcher.start()
+    again.run()
+    watcher.join()
+    assert len(runs) == 2
+
+
+def test_what_was_acknowledged_on_receipt_cannot_be_given_back_and_is_tried_again() -> None:
+    short = Retry(max_attempts=1, interval=timedelta(milliseconds=1))
+    runs: list[int] = []
+
+    @trigger("orders", name="t", history=None, retry=short, acknowledge_mode="auto")
+    def work(message: Message) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            consumer.stop()
+            raise TransientError("locked")
+
+    consumer = Consumer([work], sent("a"))
+    consumer.run()
+
+    assert len(runs) == 2
