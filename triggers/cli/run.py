@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from history.opening import HISTORY_URLS
+from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import PROVIDER_OPTION, named, refuse_memory
@@ -25,7 +26,7 @@ from triggers.sinks.opening import SINK_URLS
 def run(
     context: typer.Context,
     module: str = typer.Argument(help="A module with triggers, such as examples.orders."),
-    provider: str = PROVIDER_OPTION,
+    provider: str | None = PROVIDER_OPTION,
     history: str | None = typer.Option(
         None, envvar="DOUBTLESS_HISTORY", help=f"For triggers that name none: {HISTORY_URLS}"
     ),
@@ -47,13 +48,19 @@ def run(
 
     What runs when the signal comes is finished and acknowledged; what was only fetched is given back. While
     the broker or the history is away, also at the start, the triggers wait, and go on by themselves.
+
+    Where no provider is named, messages and history are in doubtless.sqlite3 in this folder, which
+    "doubtless send" finds, too.
     """
+    state = State.of(context)
+    if not provider:
+        history = history or URL
+    provider = provider_or_file(provider, state, say=parent is None)
     with named("--provider", PROVIDER_URLS):
         refuse_memory("--provider", provider)
     if processes > 1:
         raise typer.Exit(supervise(processes, name))
     triggers = collect(module, only)
-    state = State.of(context)
     counts = _consume(state, triggers, provider, history, name, until_idle, parent, sink or [])
     columns = sorted({kind for count in counts.values() for kind in count})
     rows: list[dict[str, Any]] = [

@@ -15,6 +15,7 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError, UnavailableError
+from triggers.cli.shared.embedded import provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.options import PROVIDER_OPTION, connected
 from triggers.cli.shared.output import State
@@ -61,7 +62,7 @@ def send(
     context: typer.Context,
     destination: str = typer.Argument(help="The queue, topic or stream."),
     file: Path = typer.Argument(help="A JSON Lines file; - reads standard input."),
-    provider: str = PROVIDER_OPTION,
+    provider: str | None = PROVIDER_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Send nothing when a line is no message."),
     from_line: int = typer.Option(1, min=1, help="Begin with this line, after a call that was cut short."),
     priority: int | None = typer.Option(None, min=0, max=9, help="The priority of every message."),
@@ -87,7 +88,7 @@ def send(
     options = _options(priority, time_to_live, delay)
     with (
         _opened(file, strict=strict) as source,
-        connected(provider) as link,
+        connected(provider_or_file(provider, state)) as link,
         Producer(link, alias=alias, queue=queue, queue_limit=queue_limit) as producer,
     ):
         plain = not options and queue is None

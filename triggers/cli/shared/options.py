@@ -14,6 +14,7 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.parking import Parking
+from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.output import State, printable
 from triggers.providers.opening import PROVIDER_URLS, open_provider
 from triggers.providers.provider import Provider
@@ -27,7 +28,12 @@ _LASTING_HISTORIES, _LASTING_PROVIDERS = (
 HISTORY_OPTION: Any = typer.Option(None, "--history", envvar="DOUBTLESS_HISTORY", help=_LASTING_HISTORIES)
 
 #: The option that names the provider.
-PROVIDER_OPTION: Any = typer.Option(..., "--provider", envvar="DOUBTLESS_PROVIDER", help=_LASTING_PROVIDERS)
+PROVIDER_OPTION: Any = typer.Option(
+    None,
+    "--provider",
+    envvar="DOUBTLESS_PROVIDER",
+    help=f"{_LASTING_PROVIDERS}; by default the file {FILE} in this folder",
+)
 
 #: The option that narrows a command down to one trigger.
 TRIGGER_OPTION: Any = typer.Option(
@@ -45,6 +51,7 @@ def opened(history: str | None) -> Generator[HistoryStore]:
     Raises:
         ConfigurationError: none was, or there is nothing to look into.
     """
+    history = history_or_file(history, State())
     if not history:
         remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
         raise ConfigurationError("--history", "is missing", remedy)

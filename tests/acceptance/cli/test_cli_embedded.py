@@ -1,0 +1,66 @@
+"""The first ten minutes, without a server: messages and history are in one file of the folder."""
+
+import pytest
+
+from tests.acceptance.in_process import InProcess
+
+NOTE = "no provider is named: messages are in doubtless.sqlite3, in this folder"
+
+#: A module whose triggers name no history.
+SERVICE = """
+from triggers import trigger
+
+@trigger("orders", name="book")
+def book(order: dict[str, object]) -> None:
+    if order["id"] == "fails":
+        raise ValueError("no")
+"""
+
+LINE = '{{"headers": {{"uuid": "{0}"}}, "body": {{"id": "{0}"}}}}\n'
+
+
+def test_send_and_run_in_one_folder_find_each_other(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    lines = "".join(LINE.format(name) for name in ("a", "a", "fails"))
+
+    sent = doubtless("send", "orders", "-", stdin=lines)
+    ran = doubtless("run", "first", "--until-idle", "0.1", "--json")
+    again = doubtless("send", "orders", "-", stdin=LINE.format("a"))
+    copies = doubtless("run", "first", "--until-idle", "0.1", "--json")
+
+    assert (sent.code, ran.code, again.code, copies.code) == (0, 0, 0, 0)
+    assert NOTE in sent.err
+    assert NOTE in ran.err
+    assert ran.json == [{"trigger": "book", "messages": 3, "ok": 1, "duplicate": 1, "failed": 1}]
+    assert copies.json == [{"trigger": "book", "messages": 1, "duplicate": 1}]
+    assert (doubtless.folder / "doubtless.sqlite3").stat().st_mode & 0o077 == 0
+
+
+def test_the_commands_that_look_into_a_history_find_it_too(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    doubtless("send", "orders", "-", stdin=LINE.format("fails"))
+    doubtless("run", "first", "--until-idle", "0.1")
+
+    parked = doubtless("parked", "list", "--json")
+    why = doubtless("why", "fails")
+
+    assert [row["uuid"] for row in parked.json] == ["fails"]
+    assert "no history is named: looking into doubtless.sqlite3, in this folder" in parked.err
+    assert "history: COMPLETED failed" in why.out
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_a_provider_that_is_named_replaces_it_and_brings_no_history_in_a_file(
+    doubtless: InProcess, redis_url: str, how: str
+) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    words, settings = (
+        (["--provider", redis_url], {}) if how == "option" else ([], {"DOUBTLESS_PROVIDER": redis_url})
+    )
+
+    sent = doubtless("send", "orders", "-", *words, stdin=LINE.format("a"), **settings)
+    ran = doubtless("run", "first", *words, "--until-idle", "0.1", **settings)
+
+    assert (sent.code, ran.code) == (0, 2)
+    assert "history" in ran.error
+    assert not (doubtless.folder / "doubtless.sqlite3").exists()

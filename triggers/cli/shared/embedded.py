@@ -1,0 +1,38 @@
+"""Where messages and history are when nobody names a server: in one SQLite file of the current folder.
+
+So the first ten minutes need no server: ``doubtless send`` and ``doubtless run`` in one folder find each
+other. A provider that is named replaces the file, and then a history must be named, too: one in a file of
+this machine would not know what other machines have run.
+"""
+
+from pathlib import Path
+
+from history.support.private_files import make_private
+from triggers.cli.shared.output import State
+
+#: The file, in the current folder.
+FILE = Path("doubtless.sqlite3")
+
+#: As a provider (SQL-JMS) and as a history.
+URL = f"sqlite:///{FILE}"
+
+
+def provider_or_file(provider: str | None, state: State, *, say: bool = True) -> str:
+    """Return the provider that was named; without one the file, made here and said."""
+    if provider:
+        return provider
+    make_private(FILE)
+    if say:
+        state.note(
+            f"no provider is named: messages are in {FILE}, in this folder. "
+            "--provider, or DOUBTLESS_PROVIDER, names a server"
+        )
+    return URL
+
+
+def history_or_file(history: str | None, state: State) -> str | None:
+    """Return the history that was named; without one the file, where there is one in this folder."""
+    if history or not FILE.exists():
+        return history
+    state.note(f"no history is named: looking into {FILE}, in this folder")
+    return URL
