@@ -50,7 +50,8 @@ def address_of(url: URL) -> str:
     """Name a database: a blocking and an asyncio engine have it in common."""
     if in_memory(url):
         return f"sqlite in memory:{id(url)}"
-    return url.set(drivername=url.get_backend_name(), password=None, query={}).render_as_string()
+    hosts = {name: value for name, value in url.query.items() if name in {"host", "port"}}
+    return url.set(drivername=url.get_backend_name(), password=None, query=hosts).render_as_string()
 
 
 class SqlControl:

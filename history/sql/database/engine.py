@@ -6,6 +6,7 @@ itself, because it must be ``BEGIN IMMEDIATE``: SQLite refuses to turn a reader 
 """
 
 import importlib.util
+import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,18 +25,21 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from history.bridge import settled
 from history.circuit import Circuit, is_on
-from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
-from history.sql.database.errors import is_unanswered, translated
+from history.errors import ConfigurationError, MissingExtraError
+from history.sql.database.errors import is_conflict, is_unanswered, translated
 from history.sql.database.forks import survive_forks
-from history.sql.database.probe import hurry
+from history.sql.database.postgresql import open_postgresql, with_hosts
+from history.sql.database.silence import is_no_reply
 from history.sql.statements.dialects import Dialect, Statement, statement
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -57,19 +61,6 @@ CHECKPOINT_PAGES = 8000
 #: How much memory SQLite's cache may take, in KiB.
 CACHE_KIB = 65_536
 
-#: The options of libpq unless the URL says otherwise: a server that is gone is noticed within half a minute.
-POSTGRESQL_OPTIONS = {
-    "connect_timeout": "10",
-    "keepalives_idle": "15",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-}
-
-#: How long a call waits for one of the pool's connections to PostgreSQL, in seconds. SQLAlchemy wakes nobody
-#: when an attempt to connect has failed, so that who waits when a server goes away waits for so long.
-POOL_TIMEOUT = 5.0
-
 #: The first SQLite that has RETURNING, UPDATE FROM and, always, JSON.
 OLDEST_SQLITE = (3, 38, 0)
 
@@ -80,11 +71,8 @@ DRIVERS = {("sqlite", "pysqlite"), ("sqlite", "aiosqlite"), ("postgresql", "psyc
 BEGIN = statement(sqlite="BEGIN IMMEDIATE", postgresql="BEGIN")
 COMMIT = statement("COMMIT")
 
-#: PostgreSQL's deadlock_detected: one of the two is the victim, and may try again.
-DEADLOCK = "40P01"
-
-#: PostgreSQL's read_only_sql_transaction: a standby's answer to a write.
-READ_ONLY = "25006"
+#: How often a step is tried that others' transactions get in the way of.
+CONFLICT_ATTEMPTS = 20
 
 
 def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
@@ -94,21 +82,30 @@ def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
         ConfigurationError: it is no URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
     """
     try:
-        parsed = make_url(url)
-    except ArgumentError as error:
+        parsed = parsed_url(url)
+    except (ArgumentError, ValueError) as error:
         raise ConfigurationError(
             "history", "its URL is not valid", "use sqlite:///file.db or postgresql://..."
         ) from error
     if parsed.get_backend_name() == Dialect.SQLITE:
         engine = _open_sqlite(parsed, asyncio=asyncio)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
-        engine = _open_postgresql(parsed, asyncio=asyncio)
+        engine = open_postgresql(parsed, asyncio=asyncio)
     else:
         raise ConfigurationError(
             "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
         )
     survive_forks(engine)
     return engine
+
+
+def parsed_url(url: str | URL) -> URL:
+    """Read a URL, also one with several hosts that have ports: ``postgresql://one:5432,two:5432/database``.
+
+    Raises:
+        ArgumentError, ValueError: it is none.
+    """
+    return make_url(with_hosts(url) if isinstance(url, str) else url)
 
 
 def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
@@ -118,11 +115,20 @@ def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
         ConfigurationError: it is neither.
     """
     try:
-        parsed = make_url(url)
-    except ArgumentError:
+        parsed = parsed_url(url)
+    except (ArgumentError, ValueError):
         return url, True  # open_engine says so
     value = parsed.query.get("circuit")
     return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
+
+
+def _note_full(engine: AnyEngine, doing: str) -> None:
+    _log.warning(
+        "%s waits for a connection, all of the pool are in use (%s): give the URL more ?connections=, or "
+        "lower the trigger's concurrency",
+        doing,
+        engine.pool.status(),
+    )
 
 
 def in_memory(url: URL) -> bool:
@@ -169,40 +175,6 @@ def _configure_sqlite(connection: DBAPIConnection, _record: object) -> None:
         # The pool forgets it, and the thread that aiosqlite has for it would live on.
         connection.close()
         raise
-
-
-def _open_postgresql(url: URL, *, asyncio: bool) -> AnyEngine:
-    url = url.set(drivername="postgresql+psycopg", query=POSTGRESQL_OPTIONS | url.query)
-    options: dict[str, Any] = {
-        "isolation_level": "AUTOCOMMIT",
-        "pool_use_lifo": True,
-        "pool_timeout": POOL_TIMEOUT,
-    }
-    try:
-        engine = create_async_engine(url, **options) if asyncio else create_engine(url, **options)
-    except ImportError as error:  # also where the package is there and its libpq is not
-        raise MissingExtraError("postgresql://", extra="postgres", package="psycopg[binary]") from error
-    event.listen(getattr(engine, "sync_engine", engine), "connect", _configure_postgresql)
-    event.listen(getattr(engine, "sync_engine", engine), "do_connect", hurry)
-    event.listen(getattr(engine, "sync_engine", engine), "handle_error", _leave_a_standby)
-    return engine
-
-
-def _leave_a_standby(context: ExceptionContext) -> None:
-    """Take a server that does not write for one that is gone, and with it all that is in the pool.
-
-    After a failover behind one name or address an open connection may lead to what is a standby now; a new
-    one leads to the new primary.
-    """
-    if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
-        context.is_disconnect = True
-
-
-def _configure_postgresql(connection: DBAPIConnection, _record: object) -> None:
-    # A plan that was prepared while a table had ten rows would scan it when it has a million.
-    cursor = connection.cursor()
-    cursor.execute("SET enable_seqscan = off")
-    cursor.close()
 
 
 def refuse_other_drivers(engine: AnyEngine) -> None:
@@ -285,16 +257,19 @@ class Pooled:
         return Dialect(self.engine.dialect.name)
 
     async def run(self, doing: str, step: Step[T], *, atomic: bool = False) -> T:
-        """Do one step, and once more when it met a connection that had died in the pool."""
-        try:
-            return await self._once(doing, step, atomic=atomic)
-        except DBAPIError as error:
-            if not _is_worth_another_try(error):
-                raise translated(error, doing) from error
-        try:
-            return await self._once(doing, step, atomic=atomic)
-        except DBAPIError as error:
-            raise translated(error, doing) from error
+        """Do one step; again when it met a connection that had died in the pool, or a conflict."""
+        # Every write may be sent twice, so it does not matter whether the first one arrived.
+        died, attempts = False, 0
+        while True:
+            try:
+                return await self._once(doing, step, atomic=atomic)
+            except DBAPIError as error:
+                attempts += 1
+                conflicts = is_conflict(error) and attempts < CONFLICT_ATTEMPTS
+                first_death = error.connection_invalidated and not died and not is_no_reply(error.orig)
+                if not conflicts and not first_death:
+                    raise translated(error, doing) from error
+                died = died or error.connection_invalidated
 
     async def connect(self, doing: str) -> AnyConnection:
         """Return a connection from the pool; fail fast from now on if that met no server.
@@ -303,16 +278,18 @@ class Pooled:
             HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
             ConfigurationError: it cannot be made as it is set.
         """
-        if self.circuit.is_open:
-            self.circuit.refuse(doing)
-        try:
-            return await settled(self.engine.connect())
-        except PoolTimeoutError as error:
-            raise HistoryUnavailableError(doing) from error
-        except DBAPIError as error:
-            if is_unanswered(error):
-                self.circuit.open(error.orig or error)
-            raise translated(error, doing) from error
+        while True:
+            if self.circuit.is_open:
+                self.circuit.refuse(doing)
+            try:
+                return await settled(self.engine.connect())
+            except PoolTimeoutError:
+                # All are in use, which says nothing of the server: one comes back when a service ends.
+                _note_full(self.engine, doing)
+            except DBAPIError as error:
+                if is_unanswered(error):
+                    self.circuit.open(error.orig or error)
+                raise translated(error, doing) from error
 
     async def _once(self, doing: str, step: Step[T], *, atomic: bool) -> T:
         connection = await self.connect(doing)
@@ -354,8 +331,3 @@ class Joined:
 
     async def close(self) -> None:
         """Leave the connection to its owner."""
-
-
-def _is_worth_another_try(error: DBAPIError) -> bool:
-    # Every write may be sent twice, so it does not matter whether the first one arrived.
-    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) == DEADLOCK

@@ -2,30 +2,49 @@
 
 import asyncio
 from functools import partial
-from typing import Any
 
-from sqlalchemy import Engine, Pool
-from sqlalchemy.engine import Dialect
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import URL, Engine, Pool, event
+from sqlalchemy.engine.interfaces import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.util import greenlet_spawn
 
-from history.circuit import PROBE_TIMEOUT, PROBING, Circuit
+from history.circuit import Circuit
 from history.errors import ConfigurationError
-from history.sql.database.errors import translated
+from history.sql.database.errors import is_unanswered, translated
+from history.sql.database.silence import is_no_reply
+
+
+def where(url: URL) -> str:
+    """Say which server a URL leads to."""
+    hosts = url.query.get("host")
+    named = ",".join(hosts) if isinstance(hosts, tuple) else hosts or f"{url.host}:{url.port or 5432}"
+    return f"PostgreSQL at {named}/{url.database}"
 
 
 def circuit_for(engine: Engine | AsyncEngine, *, enabled: bool) -> Circuit:
     """Return the circuit before an engine's server; a file of SQLite is not connected to, and has none."""
     url, waits = engine.url, isinstance(engine, AsyncEngine)
     sync_engine = engine.sync_engine if isinstance(engine, AsyncEngine) else engine
-    return Circuit(
-        f"PostgreSQL at {url.host}:{url.port or 5432}/{url.database}",
+    circuit = Circuit(
+        where(url),
         partial(answers, sync_engine, waits=waits),
         enabled=enabled and engine.dialect.name == "postgresql",
     )
+    if circuit.enabled:
+        event.listen(sync_engine, "handle_error", _Alarm(circuit))
+    return circuit
+
+
+class _Alarm:
+    """Opens the circuit when a server was given up in the middle of a statement."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        self._circuit = circuit
+
+    def __call__(self, context: ExceptionContext) -> None:
+        if is_no_reply(context.original_exception):
+            self._circuit.open(Exception(str(context.original_exception)))
 
 
 def answers(engine: Engine, *, waits: bool) -> bool:
@@ -33,19 +52,31 @@ def answers(engine: Engine, *, waits: bool) -> bool:
 
     A refusal that waiting would not change is an answer, too: the next call is to meet it.
     """
-    pool = engine.pool.recreate()
     try:
-        if waits:
-            # An event loop of its own: the application's may be busy, or over.
-            asyncio.run(_select_async(pool))
-        else:
-            _select(pool)
+        _ask(engine.pool.recreate(), waits=waits)
     except Exception as error:
         wrapped = DBAPIError("SELECT 1", None, error)
         if isinstance(translated(wrapped, "probing"), ConfigurationError):
             return True
         raise
     return True
+
+
+def has_answer(pool: Pool, *, waits: bool) -> bool:
+    """Tell whether a server says anything at all, were it that it has too many connections; blocks."""
+    try:
+        _ask(pool.recreate(), waits=waits)
+    except Exception as error:  # noqa: BLE001  (whatever a driver raises)
+        return not is_unanswered(DBAPIError("SELECT 1", None, error))
+    return True
+
+
+def _ask(pool: Pool, *, waits: bool) -> None:
+    if waits:
+        # An event loop of its own: the application's may be busy, or over.
+        asyncio.run(_select_async(pool))
+    else:
+        _select(pool)
 
 
 async def _select_async(pool: Pool) -> None:
@@ -61,12 +92,3 @@ def _select(pool: Pool) -> None:
     finally:
         connection.close()
         pool.dispose()
-
-
-def hurry(
-    dialect: Dialect, _record: ConnectionPoolEntry, words: Any, named: dict[str, Any]
-) -> DBAPIConnection | None:
-    """Connect with a short time-out where it is a probe that connects; for psycopg's event ``do_connect``."""
-    if not PROBING.get():
-        return None
-    return dialect.connect(*words, **{**named, "connect_timeout": PROBE_TIMEOUT})

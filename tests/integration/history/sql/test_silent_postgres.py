@@ -1,0 +1,92 @@
+"""A PostgreSQL that says nothing any more, and keeps its connections: it is given up, and found again."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from history.bridge import drive
+from history.contract.common import TRIGGER, claim_one
+from history.entry import EntryOutcome
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.sql import SqlHistory
+from history.sql.database.engine import open_engine
+from tests.fixtures.histories import wait_for_circuits
+from tests.fixtures.network import Network, NetworkBefore
+from tests.fixtures.waiting import eventually
+
+#: Short, for a test: a reply that takes longer makes somebody ask.
+IMPATIENT = "&reply_timeout=0.3"
+
+
+@pytest.fixture
+def network(postgres_url: str, network_before: NetworkBefore) -> Network:
+    return network_before(postgres_url)
+
+
+class TestASilentServer:
+    @pytest.mark.parametrize("is_asyncio", [False, True])
+    async def test_a_history_gives_it_up_and_finds_it_again(
+        self, postgres_url: str, network: Network, *, is_asyncio: bool
+    ) -> None:
+        store = SqlHistory.from_url(network.url(postgres_url) + IMPATIENT)
+        store = store.for_asyncio() if is_asyncio else store
+        first = await claim_one(store, "u1", "worker-1")
+        network.swallow()
+
+        with pytest.raises(HistoryUnavailableError):
+            await store.complete(TRIGGER, "u1", first.fence)
+        with pytest.raises(HistoryUnavailableError, match="the circuit is open"):
+            await store.lookup(TRIGGER, ["u1"])
+
+        network.flow()
+        await asyncio.to_thread(wait_for_circuits)
+        assert await store.complete(TRIGGER, "u1", first.fence)
+        (entry,) = await store.lookup(TRIGGER, ["u1"])
+        assert entry is not None
+        assert entry.outcome is EntryOutcome.OK
+        await store.close()
+
+    def test_a_reply_that_is_only_late_is_waited_for(self, postgres_url: str) -> None:
+        store = SqlHistory.from_url(postgres_url + IMPATIENT)
+        drive(store.check())
+        engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+        with ThreadPoolExecutor(1) as threads, engine.connect() as holder:
+            holder.execute(text("LOCK TABLE doubtless_history IN ACCESS EXCLUSIVE MODE"))
+            waiting = threads.submit(drive, claim_one(store, "u1", "worker-1"))
+            asked = threading.Event()
+            eventually(lambda: _asks(asked))
+            holder.rollback()
+
+            assert waiting.result().found is None
+        drive(store.close())
+        engine.dispose()
+
+
+def _asks(seen: threading.Event) -> bool:
+    """Whether somebody has begun to ask whether the server still answers."""
+    if any(thread.name == "doubtless-silence" for thread in threading.enumerate()):
+        seen.set()
+    return seen.is_set()
+
+
+@pytest.mark.parametrize(
+    "option", ["reply_timeout=soon", "reply_timeout=-1", "connections=0", "connections=many"]
+)
+def test_an_option_that_cannot_be_used_is_named(option: str) -> None:
+    with pytest.raises(ConfigurationError, match=option.partition("=")[0]):
+        SqlHistory.from_url(f"postgresql://host/database?{option}")
+
+
+def test_time_outs_of_the_server_are_set_by_the_url(postgres_url: str) -> None:
+    engine = open_engine(f"{postgres_url}&lock_timeout=50&statement_timeout=20s", asyncio=False)
+    assert isinstance(engine, Engine)
+
+    with engine.connect() as connection:
+        names = ("lock_timeout", "statement_timeout", "client_connection_check_interval")
+        seen = [connection.execute(text(f"SHOW {name}")).scalar() for name in names]
+
+    assert seen == ["50ms", "20s", "10s"]
+    engine.dispose()
