@@ -18,6 +18,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
 from history.sql.database.errors import is_conflict, translated
+from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
 from history.sql.statements.dialects import Dialect, statement
 from history.store import HistoryStore
 
@@ -40,7 +41,9 @@ class SqlTransaction:
     connection: AnyConnection
     history: HistoryStore
     replans: bool = False
+    engine: AnyEngine | None = None
     _session: Session | AsyncSession | None = field(default=None)
+    _service: Service | None = field(default=None)
 
     @property
     def session(self) -> Session | AsyncSession:
@@ -69,6 +72,8 @@ class SqlTransaction:
         except DBAPIError as error:
             raise unavailable("marking a service's start", error) from error
         self.connection.info[_IN_SERVICE] = True
+        if self.engine is not None:
+            self._service = enter(self.engine)
 
     async def keep(self) -> None:
         """Keep what the service did.
@@ -80,7 +85,7 @@ class SqlTransaction:
         if self._session is not None:
             await settled(self._session.commit())
             await self._close_session()
-        self.connection.info.pop(_IN_SERVICE, None)
+        self.leave()
         await execute(self.connection, RELEASE)
         if self.replans:
             await execute(self.connection, PLAN_AGAIN)
@@ -95,12 +100,20 @@ class SqlTransaction:
         try:
             if self._session is not None:
                 await self._close_session()
-            self.connection.info.pop(_IN_SERVICE, None)
+            self.leave()
             await self._mend()
             await execute(self.connection, UNDO)
             await execute(self.connection, RELEASE)
         except SQLAlchemyError as error:
             raise unavailable("undoing a service's changes", error) from error
+
+    def leave(self) -> None:
+        """Note that no service runs: the connection is ours again."""
+        if not self.connection.invalidated:
+            self.connection.info.pop(_IN_SERVICE, None)
+        if self._service is not None:
+            leave(self._service)
+            self._service = None
 
     def is_worth_another_try(self, error: BaseException) -> bool:
         """Whether an error says that the transaction, not what was done in it, was the trouble."""
@@ -139,27 +152,33 @@ async def open_transaction(
         ConfigurationError: it cannot be begun as the history is set.
     """
     connection = await _begin(database)
+    transaction: SqlTransaction | None = None
     try:
         connection.info.pop(_IN_SERVICE, None)
         # Only on an engine of its own has the history configured the connections.
         replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
-        yield SqlTransaction(connection, joined(connection), replans)
+        transaction = SqlTransaction(connection, joined(connection), replans, database.engine)
+        yield transaction
         try:
             await execute(connection, COMMIT)
         except SQLAlchemyError as error:
             raise unavailable("committing", error) from error
     finally:
         # Before the pool rolls back what an error left open: that rollback is ours.
-        connection.info.pop(_IN_SERVICE, None)
+        if transaction is not None:
+            transaction.leave()
         await settled(connection.close())
 
 
 async def _begin(database: Pooled) -> AnyConnection:
     """Return a connection with its transaction begun; one that had died in the pool is replaced once."""
+    inside = is_inside(database.engine, "beginning a transaction", writes=True)
     for last in (False, True):
-        connection = await database.connect("beginning a transaction")
+        connection = await database.connect("beginning a transaction", inside=inside)
         try:
             await execute(connection, BEGIN)
+            if inside:
+                await execute(connection, DO_NOT_WAIT_LONG)
         except DBAPIError as error:
             await settled(connection.close())
             if last or not error.connection_invalidated:

@@ -32,9 +32,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from history.bridge import settled
 from history.circuit import Circuit, is_on
-from history.errors import ConfigurationError, MissingExtraError
+from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
 from history.sql.database.errors import is_conflict, is_unanswered, translated
 from history.sql.database.forks import survive_forks
+from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.statements.dialects import Dialect, Statement, statement
@@ -70,6 +71,7 @@ DRIVERS = {("sqlite", "pysqlite"), ("sqlite", "aiosqlite"), ("postgresql", "psyc
 #: How an atomic step begins and ends.
 BEGIN = statement(sqlite="BEGIN IMMEDIATE", postgresql="BEGIN")
 COMMIT = statement("COMMIT")
+ROLLBACK = statement("ROLLBACK")
 
 #: How often a step is tried that others' transactions get in the way of.
 CONFLICT_ATTEMPTS = 20
@@ -271,8 +273,10 @@ class Pooled:
                     raise translated(error, doing) from error
                 died = died or error.connection_invalidated
 
-    async def connect(self, doing: str) -> AnyConnection:
+    async def connect(self, doing: str, *, inside: bool = False) -> AnyConnection:
         """Return a connection from the pool; fail fast from now on if that met no server.
+
+        Who is ``inside`` a transaction of this pool does not wait for others to give theirs back.
 
         Raises:
             HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
@@ -283,7 +287,9 @@ class Pooled:
                 self.circuit.refuse(doing)
             try:
                 return await settled(self.engine.connect())
-            except PoolTimeoutError:
+            except PoolTimeoutError as error:
+                if inside:
+                    raise HistoryUnavailableError(doing) from error
                 # All are in use, which says nothing of the server: one comes back when a service ends.
                 _note_full(self.engine, doing)
             except DBAPIError as error:
@@ -292,11 +298,14 @@ class Pooled:
                 raise translated(error, doing) from error
 
     async def _once(self, doing: str, step: Step[T], *, atomic: bool) -> T:
-        connection = await self.connect(doing)
+        inside = is_inside(self.engine, doing, writes=atomic)
+        connection = await self.connect(doing, inside=inside)
         try:
-            if not atomic:
+            if not atomic and not inside:
                 return await step(connection)
             await execute(connection, BEGIN)
+            if inside:
+                await execute(connection, DO_NOT_WAIT_LONG)
             answer = await step(connection)
             await execute(connection, COMMIT)
             return answer

@@ -42,7 +42,7 @@ def survive_forks(engine: Engine | AsyncEngine) -> None:
         return
     if pooled.dialect.name == Dialect.POSTGRESQL:
         _guards[pooled] = _Sockets(pooled)
-    elif pooled.dialect.name == Dialect.SQLITE and _file_of(pooled) is not None:
+    elif pooled.dialect.name == Dialect.SQLITE and file_of(pooled) is not None:
         _guards[pooled] = _File(pooled)
 
 
@@ -127,13 +127,14 @@ class _File:
 
     def _in_child(self, engine: Engine) -> None:
         self._opening = threading.RLock()
-        if self._is_carried and (file := _file_of(engine)) is not None:
+        if self._is_carried and (file := file_of(engine)) is not None:
             _carried.add(file)
         self._drivers = WeakSet()
         engine.dispose(close=False)
 
 
-def _file_of(engine: Engine) -> str | None:
+def file_of(engine: Engine) -> str | None:
+    """Return the file of an engine to SQLite; None where the database is in memory."""
     name = engine.url.database
     if name in {None, "", ":memory:"} or "mode=memory" in str(engine.url.query):
         return None

@@ -343,6 +343,9 @@ async def _write_ahead(connection: AnyConnection) -> Sequence[object]:
 
 async def _create(connection: AnyConnection) -> None:
     await fetch(connection, ONE_CREATOR)
+    if await _exist(connection):
+        # Making an index that is there would wait for every service that runs in a transaction.
+        return
     if connection.dialect.name == Dialect.POSTGRESQL:
         await settled(connection.execute(CreateSequence(FENCES, if_not_exists=True)))
     for table in METADATA.sorted_tables:

@@ -13,10 +13,10 @@ from history.sql.statements.dialects import statement
 
 T = TypeVar("T")
 
-# Whether a table is there.
+# Whether a table is there. Reading pg_class has a transaction see what others have made since it began.
 EXISTS = statement(
     sqlite="SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = :name",
-    postgresql="SELECT CAST(to_regclass(CAST(:name AS TEXT)) IS NOT NULL AS INTEGER)",
+    postgresql="SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass(CAST(:name AS TEXT))",
 )
 
 # One creator at a time; SQLite's BEGIN IMMEDIATE has seen to it already. The number is "doubtles" in ASCII.

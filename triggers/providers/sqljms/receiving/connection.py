@@ -7,7 +7,16 @@ from typing import TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from history.errors import HistoryUnavailableError
-from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, Step, execute
+from history.sql.database.engine import (
+    BEGIN,
+    COMMIT,
+    CONFLICT_ATTEMPTS,
+    ROLLBACK,
+    AnyConnection,
+    Step,
+    execute,
+)
+from history.sql.database.errors import is_conflict
 from history.sql.statements.dialects import Dialect
 from history.store import HistoryStore
 from history.support.forks import keep
@@ -46,21 +55,29 @@ class ConsumerConnection:
         """
         if self.dialect is Dialect.SQLITE:
             return await self.link.run(doing, work, atomic=atomic)
-        connection = await self._connected(doing)
+        attempts = 0
+        while True:
+            attempts += 1
+            connection = await self._connected(doing)
+            try:
+                return await _once(connection, work, atomic=atomic)
+            except DBAPIError as error:
+                if is_conflict(error) and attempts < CONFLICT_ATTEMPTS:
+                    if atomic:
+                        await self._roll_back(connection, doing)
+                    continue
+                await self._hang_up()
+                raise translated_for_provider(error, doing) from error
+            except BaseException:
+                await self._hang_up()
+                raise
+
+    async def _roll_back(self, connection: AnyConnection, doing: str) -> None:
         try:
-            if not atomic:
-                return await work(connection)
-            await execute(connection, BEGIN)
-            answer = await work(connection)
-            await execute(connection, COMMIT)
+            await execute(connection, ROLLBACK)
         except DBAPIError as error:
             await self._hang_up()
             raise translated_for_provider(error, doing) from error
-        except BaseException:
-            await self._hang_up()
-            raise
-        else:
-            return answer
 
     async def run_beside(self, doing: str, work: Step[T]) -> T:
         """Do one step on another connection, while this one may be waiting; raises as :meth:`run`."""
@@ -150,3 +167,12 @@ class ConsumerConnection:
         connection, self._connection = self._connection, None
         if connection is not None:
             await hang_up(connection)
+
+
+async def _once(connection: AnyConnection, work: Step[T], *, atomic: bool) -> T:
+    if not atomic:
+        return await work(connection)
+    await execute(connection, BEGIN)
+    answer = await work(connection)
+    await execute(connection, COMMIT)
+    return answer

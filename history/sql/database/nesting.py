@@ -1,0 +1,77 @@
+"""Whoever asks a history from inside one of its own transactions, beside it: a service that calls a trigger.
+
+What is asked there is no part of the transaction, for it must stand when that is rolled back. On SQLite it
+would wait for the one writer, who waits for it: it is refused at once. On PostgreSQL it has a connection of
+its own; it waits neither for a full pool nor for long where the transaction itself has the lock.
+"""
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from sqlalchemy import Engine, Pool
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from history.errors import ConfigurationError
+from history.sql.database.forks import file_of
+from history.sql.statements.dialects import Dialect, statement
+
+#: What a step or transaction begins with that may meet the locks of the transaction around it.
+DO_NOT_WAIT_LONG = statement(sqlite="SELECT 1", postgresql="SET LOCAL lock_timeout = '5s'")
+
+
+@dataclass(slots=True, eq=False)
+class Service:
+    """A service that runs inside a transaction: the pool of its connection, and the file of a SQLite."""
+
+    pool: Pool
+    file: str | None
+    runs: bool = True
+
+
+#: The services around what runs here. A task that one has started and left behind keeps those that are over.
+_AROUND: ContextVar[tuple[Service, ...]] = ContextVar("_AROUND", default=())
+
+
+def enter(engine: Engine | AsyncEngine) -> Service:
+    """Note that a service begins to run here, in a transaction on a connection of ``engine``."""
+    pooled = _pooled(engine)
+    service = Service(pooled.pool, _file(pooled))
+    _AROUND.set((*(other for other in _AROUND.get() if other.runs), service))
+    return service
+
+
+def leave(service: Service) -> None:
+    """Note that it is over."""
+    service.runs = False
+    _AROUND.set(tuple(other for other in _AROUND.get() if other.runs))
+
+
+def is_inside(engine: Engine | AsyncEngine, doing: str, *, writes: bool) -> bool:
+    """Tell whether a step on ``engine`` is asked for inside a transaction on it, and goes on beside that.
+
+    Raises:
+        ConfigurationError: it would wait for that transaction.
+    """
+    around = _AROUND.get()
+    if not around:
+        return False
+    pooled = _pooled(engine)
+    inside = [service for service in around if service.runs and service.pool is pooled.pool]
+    if pooled.dialect.name != Dialect.SQLITE:
+        return bool(inside)
+    file = _file(pooled)
+    if inside or (writes and file and any(service.runs and service.file == file for service in around)):
+        raise ConfigurationError(
+            "history",
+            f"{doing} inside an atomic service of the same SQLite database would wait for that service",
+            "do it after the service, send a message instead (SqlJms.sending), or use another database",
+        )
+    return False
+
+
+def _pooled(engine: Engine | AsyncEngine) -> Engine:
+    return engine.sync_engine if isinstance(engine, AsyncEngine) else engine
+
+
+def _file(engine: Engine) -> str | None:
+    return file_of(engine) if engine.dialect.name == Dialect.SQLITE else None
