@@ -31,6 +31,7 @@ from triggers.service.settings import Settings
 from triggers.service.terms import check_history, check_ordering
 
 if TYPE_CHECKING:
+    from triggers.spark.report import BatchReport
     from triggers.spark.row_service.service import RowService
 
 P = ParamSpec("P")
@@ -216,10 +217,11 @@ class Trigger(Generic[P, R]):
         query: str | None = None,
         patience: timedelta = timedelta(minutes=1),
         partitions: int | None = None,
+        on_batch: "Callable[[BatchReport], Any] | None" = None,
     ) -> "RowService":
         """Return a function for Spark's ``foreachBatch``: the service runs row by row on the executors.
 
-        Columns, ``query``, ``patience`` and ``partitions`` are as of
+        Columns, ``query``, ``patience``, ``partitions`` and ``on_batch`` are as of
         :func:`triggers.spark.foreach_batch.foreach_batch`; columns with the names of JMS headers are those
         headers, and all others, where there is a ``body``, are properties.
 
@@ -241,6 +243,7 @@ class Trigger(Generic[P, R]):
                 patience=patience,
                 query=query,
                 partitions=partitions,
+                on_batch=on_batch,
             )
 
     def use_default_history(self, history: str | HistoryStore) -> None:

@@ -29,6 +29,13 @@ def history_at(url: str) -> HistoryStore:
     return _opened[key]
 
 
+def close_history(url: str) -> None:
+    """Close this process's connection to a history, if there is one; the next use opens another one."""
+    opened = _opened.pop((os.getpid(), url), None)
+    if opened is not None:
+        drive(opened.close())
+
+
 def patiently(
     patience: timedelta, call: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
 ) -> T:

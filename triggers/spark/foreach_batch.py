@@ -23,12 +23,12 @@ those that an earlier run has completed too, or none: none where an earlier run 
 row came to it since. And where an earlier run had entered the function and the batch was not completed, it is
 called, with an empty frame if need be: what somebody else has processed since must not stay in the sink.
 
-The verdicts are computed once and persisted. What is lost with an executor is claimed again under the same
-token, and comes out the same; see :mod:`triggers.spark.batch.owners`.
+The verdicts are computed once and kept. What is lost with an executor is claimed again under the same token,
+and comes out the same; see :mod:`triggers.spark.batch.owners`. Where Spark keeps nothing, what is read again
+is what the run owns; see :mod:`triggers.spark.batch.frames`.
 """
 
 import inspect
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -50,11 +50,9 @@ from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.connections import FIRST_PAUSE
-from triggers.spark.report import BatchReport
+from triggers.spark.report import BatchReport, tell
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
-
-_log = logging.getLogger(__name__)
 
 #: The longest pause before a batch is begun anew that gave way to another one, in seconds.
 LONGEST_PAUSE_TO_GIVE_WAY = 8.0
@@ -107,7 +105,14 @@ def foreach_batch(
         parking: the URL of the history where rows are kept aside; that of ``history`` by default.
         parked_to: also given what was kept aside, as a DataFrame with ``doubtless_status`` and
             ``doubtless_reason``, and the batch id; again at each run of the batch.
-        partitions: how many tasks claim; one for each core by default.
+        partitions: in how many partitions the function gets its rows, and how many tasks claim them, unless
+            ``claims`` says so; one for each core by default.
+        claims: how many tasks claim, each with a connection to the history that it closes at its end; by
+            default as many as ``partitions``. The new rows are then brought into these.
+        storage: where Spark keeps the rows while the batch is processed. "none" keeps none, and asks the
+            history whose they are each time that the function reads them; so does a session that refuses.
+        on_batch: given the :class:`~triggers.spark.report.BatchReport` of each batch that was completed, on
+            the driver; a death in between leaves it untold.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -182,7 +187,7 @@ class ForeachBatch:
         report = self._process(settings, identity, batch, batch_id)
         self.reports.append(report)
         self.reach(BatchStep.NOTED)
-        _log.info("%s", report, extra={"trigger": self.name, **report.counts})
+        tell(report, self.settings.on_batch, self.name)
         self._purging.after(report)
 
     def _process(

@@ -1,6 +1,11 @@
 """What became of the rows of one micro-batch."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +50,14 @@ class BatchReport:
         counts = f"{self.rows} rows, {self.new} new, {self.duplicate} duplicate"
         more = f", {self.in_doubt} in doubt, {self.rejected} rejected in {self.seconds:.2f} s"
         return f"batch {self.batch_id} of {self.query}: {counts}{more}"
+
+
+def tell(report: BatchReport, listener: Callable[[BatchReport], Any] | None, trigger: str) -> None:
+    """Log the report of a completed batch, and hand it to its listener, whose failure touches no batch."""
+    _log.info("%s", report, extra={"trigger": trigger, **report.counts})
+    if listener is None:
+        return
+    try:
+        listener(report)
+    except Exception:  # noqa: BLE001  (user code; the batch is completed)
+        _log.exception("on_batch failed for %s; the batch is completed", report, extra={"trigger": trigger})

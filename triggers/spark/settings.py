@@ -13,6 +13,7 @@ from triggers.service.checking import check_callable, check_choice, check_durati
 from triggers.service.failures import Retry
 from triggers.service.options import CommonOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
+from triggers.spark.report import BatchReport
 
 #: What becomes of rows that an earlier run of the same batch had handed to the user's function.
 ReplayPolicy = Literal["in_doubt", "execute"]
@@ -22,6 +23,9 @@ FatalPolicy = Literal["raise", "reject"]
 
 #: What becomes of a query whose checkpoint was reset.
 ResetPolicy = Literal["warn", "raise"]
+
+#: Where Spark keeps the rows of a batch while it is processed; "none" keeps none.
+StorageChoice = Literal["memory_and_disk", "disk_only", "off_heap", "none"]
 
 #: How long the history may be away before a batch fails, when nobody says otherwise.
 DEFAULT_PATIENCE = timedelta(minutes=1)
@@ -41,6 +45,7 @@ class StreamOptions(CommonOptions, total=False):
     on_reset: ResetPolicy
     patience: timedelta
     partitions: int | None
+    on_batch: Callable[[BatchReport], Any] | None
 
 
 class BatchOptions(StreamOptions, total=False):
@@ -52,6 +57,8 @@ class BatchOptions(StreamOptions, total=False):
     retry: Retry | None
     parking: str | None
     parked_to: Callable[[Any, int], None] | None
+    claims: int | None
+    storage: StorageChoice
 
 
 class SinkOptions(StreamOptions, total=False):
@@ -108,6 +115,9 @@ class BatchSettings:
     parked_to: Callable[[Any, int], None] | None = None
     query: str | None = None
     partitions: int | None = None
+    claims: int | None = None
+    storage: StorageChoice = "memory_and_disk"
+    on_batch: Callable[[BatchReport], Any] | None = None
 
     @classmethod
     def of(
@@ -147,10 +157,12 @@ class BatchSettings:
             check_text("query", self.query, "give the query's name")
         if self.parking is not None:
             check_url("parking", self.parking)
-        if self.partitions is not None and (type(self.partitions) is not int or self.partitions < 1):
-            raise ConfigurationError(
-                "partitions", f"must be 1 or more, not {self.partitions!r:.60}", "leave it out"
-            )
+        check_choice("storage", self.storage, StorageChoice)
+        if self.on_batch is not None:
+            check_callable("on_batch", self.on_batch, "give a function of a BatchReport")
+        for setting, number in (("partitions", self.partitions), ("claims", self.claims)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise ConfigurationError(setting, f"must be 1 or more, not {number!r:.60}", "leave it out")
 
     @property
     def name(self) -> str:
@@ -162,7 +174,7 @@ class BatchSettings:
         """What travels to the executors: nothing that the driver alone can use."""
         replays = self.on_replay.shipped if isinstance(self.on_replay, AskedInBulk) else self.on_replay
         resolver = None if self.resolver is None else self.resolver.shipped
-        return replace(self, parked_to=None, resolver=resolver, on_replay=replays)
+        return replace(self, parked_to=None, on_batch=None, resolver=resolver, on_replay=replays)
 
     @property
     def replay_resolver(self) -> AskedInBulk | None:

@@ -16,7 +16,6 @@ attempt of the task, a speculative twin, the next run of the batch or another qu
 duplicates. So there is no lease: what a task has claimed nobody else sees before it is complete.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -41,16 +40,15 @@ from triggers.spark.atomic_sink.writers import RowsWriter, TableWriter, into_tab
 from triggers.spark.batch.ledger import Ledger, identity_of, run_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
+from triggers.spark.batch.session import described
 from triggers.spark.batch.verdicts import KEY, VERDICT, Verdict, prepared
 from triggers.spark.connections import patiently
-from triggers.spark.report import BatchReport
+from triggers.spark.report import BatchReport, tell
 from triggers.spark.rows.arrow import mapped
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.settings import DEFAULT_ROWS_PER_TRANSACTION, SINK_DEFAULTS, BatchSettings, SinkOptions
 
 __all__ = ["AtomicSink", "RowsWriter", "TableWriter", "atomic_sink", "into_table"]
-
-_log = logging.getLogger(__name__)
 
 
 @showing_options(SinkOptions, SINK_DEFAULTS)
@@ -88,6 +86,8 @@ def atomic_sink(
             alive processes.
         rows_per_transaction: the most rows of one transaction, and of one call of ``write``.
         partitions: how many tasks write; one for each core by default.
+        on_batch: given the :class:`~triggers.spark.report.BatchReport` of each batch that was completed, on
+            the driver; a death in between leaves it untold.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -145,9 +145,10 @@ class AtomicSink:
         record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
         ledger.note(record, BatchState.RUNNING)
         rows = prepared(batch, self.settings)
-        counts = self._written(rows, record)
-        if counts.pop("keyless"):
-            counts["rejected"] += self._keyless(rows, record)
+        with described(batch.sparkSession, f"doubtless {self.settings.name}: writes rows with their entries"):
+            counts = self._written(rows, record)
+            if counts.pop("keyless"):
+                counts["rejected"] += self._keyless(rows, record)
         report = BatchReport(
             batch_id=batch_id,
             query=record.query,
@@ -159,7 +160,7 @@ class AtomicSink:
         )
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
-        _log.info("%s", report, extra={"trigger": self.settings.name, **report.counts})
+        tell(report, self.settings.on_batch, self.settings.name)
         self._purging.after(report)
 
     def _written(self, rows: DataFrame, record: BatchRecord) -> dict[str, int]:
@@ -176,7 +177,7 @@ class AtomicSink:
             patience=self.settings.patience,
             token=token,
         )
-        results = mapped(rows, task.partition, RESULT).collect()
+        results = mapped(rows, task.partition, RESULT, name="doubtless_atomic_sink").collect()
         for row in results:
             self._publish(row["events"])
         return {name: sum(row[name] for row in results) for name in RESULT.names if name != "events"}

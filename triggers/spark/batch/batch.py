@@ -6,25 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.entry import EntryOutcome
 from history.store.progress import BatchRecord, BatchState, Ending
-from history.support.rendering import text_of
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError, is_transient
+from triggers.spark.batch.frames import BatchFrames, frames_of
 from triggers.spark.batch.leases import BatchLease
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.rejection import reject
-from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, judged_again
-from triggers.spark.batch.session import without_adaptive_execution
 from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch.stopping import is_being_stopped, is_cancellation
 from triggers.spark.batch.tally import Tally
-from triggers.spark.batch.verdicts import COUNT, KEY, VERDICT, Verdict, with_verdicts
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
-from triggers.spark.rows.columns import quoted
 from triggers.spark.settings import BatchSettings
 
 
@@ -63,55 +59,39 @@ class Batch:
 
     def _process(self, run: BatchRun, lease: BatchLease) -> BatchReport:
         started = time.perf_counter()
-        verdicts = with_verdicts(self.batch, self.settings, run)
-        aside: DataFrame | None = None
+        frames = frames_of(self.batch, self.settings, run)
         try:
-            with without_adaptive_execution(self.batch.sparkSession):
-                tally = Tally.of_verdicts(verdicts.persist(), self.settings.name)
+            tally = frames.count()
             self.reach(BatchStep.CLAIMED)
             if tally.aside:
                 lease.renew_also(run.resolved_owner)
-                aside = judged_again(verdicts, self.settings, run).persist()
-                tally = tally.with_aside(aside)
+                tally = frames.look_again(tally)
                 self._give_back_if_in_progress(run, tally)
-                self._publish(aside)
+                self._publish(frames, tally)
                 self.reach(BatchStep.KEPT_ASIDE)
             if self.settings.on_replay == "execute":
                 tally = tally.with_whole_batch(unfinished=bool(self.record.unfinished))
             ended = tally
             if tally.runs:
-                ended = self._run(self._rows(verdicts, aside, tally), run, tally)
+                ended = self._run(frames.new(tally), run, tally)
             report = ended.report(self.record, self.notes, time.perf_counter() - started)
             self._end(run, tally, ended, report.counts)
             return replace(report, seconds=time.perf_counter() - started)
         finally:
-            for persisted in (verdicts, aside):
-                if persisted is not None:
-                    persisted.unpersist()
+            frames.release()
 
     def _give_back_if_in_progress(self, run: BatchRun, tally: Tally) -> None:
         if tally.in_progress:
             self.ledger.give_back(self.record, run.owners(claimed=True, resolved=True))
             raise RowsInProgressError(tally, self.record)
 
-    def _rows(self, verdicts: DataFrame, aside: DataFrame | None, tally: Tally) -> DataFrame:
-        """Return what the user's function is given."""
-        wanted = f"{VERDICT} = {Verdict.NEW:d}"
-        if tally.again:
-            wanted += f" OR {VERDICT} = {Verdict.DONE:d}"
-        rows = verdicts.filter(wanted).drop(KEY, COUNT, VERDICT)
-        if aside is None or not tally.runs_aside:
-            return rows
-        return rows.unionByName(aside.filter(RUNS).select(*map(quoted, rows.columns)))
-
-    def _publish(self, aside: DataFrame) -> None:
+    def _publish(self, frames: BatchFrames, tally: Tally) -> None:
         """Publish the events of what was given up, and hand over what was kept aside."""
-        for row in aside.filter(F.col(EVENT).isNotNull()).select(EVENT).toLocalIterator():
-            event = RetrievalFailureEvent.model_validate_json(row[0])
+        for document in frames.events(tally):
+            event = RetrievalFailureEvent.model_validate_json(document)
             patiently(self.settings.patience, publish, event, blocking=True)
         if self.settings.parked_to is not None:
-            shown = [*map(quoted, self.batch.columns), STATUS, REASON]
-            self.settings.parked_to(aside.filter(PARKED).select(*shown), self.record.batch)
+            self.settings.parked_to(frames.parked(), self.record.batch)
 
     def _run(self, new: DataFrame, run: BatchRun, tally: Tally) -> Tally:
         """Run the user's function, or do what its failure asks for; return how the batch is to end."""
@@ -126,9 +106,9 @@ class Batch:
             owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
             self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
         # Rows that an earlier run has completed cannot be given up.
-        if transient or self.settings.on_fatal == "raise" or tally.again or _was_stopped(error):
+        if transient or self.settings.on_fatal == "raise" or tally.again or self._was_stopped(error):
             raise error
-        reject(new, self.settings, run, error)
+        reject(new, self.settings, run, error, rows=tally.new + tally.runs_aside)
         return tally.as_failed()
 
     def _attempts(self, new: DataFrame) -> Exception | None:
@@ -156,8 +136,6 @@ class Batch:
         self.ledger.end(self.record, owners, Ending(outcome=outcome, state=state, counts=counts))
         self.reach(BatchStep.COMPLETED)
 
-
-def _was_stopped(error: Exception) -> bool:
-    """Whether somebody stopped the query, which is no failure of its rows."""
-    text = text_of(error)
-    return "InterruptedException" in text or "cancelled" in text
+    def _was_stopped(self, error: Exception) -> bool:
+        """Whether somebody stopped the query or cancelled its jobs, which is no failure of its rows."""
+        return is_being_stopped(self.batch.sparkSession, self.record.lineage) or is_cancellation(error)

@@ -14,7 +14,9 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
+from triggers.spark.batch.frames import brought
 from triggers.spark.batch.owners import BatchRun
+from triggers.spark.batch.session import described
 from triggers.spark.batch.verdicts import KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, text_batch
@@ -23,14 +25,16 @@ from triggers.spark.rows.messages import message_of
 from triggers.spark.settings import BatchSettings
 
 
-def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception) -> None:
-    """Publish an event for each row, and park it, as the second table says of a fatal failure."""
+def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception, *, rows: int) -> None:
+    """Publish an event for each of the ``rows`` rows, and park it, as the second table says."""
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
     failure = Failure(class_of(error), text_of(error))
-    parked = mapped(keyed, Rejection(settings.shipped, run, failure).reject, "event string")
-    for row in parked.toLocalIterator():
-        event = RetrievalFailureEvent.model_validate_json(row[0])
-        patiently(settings.patience, publish, event, blocking=True)
+    work = Rejection(settings.shipped, run, failure).reject
+    parked = mapped(keyed, work, "event string", name="doubtless_reject")
+    with described(new.sparkSession, f"doubtless {settings.name}: rejects the batch"):
+        for document in brought(parked, rows):
+            event = RetrievalFailureEvent.model_validate_json(document)
+            patiently(settings.patience, publish, event, blocking=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
 from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, task_count
-from triggers.spark.connections import LONGEST_PAUSE, history_at, patiently
+from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, claim_count
+from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings
@@ -70,10 +70,10 @@ def judged_again(verdicts: DataFrame, settings: BatchSettings, run: BatchRun) ->
     ):
         if resolver is not None and resolver.shape is Shape.DATAFRAME:
             aside = with_answers(aside, resolver, verdict, settings.name)
-    together = aside.repartition(task_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
+    together = aside.repartition(claim_count(aside, settings), KEY).sortWithinPartitions(KEY, VERDICT)
     second = SecondLook(settings=settings.shipped, run=run)
     schema = StructType([*together.schema.fields, *_ADDED])
-    return mapped(together, second.rows, schema)
+    return mapped(together, second.rows, schema, name="doubtless_second_look")
 
 
 @dataclass(slots=True)
@@ -134,6 +134,8 @@ class SecondLook:
                 last = last if row.again and first is not None else row
             self._park([row.parked for row in rows if row.parked is not None])
             yield _with_results(batch, rows)
+        if self.settings.claims is not None:
+            close_history(self.settings.history)
 
     def _row(self, values: Mapping[str, Any]) -> _Row:
         user = {name: value for name, value in values.items() if not name.startswith("__doubtless_")}

@@ -9,13 +9,12 @@ is asked once for each kind of row there can be, never for a row.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
@@ -24,7 +23,8 @@ from history.message import UNDEFINED_COUNT
 from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
 from triggers.pipeline.finding import found_in
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.connections import history_at, patiently
+from triggers.spark.batch.session import REFUSALS
+from triggers.spark.connections import close_history, history_at, patiently
 from triggers.spark.rows.arrow import Array, Numbers, byte_column, firsts, last_of, numbers, texts_at, valid
 from triggers.spark.rows.columns import delivery_count, hashable, identity, quoted
 from triggers.spark.settings import BatchSettings
@@ -35,11 +35,15 @@ KEY, COUNT, VERDICT = "__doubtless_key", "__doubtless_count", "__doubtless_verdi
 #: How often entries that keep changing hands are claimed again.
 ROUNDS = 5
 
+#: How many tasks share a batch where neither the settings nor the session tell a number.
+UNTOLD_PARTITIONS = 32
+
 
 class Verdict(IntEnum):
     """What becomes of a row; from ASIDE on it is looked at once more, whole.
 
     DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
+    RESOLVED is one that was looked at again, and that this run owns since.
     """
 
     NEW = 0
@@ -48,6 +52,7 @@ class Verdict(IntEnum):
     ASIDE = 3
     ASKED = 4
     REPLAYED = 5
+    RESOLVED = 6
 
 
 #: Added to the verdict on the first row of a uuid, for each further one.
@@ -64,10 +69,15 @@ def prepared(batch: DataFrame, settings: BatchSettings) -> DataFrame:
     counts = f"{count} = {UNDEFINED_COUNT} OR {count} BETWEEN 1 AND {most}"
     key = f"CASE WHEN {counts} THEN {identity(columns, batch.schema)} END"
     keyed = batch.selectExpr("*", f"{key} AS {KEY}", f"{count} AS {COUNT}")
-    parted = keyed.repartition(task_count(batch, settings), KEY)
+    parted = keyed.repartition(claim_count(batch, settings), KEY)
     message_id = [] if columns.message_id is None else [quoted(columns.message_id)]
     whole = F.expr(f"xxhash64({', '.join(hashable(batch.schema))})")
     return parted.sortWithinPartitions(F.expr(f"xxhash64({KEY})"), KEY, COUNT, *message_id, whole)
+
+
+def claim_count(batch: DataFrame, settings: BatchSettings) -> int:
+    """Return how many tasks claim the rows of a batch."""
+    return task_count(batch, settings) if settings.claims is None else settings.claims
 
 
 def task_count(batch: DataFrame, settings: BatchSettings) -> int:
@@ -79,16 +89,28 @@ def task_count(batch: DataFrame, settings: BatchSettings) -> int:
     if settings.partitions is not None:
         return settings.partitions
     spark = batch.sparkSession
-    most = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    given = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    most = int(given) if given.isdecimal() else UNTOLD_PARTITIONS  # "auto", on Databricks
     try:
         return min(most, spark.sparkContext.defaultParallelism)
-    except PySparkException:  # Spark Connect does not say
+    except REFUSALS:  # Spark Connect does not say
         return most
 
 
-def with_verdicts(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> DataFrame:
-    """Return the batch with key, count and verdict; what is computed again comes out the same."""
-    judge = byte_column(BulkClaim.of(settings, run).verdicts)
+def with_verdicts(
+    batch: DataFrame, settings: BatchSettings, run: BatchRun, *, claims: bool = True
+) -> DataFrame:
+    """Return the batch with key, count and verdict; what is computed again comes out the same.
+
+    Without ``claims`` the verdicts are those of the entries that there are: the run's own are NEW or
+    RESOLVED, others never.
+    """
+    bulk = BulkClaim.of(settings, run)
+    judge = (
+        byte_column(bulk.verdicts, "doubtless_claim")
+        if claims
+        else byte_column(replace(bulk, claims=False).verdicts, "doubtless_owned")
+    )
     return prepared(batch, settings).withColumn(VERDICT, judge(KEY, COUNT))
 
 
@@ -106,6 +128,8 @@ class BulkClaim:
     asks_replayed: bool
     executes_replayed: bool
     run: BatchRun
+    closes: bool
+    claims: bool = True
 
     @classmethod
     def of(cls, settings: BatchSettings, run: BatchRun) -> "BulkClaim":
@@ -121,6 +145,7 @@ class BulkClaim:
             asks_replayed=settings.replay_resolver is not None,
             executes_replayed=settings.on_replay == "execute",
             run=run,
+            closes=settings.claims is not None,
         )
 
     def verdicts(self, batches: Iterator[tuple[Array, Array]]) -> Iterator[Numbers]:
@@ -140,11 +165,31 @@ class BulkClaim:
             if size and known[-1]:
                 last_key, last_verdict = last_of(keys), int(of_first[-1])
             yield np.where(first | ~known, found, of_first + AGAIN).astype(np.int8)
+        if self.closes:  # this worker may be idle from now on, and another one may take the next task
+            close_history(self.url)
 
     def _judge(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
         """Claim uuids, none of which stands twice, and look their verdicts up."""
+        if not self.claims:
+            return self._of_owned(uuids, classes)
         verdicts: Numbers = self._table[self._kinds(uuids), classes]
         return verdicts
+
+    def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
+        """Return the verdicts on entries as they are; only the run's own are for the user's function."""
+        entries = patiently(self.patience, history_at(self.url).lookup, self.trigger, uuids)
+        kinds = np.array([0 if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
+        verdicts: Numbers = self._table[kinds, classes]
+        own = np.array([self._own(entry) for entry in entries], np.int8)
+        return np.where((own == Verdict.ASIDE) & (verdicts != Verdict.NEW), verdicts, own)
+
+    def _own(self, entry: Entry | None) -> Verdict:
+        """Return the verdict on an entry that the run owns, and ASIDE for any other."""
+        if entry is None or entry.state is not State.STARTED or not entry.batch:
+            return Verdict.ASIDE
+        if entry.owner == self.run.resolved_owner.token:
+            return Verdict.RESOLVED
+        return Verdict.NEW if entry.owner == self.run.owner.token else Verdict.ASIDE
 
     def _kinds(self, uuids: Sequence[str]) -> Numbers:
         """Claim, and return for each uuid what was found, as an index of :data:`_KINDS`."""

@@ -10,10 +10,9 @@ these rows In Doubt. So does a speculative twin, unless the trigger has a lease:
 failure events are published on the executors, to the handlers of the modules that are loaded there.
 """
 
-import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
@@ -34,17 +33,16 @@ from triggers.service.failures import TransientError
 from triggers.service.outcome import Outcome
 from triggers.spark.batch.ledger import Ledger, identity_of
 from triggers.spark.batch.purging import Purging
+from triggers.spark.batch.session import described
 from triggers.spark.batch.tally import counted
 from triggers.spark.batch.verdicts import COUNT, KEY, prepared
 from triggers.spark.connections import LONGEST_PAUSE
-from triggers.spark.report import BatchReport
+from triggers.spark.report import BatchReport, tell
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.rows.messages import NoIdentityError, identity_of_row, message_of, raw_of
 from triggers.spark.settings import BatchSettings, Columns
-
-_log = logging.getLogger(__name__)
 
 #: What became of a row, besides the three verdicts.
 REJECTED, UNMATCHED, UNDECIDED = "REJECTED", "UNMATCHED", "UNDECIDED"
@@ -104,13 +102,19 @@ class RowService:
         report = _report(counts, record, notes, time.perf_counter() - started)
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
-        _log.info("%s", report, extra={"trigger": self.name, **report.counts})
+        tell(report, self.settings.on_batch, self.name)
         self._purging.after(report)
 
     def _run(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
         """Run the services; return how many rows became what, and why some are to be given back."""
-        task = _RowTask(self._shipped or b"", self.settings)
-        statuses = mapped(prepared(batch, self.settings), task.run, "status string, reason string")
+        with described(batch.sparkSession, f"doubtless {self.name}: runs the service for each row"):
+            return self._counted(batch)
+
+    def _counted(self, batch: DataFrame) -> tuple[Mapping[str, int], str | None]:
+        task = _RowTask(self._shipped or b"", self.settings.shipped)
+        statuses = mapped(
+            prepared(batch, self.settings), task.run, "status string, reason string", name="doubtless_service"
+        )
         counts = counted(statuses, "status", _STATUSES, F.max("reason").alias("reason"))
         return {status: counts[status] for status in _STATUSES}, counts["reason"]
 
@@ -233,6 +237,7 @@ def row_service(
     patience: timedelta,
     query: str | None,
     partitions: int | None,
+    on_batch: Callable[[BatchReport], Any] | None,
 ) -> RowService:
     """Return the row service of a trigger; see :meth:`~triggers.Trigger.foreach_batch`."""
     settings = BatchSettings(
@@ -242,5 +247,6 @@ def row_service(
         patience=patience,
         query=query,
         partitions=partitions,
+        on_batch=on_batch,
     )
     return RowService(trigger, settings)

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.compute as pc  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas import functions, types
+from pyspark.sql.pandas import functions
 from pyspark.sql.types import ByteType, StructType
+
+from triggers.spark.rows.older_spark import arrow_schema, over_pandas
 
 #: A ``pyarrow.RecordBatch``, and one column of it.
 RecordBatch = Any
@@ -44,13 +46,26 @@ def settle_in() -> None:
 
 
 def byte_column(
-    verdicts: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]],
+    verdicts: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]], name: str
 ) -> Callable[..., Column]:
-    """Return a function of two columns that makes a column of bytes, a partition at a time."""
+    """Return a function of two columns that makes a column of bytes, a partition at a time.
 
-    def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+    The first column is of text, the second one of whole numbers, without nulls. Spark shows the function
+    under ``name``.
+    """
+
+    def columns(given: Iterator[tuple[Array, Array]]) -> Iterator[Numbers]:
         settle_in()
-        for column in verdicts(cast("Any", given)):
+        return verdicts(given)
+
+    made: Any = (_over_arrow if hasattr(functions, "arrow_udf") else over_pandas)(columns, name)
+    # What is computed twice would be claimed twice: harmless, but not for nothing.
+    return cast("Callable[..., Column]", made.asNondeterministic())
+
+
+def _over_arrow(columns: Callable[[Iterator[tuple[Array, Array]]], Iterator[Numbers]], name: str) -> Any:
+    def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        for column in columns(cast("Any", given)):
             yield _arrow.array(column, _arrow.int8())
 
     # Spark reads from the annotations what is asked of it.
@@ -58,20 +73,24 @@ def byte_column(
         "given": Iterator[tuple[_arrow.Array, _arrow.Array]],
         "return": Iterator[_arrow.Array],
     }
-    made: Any = cast("Any", functions).arrow_udf(batches, ByteType())
-    # What is computed twice would be claimed twice: harmless, but not for nothing.
-    return cast("Callable[..., Column]", made.asNondeterministic())
+    batches.__name__ = name
+    return cast("Any", functions).arrow_udf(batches, ByteType())
 
 
 def mapped(
-    frame: DataFrame, work: Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]], schema: StructType | str
+    frame: DataFrame,
+    work: Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]],
+    schema: StructType | str,
+    *,
+    name: str,
 ) -> DataFrame:
-    """Return what a function makes of each partition."""
+    """Return what a function makes of each partition; Spark shows it under ``name``."""
 
     def batches(given: Iterator[Any]) -> Iterator[Any]:
         settle_in()
         return work(given)
 
+    batches.__name__ = name
     return cast("DataFrame", cast("Any", frame).mapInArrow(batches, schema))
 
 
@@ -202,7 +221,7 @@ def record_batch(rows: Sequence[Sequence[Any]], schema: StructType) -> RecordBat
     Raises:
         one of UNSTORABLE: a value is too much for its column.
     """
-    wanted = cast("Any", types).to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema)
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(wanted)
     arrays = [_arrow.array(column, kind) for column, kind in zip(columns, wanted.types, strict=True)]
     return _arrow.RecordBatch.from_arrays(arrays, schema=wanted)

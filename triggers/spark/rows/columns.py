@@ -12,6 +12,7 @@ micro-batch would be a hundred of them.
 
 from collections.abc import Sequence
 
+from pyspark.sql import functions, types
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,7 +30,6 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     VarcharType,
-    VariantType,
 )
 
 from history.errors import ConfigurationError
@@ -46,6 +46,8 @@ def quoted(name: str) -> str:
 
 
 _TEXTS = (StringType, CharType, VarcharType)
+#: Spark has variants since 4.0.
+_UNHASHABLE = (MapType, *([types.VariantType] if hasattr(types, "VariantType") else []))
 _WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 
@@ -101,14 +103,22 @@ def identity(columns: Columns, schema: StructType) -> str:
     identity = f"coalesce({', '.join(parts)})"
     if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
         return identity
-    return f"try_validate_utf8({identity})"
+    return _valid(identity)
 
 
 def _as_text(column: str, kind: DataType) -> str:
     text = f"CAST({column} AS STRING)"
     if not isinstance(kind, BinaryType):
         return text
-    return f"coalesce(try_validate_utf8({text}), lower(hex({column})))"
+    return f"coalesce({_valid(text)}, lower(hex({column})))"
+
+
+def _valid(text: str) -> str:
+    """Return a text, or null where its bytes are no UTF-8."""
+    if hasattr(functions, "try_validate_utf8"):
+        return f"try_validate_utf8({text})"
+    # Before Spark 4.0: what is no UTF-8 changes when it is written anew.
+    return f"CASE WHEN CAST({text} AS BINARY) = encode({text}, 'UTF-8') THEN {text} END"
 
 
 def delivery_count(columns: Columns) -> str:
@@ -130,4 +140,4 @@ def _is_hashable(kind: DataType) -> bool:
         return all(_is_hashable(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
         return _is_hashable(kind.elementType)
-    return not isinstance(kind, MapType | VariantType)
+    return not isinstance(kind, _UNHASHABLE)

@@ -111,6 +111,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
     "transient": TRIGGER["transient"],
     "patience": (*NO_DURATION, None),
     "partitions": (0, -1, 1.5, "10", True),
+    "on_batch": (5, "print"),
 }
 
 FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
@@ -120,6 +121,8 @@ FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
     "retry": TRIGGER["retry"],
     "parking": (5, "", object(), "memory://"),
     "parked_to": (5, "table"),
+    "claims": (0, -1, 1.5, "10", True),
+    "storage": (*NO_CHOICE, None),
 }
 
 ATOMIC_SINK: Mapping[str, Sequence[Any]] = {
@@ -151,7 +154,16 @@ RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5"
 
 ROWS: Mapping[str, Sequence[Any]] = {
     name: SPARK[name]
-    for name in ("uuid", "message_id", "delivery_count", "body", "query", "patience", "partitions")
+    for name in (
+        "uuid",
+        "message_id",
+        "delivery_count",
+        "body",
+        "query",
+        "patience",
+        "partitions",
+        "on_batch",
+    )
 }
 
 ROUTE: Mapping[str, Sequence[Any]] = {"name": ("", 5, None), "filter": (5, None, "region =")}

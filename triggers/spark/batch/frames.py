@@ -1,0 +1,220 @@
+"""The frames of one run of a micro-batch: what is counted, what is looked at again, what is handed over.
+
+The claims are made once, by the first computation of the verdicts. There are two ways to know them later:
+
+==================  =====================================================================================
+:class:`KeptRows`   Spark keeps the rows with their verdicts
+:class:`AskedAgain` where it keeps none: the history is asked, each time, whose the entries are. A row is
+                    NEW where the run owns its entry; nothing is claimed any more. So whatever others do
+                    meanwhile, the function gets the rows that were counted, how often it reads them
+==================  =====================================================================================
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from triggers.spark.batch.owners import BatchRun
+from triggers.spark.batch.second_look import EVENT, PARKED, REASON, RUNS, STATUS, judged_again
+from triggers.spark.batch.session import described, for_verdicts, persisted
+from triggers.spark.batch.tally import Tally
+from triggers.spark.batch.verdicts import COUNT, KEY, VERDICT, Verdict, prepared, task_count, with_verdicts
+from triggers.spark.rows.columns import hashable, quoted
+from triggers.spark.settings import BatchSettings
+
+#: The most rows that one job brings to the driver.
+ROWS_OF_A_JOB = 1000
+
+#: Tells rows of one key from each other.
+_HASH = "__doubtless_hash"
+
+#: What is kept of a row that was looked at again, where Spark keeps no rows.
+_RESULTS = StructType(
+    [
+        *(StructField(name, StringType()) for name in (KEY, STATUS, REASON, EVENT)),
+        *(StructField(name, BooleanType()) for name in (RUNS, PARKED)),
+        StructField(_HASH, LongType()),
+    ]
+)
+
+
+def brought(rows: DataFrame, count: int) -> Iterator[str]:
+    """Yield the one column of some rows: a few with one job, many in several pieces."""
+    if count <= ROWS_OF_A_JOB:
+        yield from (row[0] for row in rows.collect())
+        return
+    pieces = rows.coalesce(ceil(count / ROWS_OF_A_JOB))
+    yield from (row[0] for row in pieces.toLocalIterator())
+
+
+class BatchFrames(Protocol):
+    """What a run computes of its batch. ``count`` comes first, then ``look_again`` if need be."""
+
+    def count(self) -> Tally:
+        """Claim the rows, and count them."""
+        ...
+
+    def look_again(self, tally: Tally) -> Tally:
+        """Judge, one by one, the rows that were put aside, and count them; what is to be parked is parked."""
+        ...
+
+    def events(self, tally: Tally) -> Iterator[str]:
+        """Yield the events of what was given up."""
+        ...
+
+    def parked(self) -> DataFrame:
+        """Return what was kept aside, with its status and the reason."""
+        ...
+
+    def new(self, tally: Tally) -> DataFrame:
+        """Return what the user's function is given."""
+        ...
+
+    def release(self) -> None:
+        """Keep nothing any longer."""
+        ...
+
+
+def frames_of(batch: DataFrame, settings: BatchSettings, run: BatchRun) -> BatchFrames:
+    """Return the frames of a run: rows that Spark keeps, where the settings and the session let it."""
+    verdicts = with_verdicts(batch, settings, run)
+    made = KeptRows if persisted(verdicts, settings.storage) else AskedAgain
+    return made(batch, settings, run, verdicts)
+
+
+@dataclass(slots=True)
+class KeptRows:
+    """Spark keeps the rows: what is read of them was computed once."""
+
+    batch: DataFrame
+    settings: BatchSettings
+    run: BatchRun
+    verdicts: DataFrame
+    aside: DataFrame | None = None
+
+    def count(self) -> Tally:
+        """Claim the rows, and count them."""
+        return _claimed(self.verdicts, self.settings)
+
+    def look_again(self, tally: Tally) -> Tally:
+        """Judge the rows that were put aside, and count them."""
+        self.aside = judged_again(self.verdicts, self.settings, self.run)
+        persisted(self.aside, self.settings.storage)
+        with _described(self.aside, self.settings, "judges rows one by one"):
+            return tally.with_aside(self.aside)
+
+    def events(self, tally: Tally) -> Iterator[str]:
+        """Yield the events of what was given up."""
+        if self.aside is None:
+            return
+        with _described(self.aside, self.settings, "publishes events"):
+            events = self.aside.filter(F.col(EVENT).isNotNull()).select(EVENT)
+            yield from brought(events, tally.in_doubt + tally.rejected)
+
+    def parked(self) -> DataFrame:
+        """Return what was kept aside."""
+        assert self.aside is not None  # noqa: S101  (nobody asks unless rows were looked at again)
+        return self.aside.filter(PARKED).select(*map(quoted, self.batch.columns), STATUS, REASON)
+
+    def new(self, tally: Tally) -> DataFrame:
+        """Return what the user's function is given."""
+        wanted = [Verdict.NEW, *([Verdict.DONE] if tally.again else [])]
+        rows = _only(self.verdicts, wanted)
+        if self.aside is not None and tally.runs_aside:
+            rows = rows.unionByName(self.aside.filter(RUNS).select(*map(quoted, rows.columns)))
+        return _laid_out(rows, self.settings)
+
+    def release(self) -> None:
+        """Keep nothing any longer."""
+        for kept in (self.verdicts, self.aside):
+            if kept is not None:
+                kept.unpersist()
+
+
+@dataclass(slots=True)
+class AskedAgain:
+    """Spark keeps nothing: the history is asked whose the entries are, each time that rows are read.
+
+    What became of the rows that are looked at again is kept on the driver, without the rows.
+    """
+
+    batch: DataFrame
+    settings: BatchSettings
+    run: BatchRun
+    verdicts: DataFrame
+    results: Sequence[Row] = ()
+
+    def count(self) -> Tally:
+        """Claim the rows, and count them."""
+        return _claimed(self.verdicts, self.settings)
+
+    def look_again(self, tally: Tally) -> Tally:
+        """Judge the rows that were put aside, and count them.
+
+        Rows that somebody has completed since the claims are duplicates by now, and others may be forgotten.
+        """
+        judged = judged_again(self._owned(), self.settings, self.run).withColumn(_HASH, self._hash())
+        with _described(self.batch, self.settings, "judges rows one by one"):
+            self.results = judged.select(*_RESULTS.names).collect()
+        counted = tally.with_aside(self._known())
+        return replace(counted, duplicate=counted.duplicate + tally.aside - len(self.results))
+
+    def events(self, tally: Tally) -> Iterator[str]:  # noqa: ARG002  (as others)
+        """Yield the events of what was given up."""
+        yield from (row[EVENT] for row in self.results if row[EVENT] is not None)
+
+    def parked(self) -> DataFrame:
+        """Return what was kept aside: the rows of the batch that are known to be."""
+        rows = prepared(self.batch, self.settings).withColumn(_HASH, self._hash())
+        known = self._known().filter(PARKED).dropDuplicates([KEY, _HASH]).alias("known")
+        same = rows[KEY].eqNullSafe(F.col(f"known.{KEY}")) & (rows[_HASH] == F.col(f"known.{_HASH}"))
+        return rows.join(known, same).select(
+            *(rows[quoted(name)] for name in self.batch.columns), STATUS, REASON
+        )
+
+    def new(self, tally: Tally) -> DataFrame:
+        """Return what the user's function is given: the rows whose entries the run owns."""
+        wanted = [Verdict.NEW, Verdict.RESOLVED, *([Verdict.DONE] if tally.again else [])]
+        return _laid_out(_only(self._owned(), wanted), self.settings)
+
+    def release(self) -> None:
+        """Keep nothing any longer."""
+        self.results = ()
+
+    def _owned(self) -> DataFrame:
+        return with_verdicts(self.batch, self.settings, self.run, claims=False)
+
+    def _known(self) -> DataFrame:
+        return self.batch.sparkSession.createDataFrame(list(self.results), _RESULTS)
+
+    def _hash(self) -> Column:
+        return F.expr(f"xxhash64({', '.join(hashable(self.batch.schema))})")
+
+
+def _claimed(verdicts: DataFrame, settings: BatchSettings) -> Tally:
+    with _described(verdicts, settings, "claims"), for_verdicts(verdicts.sparkSession, settings.storage):
+        return Tally.of_verdicts(verdicts, settings.name)
+
+
+def _described(frame: DataFrame, settings: BatchSettings, what: str) -> AbstractContextManager[None]:
+    return described(frame.sparkSession, f"doubtless {settings.name}: {what}")
+
+
+def _only(verdicts: DataFrame, wanted: Sequence[Verdict]) -> DataFrame:
+    """Return the user's columns of the rows with one of these verdicts."""
+    numbers = ", ".join(f"{verdict:d}" for verdict in wanted)
+    return verdicts.filter(f"{VERDICT} IN ({numbers})").drop(KEY, COUNT, VERDICT)
+
+
+def _laid_out(rows: DataFrame, settings: BatchSettings) -> DataFrame:
+    """Return rows in as many partitions as the function is to get, where other tasks have claimed them."""
+    if settings.claims is None:
+        return rows
+    partitions = task_count(rows, settings)
+    return rows if partitions == settings.claims else rows.repartition(partitions)

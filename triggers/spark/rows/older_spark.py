@@ -1,0 +1,35 @@
+"""What Spark before 4.2 does otherwise."""
+
+from collections.abc import Callable, Iterator
+from inspect import signature
+from typing import Any, cast
+
+import pandas as pd
+import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
+from pyspark.sql.pandas import functions, types
+from pyspark.sql.types import ByteType, StructType
+
+_arrow: Any = pa
+
+
+def over_pandas(work: Callable[[Iterator[tuple[Any, Any]]], Iterator[Any]], name: str) -> Any:
+    """Return a function of a column of text and one of numbers: before 4.1 they come as pandas has them."""
+
+    def batches(given: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+        pairs = (
+            (_arrow.array(keys, _arrow.string(), from_pandas=True), _arrow.array(counts))
+            for keys, counts in given
+        )
+        for column in work(pairs):
+            yield pd.Series(column)
+
+    batches.__annotations__ = {"given": Iterator[tuple[pd.Series, pd.Series]], "return": Iterator[pd.Series]}
+    batches.__name__ = name
+    return cast("Any", functions).pandas_udf(batches, ByteType())
+
+
+def arrow_schema(schema: StructType) -> Any:
+    """Return a schema as Arrow has it, with instants in UTC: before 4.2 they are so by themselves."""
+    to_arrow: Any = types.to_arrow_schema
+    told = {"timezone": "UTC"} if "timezone" in signature(to_arrow).parameters else {}
+    return to_arrow(schema, **told)
