@@ -14,9 +14,12 @@ from triggers.spark.settings import Columns
 
 _arrow: Any = pa
 
+#: Spark has these types since 4.0.
+SINCE_4 = hasattr(t, "VariantType")
+
 GOOD: list[t.DataType] = [
     t.StringType(),
-    t.StringType("UTF8_LCASE"),
+    *([t.StringType("UTF8_LCASE")] if SINCE_4 else []),
     t.VarcharType(40),
     t.CharType(4),
     t.ByteType(),
@@ -35,7 +38,7 @@ BAD: list[t.DataType] = [
     t.TimestampNTZType(),
     t.DayTimeIntervalType(),
     t.NullType(),
-    t.VariantType(),
+    *([t.VariantType()] if SINCE_4 else []),
     t.ArrayType(t.StringType()),
     t.MapType(t.StringType(), t.StringType()),
     t.StructType([t.StructField("id", t.StringType())]),

@@ -1,0 +1,174 @@
+"""What Spark shows of a batch and is asked about it: jobs and descriptions, and queries that are stopped."""
+
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.batches import Batches
+from tests.integration.helpers.file_streams import FileStream, orders
+from triggers.spark import BatchReport, ForeachBatch, foreach_batch
+
+pytestmark = SPARK
+
+#: How long a test waits for what must come, in seconds.
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def batches(spark: SparkSession, redis_url: str) -> Batches:
+    return Batches(spark, redis_url)
+
+
+class Jobs:
+    """The jobs that Spark has begun since."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        gate: Any = spark
+        self._store = gate.sparkContext._jsc.sc().statusStore()  # noqa: SLF001  (PySpark has no other way)
+        self._before = {job.jobId() for job in self._all()}
+
+    def begun(self) -> list[tuple[str, str]]:
+        """Return the descriptions and groups of the jobs."""
+        jobs = [job for job in self._all() if job.jobId() not in self._before]
+        return [(_text(job.description()), _text(job.jobGroup())) for job in jobs]
+
+    def _all(self) -> list[Any]:
+        jobs = self._store.jobsList(None)
+        return [jobs.apply(index) for index in range(jobs.size())]
+
+
+def _text(option: Any) -> str:
+    return str(option.get()) if option.isDefined() else ""
+
+
+@pytest.fixture
+def jobs(spark: SparkSession) -> Jobs:
+    return Jobs(spark)
+
+
+def test_a_rejected_row_is_published_by_one_job(batches: Batches, jobs: Jobs) -> None:
+    report = batches.run(["a", ""], partitions=16)
+
+    assert (report.new, report.rejected) == (1, 1)
+    eventually(lambda: any("publishes" in text for text, _ in jobs.begun()))
+    assert sum("publishes events" in text for text, _ in jobs.begun()) == 1
+
+
+def test_rejecting_a_batch_is_one_job(batches: Batches, jobs: Jobs) -> None:
+    def fail() -> None:
+        raise ValueError("the sink is broken")
+
+    report = batches.run(["a", "b"], fail, on_fatal="reject", partitions=16)
+
+    assert report.rejected == 2
+    eventually(lambda: any("rejects" in text for text, _ in jobs.begun()))
+    assert sum("rejects the batch" in text for text, _ in jobs.begun()) == 1
+
+
+def test_jobs_say_what_they_are_for_and_stay_in_the_group_of_their_query(
+    spark: SparkSession, redis_url: str, tmp_path: Path, jobs: Jobs
+) -> None:
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a", "a"]))
+
+    @foreach_batch("orders", name="load", uuid="uuid", history=redis_url)
+    def load(new: DataFrame, _: int) -> None:
+        new.collect()
+
+    query = stream.start(load, name="nightly")
+    query.awaitTermination()
+
+    eventually(lambda: len(jobs.begun()) >= 2)
+    descriptions = [text for text, _ in jobs.begun()]
+    assert {group for _, group in jobs.begun()} == {query.runId}
+    assert any(text.startswith("nightly") and "doubtless load: claims" in text for text in descriptions)
+    assert any(text.startswith("nightly") and "doubtless" not in text for text in descriptions)
+    assert load.reports[-1].query == "nightly"
+
+
+def test_on_batch_is_given_each_report_and_its_failure_touches_no_batch(
+    batches: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
+    given: list[BatchReport] = []
+
+    def listen(report: BatchReport) -> None:
+        given.append(report)
+        raise RuntimeError("the metrics are away")
+
+    report = batches.run(["a", "b", "b"], on_batch=listen)
+
+    assert given == [report]
+    assert (report.new, report.duplicate) == (2, 1)
+    assert "on_batch failed" in caplog.text
+    assert batches.run(["a"], batch_id=8).duplicate == 1
+
+
+def _rejecting(redis_url: str, function: Any) -> ForeachBatch:
+    return foreach_batch("orders", name="load", uuid="uuid", history=redis_url, on_fatal="reject")(function)
+
+
+def test_a_failure_that_speaks_of_cancelled_orders_is_a_failure_of_its_rows(batches: Batches) -> None:
+    def fail() -> None:
+        raise ValueError("order a was cancelled, InterruptedException or not")
+
+    assert batches.run(["a"], fail, on_fatal="reject").rejected == 1
+
+
+def test_rows_of_a_query_that_is_stopped_are_not_given_up(
+    spark: SparkSession, redis_url: str, tmp_path: Path
+) -> None:
+    stream, entered, told = FileStream(spark, tmp_path), threading.Event(), threading.Event()
+    stream.add(orders(["a"]))
+
+    def load(_: DataFrame, __: int) -> None:
+        entered.set()
+        assert told.wait(PATIENCE)
+        raise ValueError("what a library makes of an interruption")
+
+    made = _rejecting(redis_url, load)
+    query = stream.start(made)
+    assert entered.wait(PATIENCE)
+    stopping = threading.Thread(target=query.stop)
+    stopping.start()
+    eventually(lambda: not query.isActive)
+    told.set()
+    stopping.join(PATIENCE)
+
+    assert not made.reports
+    assert Batches(spark, redis_url).parked() == {}
+
+
+def test_rows_whose_job_somebody_cancels_are_not_given_up(
+    spark: SparkSession, redis_url: str, tmp_path: Path
+) -> None:
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a"]))
+
+    def load(new: DataFrame, _: int) -> None:
+        def cancel() -> None:
+            context = cast("Any", spark.sparkContext)
+            eventually(lambda: len(context.statusTracker().getActiveJobsIds()) > 0)
+            context.cancelAllJobs()
+
+        cancelling = threading.Thread(target=cancel)
+        cancelling.start()
+        try:
+            new.selectExpr("java_method('java.lang.Thread', 'sleep', 60000L)").collect()
+        except Exception as error:
+            raise RuntimeError("the sink failed") from error
+        finally:
+            cancelling.join(PATIENCE)
+
+    made = _rejecting(redis_url, load)
+
+    with pytest.raises(StreamingQueryException, match="the sink failed"):
+        stream.run(made)
+
+    assert not made.reports
+    assert Batches(spark, redis_url).parked() == {}
