@@ -33,8 +33,11 @@ KEPT_BATCHES = 1000
 #: For how long a query that does nothing is remembered.
 RECORDS_KEPT_FOR = timedelta(days=90)
 
-#: How many runs that never entered the user's function a batch remembers.
+#: How many runs that never entered the user's function a batch remembers: those of no line.
 KEPT_RUNS = 20
+
+#: How many runs that entered the user's function a batch remembers. After more, a new line begins.
+KEPT_ENTERED = 1000
 
 #: How often a record that others keep changing is read and written again.
 ATTEMPTS = 10
@@ -54,7 +57,9 @@ class BatchRecord(BaseModel):
     """One batch of one query.
 
     ``query`` names it and ``lineage`` is its checkpoint; ``run`` is the token of the present run and
-    ``attempt`` its number, from 1. ``unentered`` are earlier runs that never reached the user's function.
+    ``attempt`` its number, from 1. ``line`` is a run, and of all that were begun since then ``entered`` are
+    those that reached the user's function: any other run of the line never did, however many there were. It
+    is None where an older version wrote the record, which knows but ``unentered``, the last that never did.
     ``unfinished`` says that an earlier run reached it, and that the batch was not completed since: part of
     its effects may be there. It is None where an older version wrote the record. ``changed_at`` is by the
     driver's clock. ``revision`` grows with every change.
@@ -68,6 +73,8 @@ class BatchRecord(BaseModel):
     run: str
     attempt: int = 1
     state: BatchState = BatchState.CLAIMING
+    line: str | None = None
+    entered: tuple[str, ...] = ()
     unentered: tuple[str, ...] = ()
     unfinished: bool | None = None
     name: str | None = None
@@ -135,10 +142,7 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
     """Return the record of a new run; meeting one's own run is success: it was sent twice."""
     if current is not None and current.run == beginning.run:
         return current
-    unentered: tuple[str, ...] = ()
-    if current is not None:
-        never = (current.run,) if current.state is BatchState.CLAIMING else ()
-        unentered = (*current.unentered, *never)[-KEPT_RUNS:]
+    line, entered, unentered = _earlier_runs(current, beginning)
     return BatchRecord(
         query=beginning.query,
         batch=beginning.batch,
@@ -146,6 +150,8 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
         run=beginning.run,
         name=beginning.name,
         attempt=1 if current is None else current.attempt + 1,
+        line=line,
+        entered=entered,
         unentered=unentered,
         # Under another checkpoint the same number is another batch.
         unfinished=current is not None and current.lineage == beginning.lineage and _left_unfinished(current),
@@ -153,6 +159,23 @@ def begun(current: BatchRecord | None, beginning: Beginning, now: datetime) -> B
         changed_at=now,
         revision=1 if current is None else current.revision + 1,
     )
+
+
+def _earlier_runs(
+    current: BatchRecord | None, beginning: Beginning
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the line of a new run, those of the line that entered the function, and some that did not.
+
+    The present run has entered it unless it is still claiming, and can do so no more.
+    """
+    if current is None:
+        return beginning.run, (), ()
+    never = current.state is BatchState.CLAIMING
+    unentered = (*current.unentered, current.run)[-KEPT_RUNS:] if never else current.unentered
+    entered = current.entered if never else (*current.entered, current.run)
+    if current.line is None or len(entered) > KEPT_ENTERED:
+        return beginning.run, (), unentered
+    return current.line, entered, unentered
 
 
 def _left_unfinished(current: BatchRecord) -> bool:

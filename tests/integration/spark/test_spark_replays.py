@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
 from history.store import BatchOwner
 from history.store.parking import Evidence, ParkedKind
-from history.store.progress import BatchState, StaleRunError
+from history.store.progress import KEPT_RUNS, BatchState, Beginning, StaleRunError, begin
 from resolvers import Resolution
 from resolvers.effect_exists import spark_rows_exist
 from tests.fixtures.network import Network
@@ -55,6 +55,19 @@ def test_what_was_never_handed_over_is_new_and_what_was_is_in_doubt(batches: Bat
     parked = batches.parked()
     assert {uuid: kind for uuid, (kind, _) in parked.items()} == dict.fromkeys("ab", ParkedKind.IN_DOUBT)
     assert _counts(batches.run(["a", "b", "b", "c"])) == (4, 0, 1, 3, 0)
+
+
+def test_rows_are_new_however_often_the_driver_died_before_the_function(batches: Batches) -> None:
+    batches.run_and_die(BatchStep.CLAIMED, ["a", "b"])
+    store = open_history(batches.url)
+    for attempt in range(2 * KEPT_RUNS):
+        anew = Beginning(query="q", batch=7, lineage="q", run=f"dead-{attempt}")
+        drive(begin(store.progress, "load", anew, datetime.now(UTC)))
+    drive(store.close())
+
+    report = batches.run(["a", "b"])
+
+    assert (batches.take(), report.new, report.in_doubt) == (["a", "b"], 2, 0)
 
 
 @pytest.mark.parametrize("step", [BatchStep.CLAIMED, BatchStep.RUN, BatchStep.COMPLETED])
@@ -158,7 +171,7 @@ def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
     store = open_history(batches.url)
     record = drive(store.progress.read("load", "q", 7))
     assert record is not None
-    owner = BatchOwner(f"{record.lineage}/7/{record.run}{part}")
+    owner = BatchOwner(f"{record.lineage}/7/{record.line}.{record.run}{part}")
     assert drive(store.settle_batch("load", owner, EntryOutcome.OK))
     drive(store.close())
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from history.store.progress import BatchRecord, BatchState, Beginning, begun
+from history.store.progress import KEPT_ENTERED, KEPT_RUNS, BatchRecord, BatchState, Beginning, begun, changed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -45,3 +45,43 @@ def test_a_record_of_an_older_version_tells_whether_a_run_was_cut_off(
     record = begun(held, Beginning(query="q", batch=7, lineage="l", run="b"), NOW)
 
     assert record.unfinished is unfinished
+
+
+def _next(current: BatchRecord | None, run: str, *, enters: bool, lineage: str = "l") -> BatchRecord:
+    record = begun(current, Beginning(query="q", batch=7, lineage=lineage, run=run), NOW)
+    return changed(record, run, BatchState.RUNNING, NOW, {}) if enters else record
+
+
+def test_a_record_knows_which_runs_entered_however_many_did_not() -> None:
+    record = _next(None, "first", enters=False)
+    record = _next(record, "entered", enters=True)
+    for attempt in range(2 * KEPT_RUNS):
+        record = _next(record, f"dead-{attempt}", enters=False, lineage="another checkpoint")
+
+    assert (record.line, record.entered) == ("first", ("entered",))
+
+
+def test_a_run_that_was_released_has_entered() -> None:
+    record = _next(None, "a", enters=True)
+    record = changed(record, "a", BatchState.RELEASED, NOW, {})
+
+    assert _next(record, "b", enters=False).entered == ("a",)
+
+
+def test_a_new_line_begins_where_an_older_version_wrote_the_record() -> None:
+    record = _next(_held(BatchState.CLAIMING, attempt=1), "b", enters=False)
+
+    assert (record.line, record.entered, record.unentered) == ("b", (), ("a",))
+    assert _next(record, "c", enters=False).line == "b"
+
+
+def test_a_new_line_begins_before_a_record_grows_without_bounds() -> None:
+    record = None
+    for attempt in range(KEPT_ENTERED + 1):
+        record = _next(record, f"r{attempt}", enters=True)
+    assert record is not None
+    assert len(record.entered) == KEPT_ENTERED
+
+    record = _next(record, "one more", enters=False)
+
+    assert (record.line, record.entered) == ("one more", ())

@@ -149,5 +149,7 @@ def run_of(record: BatchRecord) -> BatchRun:
         lineage=record.lineage,
         batch=record.batch,
         token=record.run,
+        line=record.line,
+        entered=frozenset(record.entered),
         unentered=frozenset(record.unentered),
     )

@@ -1,8 +1,9 @@
 """Who owns the entries of a micro-batch, so that an entry alone says what has become of its row.
 
-A token is ``<lineage>/<batch>/<run>``: the query's checkpoint, the batch, and one run of it, which is drawn
-anew whenever the driver begins the batch. All tasks of a run claim under its token, whatever the attempt or
-the partitions, so an entry says:
+A token is ``<lineage>/<batch>/<line>.<run>``: the query's checkpoint, the batch, and one run of it, which is
+drawn anew whenever the driver begins the batch. Of all runs of one line the ledger knows which ones entered
+the user's function; older versions wrote no line. All tasks of a run claim under its token, whatever the
+attempt or the partitions, so an entry says:
 
 =================================  ========================================================================
 it is absent, or has our token     claimed by this run, be it now, by an earlier attempt of the task, by a
@@ -39,12 +40,21 @@ from history.store import BatchOwner
 
 @dataclass(frozen=True, kw_only=True)
 class BatchRun:
-    """One run of a batch. ``unentered`` are earlier ones that never reached the user's function."""
+    """One run of a batch.
+
+    ``entered`` are the earlier ones of its line that reached the user's function, ``unentered`` are some that
+    never did, of whatever line. ``abandoned`` are runs of batches that nobody goes on with, because their
+    checkpoint is gone. ``committed`` says that the sink has what an earlier run handed over.
+    """
 
     lineage: str
     batch: int
     token: str
+    line: str | None = None
+    entered: frozenset[str] = frozenset()
     unentered: frozenset[str] = frozenset()
+    abandoned: tuple["BatchRun", ...] = ()
+    committed: bool = False
 
     @cached_property
     def _batch(self) -> str:
@@ -53,7 +63,7 @@ class BatchRun:
     @property
     def owner(self) -> BatchOwner:
         """Who claims what nobody has claimed."""
-        return BatchOwner(self._batch + self.token)
+        return BatchOwner(self._batch + self._run)
 
     def owners(self, *, claimed: bool, resolved: bool) -> Sequence[BatchOwner]:
         """Return who owns the rows of this run that were claimed, and those that were taken over."""
@@ -62,7 +72,11 @@ class BatchRun:
     @property
     def resolved_owner(self) -> BatchOwner:
         """Who takes over what the resolver says is NEW."""
-        return BatchOwner(self._batch + self.token + "+")
+        return BatchOwner(self._batch + self._run + "+")
+
+    @property
+    def _run(self) -> str:
+        return self.token if self.line is None else f"{self.line}.{self.token}"
 
     def as_found(self, found: Entry | None) -> Entry | None:
         """Return an entry as this run has to see it: what an earlier run has left has no lease."""
@@ -84,7 +98,13 @@ class BatchRun:
 
     def never_ran(self, found: Entry) -> bool:
         """Whether an entry's row was certainly not handed to the user's function."""
-        return self._earlier(found) in self.unentered
+        earlier = self._earlier(found)
+        if earlier is None:
+            return any(run.never_ran(found) for run in self.abandoned)
+        line, _, token = earlier.rpartition(".")
+        if line and line == self.line:
+            return token not in self.entered
+        return token in self.unentered
 
     def has_completed(self, found: Entry) -> bool:
         """Whether an entry is one that an earlier run of this batch has completed."""
@@ -96,4 +116,4 @@ class BatchRun:
         if found.state is not State.STARTED or not found.batch or not owner.startswith(self._batch):
             return None
         run = owner[len(self._batch) :].removesuffix("+")
-        return None if run == self.token else run
+        return None if run == self._run else run

@@ -47,6 +47,35 @@ def test_only_earlier_runs_of_the_same_batch_are_replays(
     assert (RUN.is_replayed(found), RUN.never_ran(found)) == (replayed, never_ran)
 
 
+@pytest.mark.parametrize(
+    ("owner", "never_ran"),
+    [
+        ("a%2Fb/7/line.any", True),
+        ("a%2Fb/7/line.any+", True),
+        ("a%2Fb/7/line.entered", False),
+        ("a%2Fb/7/line.entered+", False),
+        ("a%2Fb/7/line.now", False),
+        ("a%2Fb/7/another.any", False),
+        ("a%2Fb/7/another.dead", True),
+        ("a%2Fb/7/any", False),
+    ],
+)
+def test_of_a_line_all_runs_are_known_that_entered(owner: str, *, never_ran: bool) -> None:
+    run = replace(RUN, line="line", entered=frozenset({"entered"}))
+
+    assert run.never_ran(entry(owner)) is never_ran
+
+
+def test_what_an_abandoned_batch_never_ran_never_ran() -> None:
+    old = BatchRun(lineage="old", batch=40, token="fence", line="line", entered=frozenset({"entered"}))  # noqa: S106
+    run = replace(RUN, abandoned=(old,))
+
+    assert run.never_ran(entry("old/40/line.dead"))
+    assert not run.never_ran(entry("old/40/line.entered"))
+    assert not run.never_ran(entry("old/41/line.dead"))
+    assert not run.is_replayed(entry("old/40/line.dead"))
+
+
 def test_what_is_completed_or_no_batch_s_is_no_replay() -> None:
     done = replace(entry("a%2Fb/7/dead"), state=State.COMPLETED, outcome=EntryOutcome.OK)
 
