@@ -17,6 +17,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 ``sources/``             sources of streams: a Redis stream, SQL-JMS, a publication of SQL Remote
 ``rows/``                rows as messages, and back
 ``document_history.py``  what triggers remember, as a table
+``batch_info.py``        which batch it is, for functions that ask
 ``settings.py``          the settings, which travel to the executors
 ``connections.py``       the histories that driver and executors have opened
 ``report.py``            what became of the rows of a batch
@@ -26,6 +27,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 from history.errors import MissingExtraError
 
 try:
+    from triggers.spark.batch_info import BatchInfo
     from triggers.spark.foreach_batch import ForeachBatch, foreach_batch
     from triggers.spark.report import BatchReport
 except ModuleNotFoundError as error:
@@ -33,4 +35,4 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("triggers.spark", extra="spark", package=error.name or "pyspark") from error
 
-__all__ = ["BatchReport", "ForeachBatch", "foreach_batch"]
+__all__ = ["BatchInfo", "BatchReport", "ForeachBatch", "foreach_batch"]

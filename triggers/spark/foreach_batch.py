@@ -49,6 +49,7 @@ from triggers.spark.batch.leases import with_possible_lease
 from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.steps import BatchObserver, BatchStep
+from triggers.spark.batch_info import BatchFunction, given_info
 from triggers.spark.connections import FIRST_PAUSE
 from triggers.spark.report import BatchReport, tell
 from triggers.spark.rows.columns import check_columns
@@ -57,15 +58,15 @@ from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
 #: The longest pause before a batch is begun anew that gave way to another one, in seconds.
 LONGEST_PAUSE_TO_GIVE_WAY = 8.0
 
-#: A function that is given the rows that are NEW, and the id of their batch.
-BatchFunction = Callable[[DataFrame, int], Any]
-
 
 @showing_options(BatchOptions, BATCH_DEFAULTS)
 def foreach_batch(
     destination: str, *, uuid: str, history: str, **options: Unpack[BatchOptions]
 ) -> Callable[[BatchFunction], "ForeachBatch"]:
     """Make a function of ``(new, batch_id)`` be given each row of a stream once.
+
+    A parameter that is annotated as :class:`~triggers.spark.BatchInfo` is given it, in the place of the batch
+    id or besides.
 
     Args:
         destination: where the messages come from, for events and parked rows.
@@ -86,6 +87,10 @@ def foreach_batch(
             that are written anew by batch id: such a run gets all rows of its batch or none, and an empty
             frame where an earlier run was cut off and others have processed all of its rows; a resolver is
             asked about these rows alone.
+        committed: a function of ``(batch: BatchInfo)``, for sinks that know which batches they hold. It is
+            asked once, on the driver, when a batch comes again whose function an earlier run had entered, and
+            when the function fails. True: the batch's rows are completed, and the function is not called.
+            False: it is called again with all rows that it had. With it no row of such a batch is In Doubt.
         on_fatal: when the function fails fatally, "raise" fails the query and leaves the batch to its next
             run, where ``on_replay`` decides; "reject" parks the new rows, with an event each, and goes on.
         on_reset: when batch ids go back, "warn" says so and goes on, "raise" fails the query.
@@ -136,7 +141,8 @@ class ForeachBatch:
     process, the last ones only. :meth:`write_stream` checks the stream's columns before anything starts.
 
     Guarantee: in doubt; atomic, where the function's sink completes the history in its own transaction;
-    exactly once with an idempotent sink and ``on_replay="execute"``. The function is never given a row twice
+    exactly once with an idempotent sink and ``on_replay="execute"``, or with one that knows its commits and
+    ``committed``. The function is never given a row twice
     by itself; after a crash the resolver or a person decides, nothing is lost.
     """
 
@@ -144,6 +150,7 @@ class ForeachBatch:
         _check_function(function)
         self.observe: BatchObserver | None = None
         self.function = function
+        self._call = given_info(function)
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self._purging = Purging(settings)
@@ -200,7 +207,7 @@ class ForeachBatch:
             record, notes = ledger.begin(identity, batch_id)
             self.reach(BatchStep.BEGUN)
             try:
-                return Batch(self.function, settings, ledger, record, notes, batch, self.reach).process()
+                return Batch(self._call, settings, ledger, record, notes, batch, self.reach).process()
             except RowsInProgressError as error:
                 if not error.begin_anew or time.monotonic() + pause > deadline:
                     raise
@@ -213,11 +220,3 @@ def _check_function(function: Any) -> None:
         raise ConfigurationError("foreach_batch", f"{function!r:.60} is not callable", "decorate a function")
     if inspect.iscoroutinefunction(function):
         raise ConfigurationError("foreach_batch", "Spark calls no coroutine function", "write a plain one")
-    try:
-        inspect.signature(function).bind(None, 0)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            "foreach_batch",
-            f"its function cannot take (new, batch_id): {error}",
-            "write def load(new, batch_id)",
-        ) from error

@@ -13,6 +13,7 @@ from triggers.service.checking import check_callable, check_choice, check_durati
 from triggers.service.failures import Retry
 from triggers.service.options import CommonOptions
 from triggers.service.settings import TRIGGER_DEFAULTS, Settings
+from triggers.spark.batch_info import BatchInfo
 from triggers.spark.report import BatchReport
 
 #: What becomes of rows that an earlier run of the same batch had handed to the user's function.
@@ -53,6 +54,7 @@ class BatchOptions(StreamOptions, total=False):
 
     resolver: BulkResolver | str | None
     on_replay: ReplayPolicy | BulkResolver
+    committed: Callable[[BatchInfo], bool] | None
     lease: timedelta | None
     retry: Retry | None
     parking: str | None
@@ -108,6 +110,7 @@ class BatchSettings:
     history: str
     resolver: AskedInBulk | None = None
     on_replay: ReplayPolicy | AskedInBulk = "in_doubt"
+    committed: Callable[[BatchInfo], bool] | None = None
     on_fatal: FatalPolicy = "raise"
     on_reset: ResetPolicy = "warn"
     patience: timedelta = DEFAULT_PATIENCE
@@ -135,6 +138,7 @@ class BatchSettings:
         settings = {name: given[name] for name in given if name in _OWN_OPTIONS}
         if "on_replay" in settings:
             settings["on_replay"] = _replay_policy(settings["on_replay"])
+        _check_replay(settings)
         columns = {name: given[name] for name in given if name in _COLUMN_OPTIONS}
         shared = {name: given[name] for name in given if name in _TRIGGER_OPTIONS}
         return cls(
@@ -147,6 +151,8 @@ class BatchSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.on_replay, AskedInBulk):
             check_choice("on_replay", self.on_replay, ReplayPolicy)
+        if self.committed is not None:
+            check_callable("committed", self.committed, "give a function of (batch: BatchInfo)")
         check_choice("on_fatal", self.on_fatal, FatalPolicy)
         check_choice("on_reset", self.on_reset, ResetPolicy)
         check_url("history", self.history)
@@ -174,7 +180,7 @@ class BatchSettings:
         """What travels to the executors: nothing that the driver alone can use."""
         replays = self.on_replay.shipped if isinstance(self.on_replay, AskedInBulk) else self.on_replay
         resolver = None if self.resolver is None else self.resolver.shipped
-        return replace(self, parked_to=None, on_batch=None, resolver=resolver, on_replay=replays)
+        return replace(self, parked_to=None, on_batch=None, committed=None, resolver=resolver, on_replay=replays)
 
     @property
     def replay_resolver(self) -> AskedInBulk | None:
@@ -208,6 +214,16 @@ def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
             "on_replay", f"{given!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
         )
     return asked
+
+
+def _check_replay(settings: Mapping[str, Any]) -> None:
+    """Refuse two answers to what becomes of rows that come again."""
+    if settings.get("committed") is not None and settings.get("on_replay", "in_doubt") != "in_doubt":
+        raise ConfigurationError(
+            "on_replay",
+            "committed= says of a batch that comes again whether the sink has it, as a whole",
+            "leave on_replay out, or committed",
+        )
 
 
 def check_url(setting: str, value: Any) -> None:

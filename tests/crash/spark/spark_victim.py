@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.spark import local_session
 from tests.integration.helpers.file_streams import FileStream
-from triggers.spark import ForeachBatch, foreach_batch
+from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.batch.steps import BatchStep
 
 #: What each query's stream holds.
@@ -28,7 +28,8 @@ POINTS = ("before", "inside", "after", "completed")
 
 STEPS = {"before": BatchStep.CLAIMED, "after": BatchStep.RUN, "completed": BatchStep.NOTED}
 
-REPLAYS: tuple[Any, ...] = ("in_doubt", "execute")
+#: What becomes of rows that come again; with "committed" the sink is one that knows its commits.
+REPLAYS: tuple[Any, ...] = ("in_doubt", "execute", "committed")
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,38 @@ class Victim:
                         self._stop(lane)
                     client.rpush(f"effects:{lane.name}", uuid)
 
-        made = foreach_batch(
-            "orders", name=lane.name, uuid="uuid", history=self.history, on_replay=lane.on_replay
-        )(effects)
+        made = (
+            self._knowing(lane)
+            if lane.on_replay == "committed"
+            else foreach_batch(
+                "orders", name=lane.name, uuid="uuid", history=self.history, on_replay=lane.on_replay
+            )(effects)
+        )
         made.observe = self._observer(lane)
         return made
+
+    def _knowing(self, lane: Lane) -> ForeachBatch:
+        """Return one whose sink holds the effects and the name of their batch, both or none."""
+
+        def key(batch: BatchInfo) -> str:
+            return f"committed:{lane.name}:{batch.lineage}:{batch.batch_id}"
+
+        def effects(new: DataFrame, batch: BatchInfo) -> None:
+            rows = sorted(row.uuid for row in new.select("uuid").collect())
+            with connected(self.history) as client, client.pipeline() as transaction:
+                transaction.rpush(f"effects:{lane.name}", *rows)
+                if lane.point == "inside":
+                    self._stop(lane)
+                transaction.set(key(batch), 1)
+                transaction.execute()
+
+        def committed(batch: BatchInfo) -> bool:
+            with connected(self.history) as client:
+                return bool(client.exists(key(batch)))
+
+        return foreach_batch(
+            "orders", name=lane.name, uuid="uuid", history=self.history, committed=committed
+        )(effects)
 
     def _observer(self, lane: Lane) -> Callable[[BatchStep], None]:
         def observe(step: BatchStep) -> None:

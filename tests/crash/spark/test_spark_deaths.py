@@ -36,6 +36,10 @@ EFFECTS = {
     "after-execute": (2, 2),
     "completed-in_doubt": (1, 1),
     "completed-execute": (1, 1),
+    "before-committed": (1, 1),
+    "inside-committed": (1, 1),
+    "after-committed": (1, 1),
+    "completed-committed": (1, 1),
 }
 
 #: The lanes whose rows somebody has to decide.
@@ -64,7 +68,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             _kill(process)
 
 
-def test_a_driver_that_dies_leaves_what_on_replay_says(tmp_path: Path, redis_url: str) -> None:
+def test_a_driver_that_dies_leaves_what_on_replay_or_the_sink_says(tmp_path: Path, redis_url: str) -> None:
     need_spark()
     FileStream(None, tmp_path).add(orders(UUIDS))  # type: ignore[arg-type]
     victim = _start("tests.crash.spark.spark_victim", str(tmp_path), redis_url, "stop")

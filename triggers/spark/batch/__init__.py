@@ -10,6 +10,7 @@
 ``second_look.py``    the few rows that are judged one by one: rejected, In Doubt, or asked about
 ``frame_answers.py``  what a resolver of DataFrames answers about these
 ``rejection.py``      what becomes of the new rows when the function has failed fatally
+``sink_commits.py``   whether the sink has committed the batch, where it knows
 ``tally.py``          how many rows are what
 ``purging.py``        what has expired is deleted, after each batch
 ``session.py``        how Spark computes the verdicts

@@ -1,5 +1,6 @@
 """One run of one micro-batch; its steps are listed in :mod:`triggers.spark.foreach_batch`."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +17,19 @@ from triggers.spark.batch.leases import BatchLease
 from triggers.spark.batch.ledger import Ledger, run_of
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.rejection import reject
+from triggers.spark.batch.sink_commits import as_not_committed, asked, info_of, is_committed
 from triggers.spark.batch.steps import BatchStep
 from triggers.spark.batch.stopping import is_being_stopped, is_cancellation
 from triggers.spark.batch.tally import Tally
+from triggers.spark.batch_info import BatchInfo
 from triggers.spark.connections import patiently
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings
+
+_log = logging.getLogger(__name__)
+
+#: What the report of a batch says that the sink had committed before the driver died.
+FOUND_COMMITTED = "the sink had committed it already"
 
 
 class RowsInProgressError(TransientError):
@@ -39,7 +47,7 @@ class RowsInProgressError(TransientError):
 class Batch:
     """One run of one micro-batch."""
 
-    function: Callable[[DataFrame, int], Any]
+    function: Callable[[DataFrame, BatchInfo], Any]
     settings: BatchSettings
     ledger: Ledger
     record: BatchRecord
@@ -52,8 +60,15 @@ class Batch:
 
         Raises:
             RowsInProgressError: somebody else processes rows of it; what was claimed is given back.
+            Exception: what the function raised, or the one that was asked whether the sink has committed.
         """
-        run = run_of(self.record)
+        run = replace(run_of(self.record), committed=is_committed(self.settings, self.record))
+        if run.committed:
+            # Before any entry is its own: whoever comes after it must not think that they never ran.
+            self.ledger.note(self.record, BatchState.RUNNING)
+            self.notes = [*self.notes, FOUND_COMMITTED]
+        else:
+            self.settings = as_not_committed(self.settings, self.record)
         with BatchLease(self.settings, run) as lease:
             return self._process(run, lease)
 
@@ -69,10 +84,10 @@ class Batch:
                 self._give_back_if_in_progress(run, tally)
                 self._publish(frames, tally)
                 self.reach(BatchStep.KEPT_ASIDE)
-            if self.settings.on_replay == "execute":
+            if self.settings.on_replay == "execute" and not run.committed:
                 tally = tally.with_whole_batch(unfinished=bool(self.record.unfinished))
             ended = tally
-            if tally.runs:
+            if tally.runs and not run.committed:
                 ended = self._run(frames.new(tally), run, tally)
             report = ended.report(self.record, self.notes, time.perf_counter() - started)
             self._end(run, tally, ended, report.counts)
@@ -102,7 +117,8 @@ class Batch:
             self.reach(BatchStep.RUN)
             return tally
         transient = is_transient(error, self.settings.trigger.transient)
-        if transient:
+        # A sink that knows its commits is asked again by the next run: what it was sent may still arrive.
+        if transient and self.settings.committed is None:
             owners = run.owners(claimed=tally.new > 0, resolved=tally.runs_aside > 0)
             self.ledger.end(self.record, owners, Ending(outcome=None, state=BatchState.RELEASED))
         # Rows that an earlier run has completed cannot be given up.
@@ -118,14 +134,39 @@ class Batch:
             if attempt:
                 time.sleep(retry.pause(attempt))
             try:
-                self.function(new, self.record.batch)
+                self.function(new, info_of(self.record))
             except Exception as error:  # noqa: BLE001  (the function is user code)
                 failure = error
+                if self._has_committed_though(error):
+                    return None
                 if not is_transient(error, self.settings.trigger.transient):
                     break
             else:
                 return None
         return failure
+
+    def _has_committed_though(self, error: Exception) -> bool:
+        """Ask whether the sink has the batch although the function failed, such as without its answer.
+
+        Raises:
+            Exception: the function's, where the sink does not say: the next run of the batch asks it again.
+        """
+        try:
+            committed = asked(self.settings, self.record)
+        except Exception:  # noqa: BLE001  (who is asked is user code)
+            _log.exception(
+                "the sink does not say whether it has batch %s", self.record.batch, extra=self._extra
+            )
+            raise error from None
+        if committed:
+            _log.warning(
+                "batch %s has failed, but was committed: %r", self.record.batch, error, extra=self._extra
+            )
+        return committed
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"trigger": self.settings.name}
 
     def _end(self, run: BatchRun, tally: Tally, ended: Tally, counts: Mapping[str, int]) -> None:
         """Complete all that the run owns, and note it: one write, so that no later run finds half of it."""

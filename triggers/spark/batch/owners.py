@@ -106,6 +106,11 @@ class BatchRun:
             return token not in self.entered
         return token in self.unentered
 
+    def is_handed_over(self, found: Entry) -> bool:
+        """Whether an entry is this batch's, of a run that entered the user's function, or this one's own."""
+        mine = found.batch and found.owner == self.owner.token
+        return mine or (self.is_replayed(found) and not self.never_ran(found))
+
     def has_completed(self, found: Entry) -> bool:
         """Whether an entry is one that an earlier run of this batch has completed."""
         done = found.outcome is EntryOutcome.OK and found.batch

@@ -25,13 +25,24 @@ from history.message import Message
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id, raw_fields
 from resolvers.bulk import AskedInBulk, Shape
 from resolvers.resolution import NO_EVIDENCE, Resolution, Resolved
-from triggers.detection.table import Answer, HistoryUse, Status, Word, classify_count, decide
+from triggers.detection.table import (
+    Answer,
+    Count,
+    Facts,
+    Found,
+    HistoryUse,
+    Status,
+    Word,
+    classify_count,
+    decide,
+)
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.pipeline.finding import NOT_ASKED
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.run import Run
 from triggers.spark.batch.frame_answers import answer_in, with_answers
 from triggers.spark.batch.owners import BatchRun
+from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.batch.verdicts import AGAIN, KEY, VERDICT, Verdict, claim_count
 from triggers.spark.connections import LONGEST_PAUSE, close_history, history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, widened
@@ -127,7 +138,11 @@ class SecondLook:
         last: _Row | None = None
         for batch in batches:
             rows = [self._row(values) for values in rows_of(batch)]
-            self._judge([row for row in rows if row.run is not None and not row.again])
+            for row in rows:
+                self._keep_if_left_out(row)
+            self._judge(
+                [row for row in rows if row.run is not None and row.run.decision is None and not row.again]
+            )
             for row in rows:
                 first = last if row.again and last is not None and last.key == row.key else None
                 self._conclude(row, first)
@@ -149,6 +164,15 @@ class SecondLook:
         except ValidationError:
             return _Row(values[KEY], values, again, None)
         return _Row(values[KEY], values, again, Run(message, NOT_ASKED))
+
+    def _keep_if_left_out(self, row: _Row) -> None:
+        """Decide that a row is In Doubt, and kept, which comes with a batch that the sink has committed."""
+        if row.run is None or row.values[VERDICT] % AGAIN != Verdict.LEFT_OUT:
+            return
+        policy = replace(self.settings.trigger.policy, in_doubt="park")
+        started = Facts(count=Count.FIRST, history=HistoryUse.ON, found=Found.STARTED, word=Word.NONE)
+        row.run.decision = decide(started, policy)
+        row.run.note(LEFT_OUT)
 
     def _judge(self, rows: Sequence[_Row]) -> None:
         """Claim the rows, ask who is to be asked, and decide; wait for what is in progress elsewhere."""

@@ -44,6 +44,7 @@ class Verdict(IntEnum):
 
     DONE is a duplicate that an earlier run of the same batch has completed, where the sink is written anew.
     RESOLVED is one that was looked at again, and that this run owns since.
+    LEFT_OUT comes with a batch that the sink has committed, and is not known to have been handed to it.
     """
 
     NEW = 0
@@ -53,6 +54,7 @@ class Verdict(IntEnum):
     ASKED = 4
     REPLAYED = 5
     RESOLVED = 6
+    LEFT_OUT = 7
 
 
 #: Added to the verdict on the first row of a uuid, for each further one.
@@ -178,7 +180,8 @@ class BulkClaim:
     def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
         """Return the verdicts on entries as they are; only the run's own are for the user's function."""
         entries = patiently(self.patience, history_at(self.url).lookup, self.trigger, uuids)
-        kinds = np.array([0 if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
+        absent = _LEFT_OUT if self.run.committed else 0
+        kinds = np.array([absent if entry is None else self._kind(entry)[0] for entry in entries], np.int8)
         verdicts: Numbers = self._table[kinds, classes]
         own = np.array([self._own(entry) for entry in entries], np.int8)
         return np.where((own == Verdict.ASIDE) & (verdicts != Verdict.NEW), verdicts, own)
@@ -202,33 +205,42 @@ class BulkClaim:
             indexes = self._adopt(uuids, adoptable)
             if not indexes:
                 return kinds
-        kinds[list(indexes)] = _KINDS.index((Found.STARTED, False))
+        kinds[list(indexes)] = _LEFT_OUT if self.run.committed else _KINDS.index((Found.STARTED, False))
         return kinds
 
     def _claim(
         self, uuids: Sequence[str], indexes: Sequence[int], kinds: Numbers
     ) -> Sequence[tuple[int, int]]:
-        """Claim the uuids at some indexes and note what was found; return indexes and fences to adopt."""
-        store = history_at(self.url)
+        """Claim the uuids at some indexes and note what was found; return indexes and fences to adopt.
+
+        Nothing is claimed where the sink has committed the batch: what it was not handed it will not be.
+        """
         asked = uuids if len(indexes) == len(uuids) else [uuids[index] for index in indexes]
+        kinds[list(indexes)] = _LEFT_OUT if self.run.committed else 0
+        adoptable: list[tuple[int, int]] = []
+        for index, found in zip(indexes, self._found(asked), strict=True):
+            if found is None:
+                continue
+            kinds[index], is_adoptable = self._kind(found)
+            if is_adoptable:
+                adoptable.append((index, found.fence))
+        return adoptable
+
+    def _found(self, uuids: Sequence[str]) -> Sequence[Entry | None]:
+        """Return the entries that stand in the way of the run; where none does, it has claimed the row."""
+        store = history_at(self.url)
+        if self.run.committed:
+            return patiently(self.patience, store.lookup, self.trigger, uuids)
         claims = patiently(
             self.patience,
             store.claim,
             self.trigger,
-            asked,
+            uuids,
             self.run.owner,
             self.lease,
             time_to_live=self.time_to_live,
         )
-        kinds[list(indexes)] = 0
-        adoptable: list[tuple[int, int]] = []
-        for index, claim in zip(indexes, claims, strict=True):
-            if claim.found is None:
-                continue
-            kinds[index], is_adoptable = self._kind(claim.found)
-            if is_adoptable:
-                adoptable.append((index, claim.fence))
-        return adoptable
+        return [claim.found for claim in claims]
 
     def _adopt(self, uuids: Sequence[str], adoptable: Sequence[tuple[int, int]]) -> Sequence[int]:
         """Adopt entries; return the indexes of those that changed hands meanwhile."""
@@ -243,6 +255,9 @@ class BulkClaim:
         if entry.state is not State.STARTED:
             done = self.executes_replayed and self.run.has_completed(entry)
             return _KINDS.index((found_in(entry), done)), False
+        if self.run.committed:
+            was_handed_over = self.run.is_handed_over(entry)
+            return (0, True) if was_handed_over else (_LEFT_OUT, False)
         if self.run.never_ran(entry):
             return 0, True
         if self.run.is_replayed(entry):  # whatever lease it has: its driver is dead, or its run is stale
@@ -252,7 +267,8 @@ class BulkClaim:
     @cached_property
     def _table(self) -> Numbers:
         """The verdict on each kind of row, by what was found and the class of its delivery count."""
-        return np.array([[self._verdict(kind, count) for count in _CLASSES] for kind in _KINDS], np.int8)
+        table = [[self._verdict(kind, count) for count in _CLASSES] for kind in _KINDS]
+        return np.array([*table, [Verdict.LEFT_OUT] * len(_CLASSES)], np.int8)
 
     def _verdict(self, kind: tuple[Found, bool], count: Count) -> int:
         found, replayed = kind
@@ -286,6 +302,9 @@ _KINDS: tuple[tuple[Found, bool], ...] = (
     (Found.COMPLETED_OK, True),
     (Found.STARTED, True),
 )
+
+#: The index after these: with a batch that the sink has committed, what is not known to have been in it.
+_LEFT_OUT = len(_KINDS)
 
 #: The classes of delivery counts that are not over the limit.
 _CLASSES = (Count.UNDEFINED, Count.FIRST, Count.AGAIN)

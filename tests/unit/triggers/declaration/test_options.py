@@ -117,6 +117,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
 FOREACH_BATCH: Mapping[str, Sequence[Any]] = {
     **SPARK,
     "on_replay": (5, "guess", None),
+    "committed": (5, "yes", True),
     "lease": TRIGGER["lease"],
     "retry": TRIGGER["retry"],
     "parking": (5, "", object(), "memory://"),

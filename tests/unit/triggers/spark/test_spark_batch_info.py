@@ -1,0 +1,46 @@
+"""A function may ask which batch it is given."""
+
+from typing import Any
+
+import pytest
+
+from history.errors import ConfigurationError
+from triggers.spark import BatchInfo
+from triggers.spark.batch_info import given_info
+
+INFO = BatchInfo(query="orders", lineage="a-checkpoint", batch_id=7, attempt=2)
+
+
+def by_id(new: Any, batch_id: int) -> Any:
+    return new, batch_id
+
+
+def by_info(new: Any, batch: BatchInfo) -> Any:
+    return new, batch
+
+
+def by_both(new: Any, batch_id: int, *, batch: BatchInfo) -> Any:
+    return new, batch_id, batch
+
+
+def by_text(new: Any, batch: "BatchInfo") -> Any:
+    return new, batch
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (by_id, ("rows", 7)),
+        (by_info, ("rows", INFO)),
+        (by_both, ("rows", 7, INFO)),
+        (by_text, ("rows", INFO)),
+    ],
+)
+def test_a_parameter_with_its_type_is_filled(function: Any, given: Any) -> None:
+    assert given_info(function)("rows", INFO) == given  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda _: None, lambda _, __, ___: None])
+def test_a_function_that_cannot_take_its_arguments_is_refused(function: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cannot take"):
+        given_info(function)

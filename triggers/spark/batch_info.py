@@ -1,0 +1,61 @@
+"""Which batch it is: what a function, and the one that says whether its sink has committed, may ask for."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from history.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class BatchInfo:
+    """One run of a batch, for a function with a parameter of this type.
+
+    ``lineage`` is the id in the query's checkpoint: with a new checkpoint Spark draws another one and counts
+    the batches from 0 again. So ``lineage`` and ``batch_id`` together are the name of a batch, for a folder
+    or for a transaction of the sink. Over Spark Connect it is the name of the query. ``attempt`` is 1 unless
+    the batch was tried before.
+    """
+
+    query: str
+    lineage: str
+    batch_id: int
+    attempt: int
+
+
+#: The user's function: ``(new, batch_id)``, ``(new, info)`` or ``(new, batch_id, info)``.
+BatchFunction = Callable[..., Any]
+
+
+def given_info(function: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
+    """Return the user's function as it is called: with the BatchInfo where a parameter is annotated so.
+
+    Raises:
+        ConfigurationError: it cannot take what it is given.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    asking = [parameter.name for parameter in parameters if _asks(parameter)]
+    if asking and asking[0] in [parameter.name for parameter in parameters[1:2]]:
+        _check(function, None, 0)
+        return function
+    _check(function, None, 0, **dict.fromkeys(asking))
+    return lambda new, info: function(new, info.batch_id, **dict.fromkeys(asking, info))
+
+
+def _asks(parameter: inspect.Parameter) -> bool:
+    kind = parameter.annotation
+    return kind is BatchInfo or (isinstance(kind, str) and kind.rpartition(".")[2] == BatchInfo.__name__)
+
+
+def _check(function: BatchFunction, *positional: object, **named: object) -> None:
+    try:
+        inspect.signature(function).bind(*positional, **named)
+    except TypeError as error:
+        raise ConfigurationError(
+            "foreach_batch",
+            f"its function cannot take (new, batch_id): {error}",
+            "write def load(new, batch_id), or def load(new, batch: BatchInfo)",
+        ) from error
