@@ -73,7 +73,8 @@ def trigger(
             in the reference system, so that each copy asks the resolver again.
         redelivery_horizon: for how long the broker or the publisher may send a message again; a consumer
             warns at its start when the history forgets sooner.
-        transient: exception classes worth another try, besides TransientError and UnavailableError.
+        transient: exception classes worth another try, besides TransientError and UnavailableError, or a
+            function of ``(error)`` that says so.
         monitor: asked while suspended whether the trigger may go on.
         monitor_interval: how often it is asked.
         transacted: roll back on failure; a transient one is NEW at the next delivery, a fatal one rejected.

@@ -6,7 +6,7 @@
 from triggers.detection.causes import EXCEPTION_CAUSES, RETRY_FAILURE_CAUSES, Cause
 from triggers.events.event import EVENT_TYPE, RetrievalFailureEvent
 from triggers.events.mailbox import DEFAULT_QUEUE_SIZE, PATIENCE, Handler, flush_events
-from triggers.events.subscriptions import Subscription, on_retrieval_failure, publish
+from triggers.events.subscriptions import Subscription, is_heard, on_retrieval_failure, publish
 
 __all__ = [
     "DEFAULT_QUEUE_SIZE",
@@ -19,6 +19,7 @@ __all__ = [
     "RetrievalFailureEvent",
     "Subscription",
     "flush_events",
+    "is_heard",
     "on_retrieval_failure",
     "publish",
 ]

@@ -6,7 +6,7 @@ which ``*`` stands for anything.
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from history.errors import ConfigurationError
@@ -115,13 +115,21 @@ def on_retrieval_failure(
     return subscribe
 
 
+def is_heard(trigger: str) -> bool:
+    """Whether anybody in this process hears of a trigger's events."""
+    return bool(_hearing(trigger))
+
+
+def _hearing(trigger: str) -> Sequence[Subscription]:
+    with _lock:
+        return [subscription for subscription in _subscriptions if subscription.hears(trigger)]
+
+
 async def publish(event: RetrievalFailureEvent, *, blocking: bool) -> None:
     """Tell every subscriber whose pattern matches, in the order of subscription; never raise what they raise.
 
     Raises:
         BaseException: KeyboardInterrupt, SystemExit and their kind, from a synchronous handler.
     """
-    with _lock:
-        hearing = [subscription for subscription in _subscriptions if subscription.hears(event.trigger_name)]
-    for subscription in hearing:
+    for subscription in _hearing(event.trigger_name):
         await subscription.tell(event, blocking=blocking)

@@ -7,7 +7,7 @@ from history.message import Message
 from history.support.rendering import class_of, name_of, text_of
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.patchbay.wiring.model import Redelivery
-from triggers.service.failures import FatalError, LeaseLostError
+from triggers.service.failures import FatalError, LeaseLostError, Transient
 from triggers.service.outcome import Outcome
 from triggers.sinks.dead_letter import letter
 
@@ -27,7 +27,7 @@ class InputTerms:
     port: str
     destination: str
     redelivery: Redelivery
-    transient: tuple[type[Exception], ...]
+    transient: Transient
 
 
 class DiedError(Exception):

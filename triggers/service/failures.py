@@ -8,6 +8,7 @@ the module may move: ``triggers.FatalError``.
 """
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,11 +18,17 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.support.rendering import class_of
 from history.support.user_code import members
 from triggers.service.checking import check_duration, check_least, pointing
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
+
+#: Which failures are worth another try, besides our own: classes, or a function that is shown the exception.
+Transient = tuple[type[Exception], ...] | Callable[[Exception], bool]
 
 #: Waits for so many seconds; a coroutine function under asyncio.
 Sleep = Callable[[float], Awaitable[None] | None]
@@ -145,25 +152,35 @@ def own_error(error: E) -> E | StopIteration:
 _STOPPED = ("coroutine raised StopIteration",)
 
 
-def is_transient(error: BaseException, transient: tuple[type[Exception], ...]) -> bool:
+def is_transient(error: BaseException, transient: Transient) -> bool:
     """Tell whether another try may succeed; of a group, whether each of its failures says so."""
     error = own_error(error)
     # By its class, as an except clause does: what an exception answers to __class__ is anybody's code.
     kind = type(error)
     if issubclass(kind, FatalError):
         return False
-    if issubclass(kind, (TransientError, UnavailableError, *transient)):
+    listed = transient if isinstance(transient, tuple) else ()
+    if issubclass(kind, (TransientError, UnavailableError, *listed)):
         return True
-    return issubclass(kind, BaseExceptionGroup) and all(
-        is_transient(member, transient) for member in members(error)
-    )
+    if issubclass(kind, BaseExceptionGroup):
+        return all(is_transient(member, transient) for member in members(error))
+    return not isinstance(transient, tuple) and isinstance(error, Exception) and _says(transient, error)
+
+
+def _says(transient: Callable[[Exception], bool], error: Exception) -> bool:
+    """Ask the user's function about an exception; where it fails itself, the answer is no."""
+    try:
+        return bool(transient(error))
+    except Exception:  # noqa: BLE001  (the function is user code)
+        _log.exception("transient= failed when it was asked about %s, which is fatal then", class_of(error))
+        return False
 
 
 async def rerun(
     run: Callable[[int], Awaitable[T]],
     *,
     retry: Retry,
-    transient: tuple[type[Exception], ...],
+    transient: Transient,
     sleep: Sleep,
 ) -> T:
     """Run again after a first transient failure; ``run`` is given the attempt's number, from 2.

@@ -24,7 +24,7 @@ from triggers.detection.table import (
     ResolvedDuplicatePolicy,
     RollbackPolicy,
 )
-from triggers.service.failures import Retry
+from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.identity import IdentitySource
 from triggers.service.outcome import DuplicateHook
@@ -52,7 +52,7 @@ class CommonOptions(TypedDict, total=False):
     max_delivery_count: int
     history_time_to_live: timedelta
     in_doubt: InDoubtPolicy
-    transient: tuple[type[Exception], ...]
+    transient: Transient
 
 
 class TriggerOptions(CommonOptions, total=False):

@@ -34,7 +34,7 @@ from triggers.service.checking import (
     check_switch,
     check_text,
 )
-from triggers.service.failures import Retry
+from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.identity import IdentitySource, read_identity
 from triggers.service.outcome import DuplicateHook
@@ -74,7 +74,7 @@ class Settings:
     history_time_to_live: timedelta = DEFAULT_TIME_TO_LIVE
     lease: timedelta | None = None
     retry: Retry = NO_RETRY
-    transient: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+    transient: Transient = (ConnectionError, TimeoutError)
     monitor: Callable[[], bool] | None = None
     monitor_interval: timedelta = DEFAULT_MONITOR_INTERVAL
     concurrency: int = 1
@@ -287,8 +287,12 @@ def _check_memory(time_to_live: timedelta, lease: timedelta | None) -> None:
 
 def _check_transient(kinds: Any) -> None:
     if not isinstance(kinds, tuple):
+        if not isinstance(kinds, type) and callable(kinds) and not inspect.iscoroutinefunction(kinds):
+            return
         raise ConfigurationError(
-            "transient", f"must be a tuple, not {kinds!r:.60}", "write (ConnectionError,)"
+            "transient",
+            f"must be a tuple or a function of (error), not {kinds!r:.60}",
+            "write (ConnectionError,)",
         )
     for kind in cast("tuple[Any, ...]", kinds):  # type: ignore[redundant-cast]  # (pyright needs it)
         if not isinstance(kind, type) or not issubclass(kind, Exception):

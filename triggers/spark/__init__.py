@@ -20,6 +20,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 ``batch_info.py``        which batch it is, for functions that ask
 ``settings.py``          the settings, which travel to the executors
 ``connections.py``       the histories that driver and executors have opened
+``java_causes.py``       what a failure of Spark says
 ``report.py``            what became of the rows of a batch
 =======================  ========================================================================
 """
@@ -29,10 +30,11 @@ from history.errors import MissingExtraError
 try:
     from triggers.spark.batch_info import BatchInfo
     from triggers.spark.foreach_batch import ForeachBatch, foreach_batch
+    from triggers.spark.java_causes import causes_of
     from triggers.spark.report import BatchReport
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in {"pyspark", "pyarrow", "pandas", "numpy", "py4j"}:
         raise
     raise MissingExtraError("triggers.spark", extra="spark", package=error.name or "pyspark") from error
 
-__all__ = ["BatchInfo", "BatchReport", "ForeachBatch", "foreach_batch"]
+__all__ = ["BatchInfo", "BatchReport", "ForeachBatch", "causes_of", "foreach_batch"]

@@ -180,7 +180,8 @@ class BatchSettings:
         """What travels to the executors: nothing that the driver alone can use."""
         replays = self.on_replay.shipped if isinstance(self.on_replay, AskedInBulk) else self.on_replay
         resolver = None if self.resolver is None else self.resolver.shipped
-        return replace(self, parked_to=None, on_batch=None, committed=None, resolver=resolver, on_replay=replays)
+        driver: dict[str, Any] = {"parked_to": None, "on_batch": None, "committed": None}
+        return replace(self, resolver=resolver, on_replay=replays, **driver)
 
     @property
     def replay_resolver(self) -> AskedInBulk | None:

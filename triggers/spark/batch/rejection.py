@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame
 from history.support.rendering import class_of, text_of
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Count, Facts, HistoryUse, Word, decide
-from triggers.events import RetrievalFailureEvent, publish
+from triggers.events import RetrievalFailureEvent, is_heard, publish
 from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
 from triggers.spark.batch.frames import brought
 from triggers.spark.batch.owners import BatchRun
-from triggers.spark.batch.session import described
+from triggers.spark.batch.session import described, persisted
 from triggers.spark.batch.verdicts import KEY
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.rows.arrow import RecordBatch, mapped, rows_of, text_batch
@@ -26,15 +26,22 @@ from triggers.spark.settings import BatchSettings
 
 
 def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception, *, rows: int) -> None:
-    """Publish an event for each of the ``rows`` rows, and park it, as the second table says."""
+    """Park each of the ``rows`` rows, as the second table says of a fatal failure, and publish its event.
+
+    All partitions are parked at once, and only then the events are brought to the driver, where Spark may
+    keep them. Where nobody hears of them there are none.
+    """
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
-    failure = Failure(class_of(error), text_of(error))
-    work = Rejection(settings.shipped, run, failure).reject
+    heard, failure = is_heard(settings.name), Failure(class_of(error), text_of(error))
+    work = Rejection(settings.shipped, run, failure, heard).reject
     parked = mapped(keyed, work, "event string", name="doubtless_reject")
     with described(new.sparkSession, f"doubtless {settings.name}: rejects the batch"):
-        for document in brought(parked, rows):
+        if persisted(parked, settings.storage) or not heard:
+            parked.count()
+        for document in brought(parked, rows) if heard else ():
             event = RetrievalFailureEvent.model_validate_json(document)
             patiently(settings.patience, publish, event, blocking=True)
+        parked.unpersist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,10 @@ class Rejection:
     settings: BatchSettings
     run: BatchRun
     failure: Failure
+    is_heard: bool
 
     def reject(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """Park the rows, and yield their events."""
+        """Park the rows, and yield their events, if anybody hears of them."""
         settings = self.settings
         lot = history_at(settings.parking or settings.history).parking
         for batch in batches:
@@ -62,7 +70,7 @@ class Rejection:
             if runs:
                 parked = [run.copy(settings.name).model_copy(update=self._error_fields) for run in runs]
                 patiently(settings.patience, lot.park, parked)
-            events = [self._event(run).model_dump_json() for run in runs]
+            events = [self._event(run).model_dump_json() for run in runs] if self.is_heard else []
             yield text_batch({"event": events})
 
     def _run(self, values: dict[str, Any]) -> Run:

@@ -218,9 +218,12 @@ class SecondLook:
         self, rows: Sequence[_Row], resolver: AskedInBulk | None, *, replayed: bool
     ) -> dict[int, Resolved | Exception]:
         """Ask a resolver about the rows that the table asks it about; return the answers by message."""
+        executes = replayed and self.settings.on_replay == "execute"
+        if resolver is None and not executes:
+            return {}
         asked = [(row, row.run) for row in rows if row.run and self._asks(row.run, replayed=replayed)]
         runs = [run for _, run in asked]
-        if replayed and self.settings.on_replay == "execute":
+        if executes:
             return {id(run.message): _EXECUTE for run in runs}
         if resolver is None or not runs:
             return {}

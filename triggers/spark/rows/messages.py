@@ -109,8 +109,14 @@ def _body(value: Any) -> Any:
             return _plain(value)
 
 
+#: What JSON has as it is.
+_AS_IT_IS = frozenset({str, int, float, bool, type(None)})
+
+
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
+    if type(value) is dict and all(type(item) in _AS_IT_IS for item in value.values()):
+        return value
     try:
         return json.loads(json.dumps(value, default=_as_written))
     except TypeError:  # the keys of a map are no text

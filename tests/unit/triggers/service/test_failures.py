@@ -195,3 +195,33 @@ def test_an_awaitable_that_nobody_awaits_is_told_by_its_service_and_closed() -> 
     coroutine = late()  # left open, it would warn, and a warning is an error here
 
     assert "service book returned a coroutine to await" in str(UnawaitedError("book", coroutine))
+
+
+class TestAFunctionThatTellsWhatIsTransient:
+    @staticmethod
+    def is_busy(error: Exception) -> bool:
+        return "busy" in str(error)
+
+    @pytest.mark.parametrize(
+        ("error", "transient"),
+        [
+            (ValueError("busy"), True),
+            (ValueError("no such column"), False),
+            (ConnectionError("refused"), False),
+            (TransientError("no such column"), True),
+            (HistoryUnavailableError("claiming"), True),
+            (FatalError("busy"), False),
+            (ExceptionGroup("busy", [ValueError("busy"), OSError("busy")]), True),
+            (ExceptionGroup("busy", [ValueError("busy"), OSError("no such file")]), False),
+            (KeyboardInterrupt("busy"), False),
+        ],
+    )
+    def test_it_is_asked_about_each_exception(self, error: BaseException, *, transient: bool) -> None:
+        assert is_transient(error, self.is_busy) is transient
+
+    def test_an_exception_is_fatal_where_it_fails_itself(self, caplog: pytest.LogCaptureFixture) -> None:
+        def broken(error: Exception) -> bool:
+            raise LookupError("code")
+
+        assert not is_transient(ValueError("busy"), broken)
+        assert "transient= failed when it was asked about builtins.ValueError" in caplog.text
