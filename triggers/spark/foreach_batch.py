@@ -47,6 +47,7 @@ from triggers.service.settings import DEFAULT_LEASE
 from triggers.spark.batch.batch import Batch, RowsInProgressError
 from triggers.spark.batch.leases import with_possible_lease
 from triggers.spark.batch.ledger import Ledger, QueryIdentity, identity_of
+from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.batch_info import BatchFunction, given_info
@@ -80,6 +81,8 @@ def foreach_batch(
         name: the namespace in the history, shared by all that must not process a row twice; by default
             "module.function".
         query: the name of the query in the batch ledger; by default its queryName, else its id.
+        reprocess: a label, such as "2026-11 refill", when rows are wanted once more that the history knows:
+            they are under "<name>/<label>" a generation of their own, each once again.
         resolver: asked about rows whose entry is STARTED: per row, per sequence or per DataFrame, see
             :mod:`resolvers.bulk`.
         on_replay: rows that an earlier run of the same batch had handed to the function: "in_doubt" is as
@@ -103,8 +106,10 @@ def foreach_batch(
             history_time_to_live where that is shorter. None is the reference system's behaviour: such a copy
             is In Doubt at once.
         retry: runs of the function after a transient failure, within the call; none by default.
-        transient: exception classes worth another try, besides TransientError and UnavailableError. After
-            one, the batch is released and the query fails; at its next run the rows are NEW.
+        transient: exception classes worth another try, besides TransientError and UnavailableError, or a
+            function of ``(error)`` that says so, of a failure of Java by :func:`~triggers.spark.causes_of`.
+            After one, the batch is released and the query fails; at its next run the rows are NEW. With
+            ``committed`` it keeps its rows, and the sink is asked at the next run.
         patience: how long driver and executors wait, before the batch fails, for a history that is away and
             for rows that somebody else who is alive processes.
         parking: the URL of the history where rows are kept aside; that of ``history`` by default.
@@ -154,6 +159,7 @@ class ForeachBatch:
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
         self._purging = Purging(settings)
+        self._abandoned: dict[QueryIdentity, tuple[BatchRun, ...]] = {}
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
         self.__module__ = function.__module__
 
@@ -203,11 +209,15 @@ class ForeachBatch:
         """Process a batch; begin it anew while it has to give way to another batch, up to ``patience``."""
         deadline, pause = time.monotonic() + settings.patience.total_seconds(), FIRST_PAUSE
         ledger = Ledger(settings)
+        if identity not in self._abandoned:
+            self._abandoned = {identity: ledger.abandoned(identity)}
+        abandoned = self._abandoned[identity]
         while True:
             record, notes = ledger.begin(identity, batch_id)
             self.reach(BatchStep.BEGUN)
             try:
-                return Batch(self._call, settings, ledger, record, notes, batch, self.reach).process()
+                one = Batch(self._call, settings, ledger, record, notes, batch, self.reach, abandoned)
+                return one.process()
             except RowsInProgressError as error:
                 if not error.begin_anew or time.monotonic() + pause > deadline:
                     raise

@@ -42,6 +42,7 @@ class StreamOptions(CommonOptions, total=False):
     delivery_count: str | None
     body: str | None
     query: str | None
+    reprocess: str | None
     on_fatal: FatalPolicy
     on_reset: ResetPolicy
     patience: timedelta
@@ -117,6 +118,7 @@ class BatchSettings:
     parking: str | None = None
     parked_to: Callable[[Any, int], None] | None = None
     query: str | None = None
+    reprocess: str | None = None
     partitions: int | None = None
     claims: int | None = None
     storage: StorageChoice = "memory_and_disk"
@@ -142,7 +144,7 @@ class BatchSettings:
         columns = {name: given[name] for name in given if name in _COLUMN_OPTIONS}
         shared = {name: given[name] for name in given if name in _TRIGGER_OPTIONS}
         return cls(
-            trigger=Settings.of([destination], shared, service),
+            trigger=_generation(Settings.of([destination], shared, service), settings.get("reprocess")),
             columns=Columns(uuid=uuid, **columns),
             history=history,
             **settings,
@@ -215,6 +217,14 @@ def _replay_policy(given: Any) -> ReplayPolicy | AskedInBulk:
             "on_replay", f"{given!r:.60} is unknown", "use 'in_doubt', 'execute' or a resolver"
         )
     return asked
+
+
+def _generation(trigger: Settings, reprocess: Any) -> Settings:
+    """Return the settings under the name of a generation of its own, where rows are to be processed again."""
+    if reprocess is None:
+        return trigger
+    check_text("reprocess", reprocess, "say why, such as '2026-11 refill', or leave it out")
+    return replace(trigger, name=f"{trigger.name}/{reprocess}")
 
 
 def _check_replay(settings: Mapping[str, Any]) -> None:

@@ -477,6 +477,71 @@ def test_a_reset_checkpoint_is_noticed_and_said(
     assert "let the source start after them, or restore the checkpoint" in caplog.text
 
 
+def test_what_never_ran_is_new_under_a_new_checkpoint(
+    spark: SparkSession, redis_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a", "b"]))
+    given: list[str] = []
+
+    def made(dies_at: BatchStep | None = None) -> ForeachBatch:
+        def load(new: DataFrame, _: int) -> None:
+            given.extend(row.uuid for row in new.collect())
+
+        def observe(step: BatchStep) -> None:
+            if step is dies_at:
+                raise RuntimeError("the driver dies")
+
+        one = foreach_batch("orders", name="load", uuid="uuid", history=redis_url)(load)
+        one.observe = observe
+        return one
+
+    with pytest.raises(Exception, match="the driver dies"):
+        stream.run(made(BatchStep.CLAIMED), "first", name="orders")
+    stream.add(orders(["c"]))
+    with pytest.raises(Exception, match="the driver dies"):
+        stream.run(made(BatchStep.CLAIMED), "second", name="orders")
+    last = made()
+    stream.run(last, "second", name="orders")
+
+    assert sorted(given) == ["a", "b", "c"]
+    assert sum(one.in_doubt for one in last.reports) == 0
+    assert "never came to its function" in caplog.text
+
+
+def test_what_ran_and_did_not_end_stays_in_doubt_under_a_new_checkpoint(
+    spark: SparkSession, redis_url: str, tmp_path: Path
+) -> None:
+    stream = FileStream(spark, tmp_path)
+    stream.add(orders(["a"]))
+
+    def fail(new: DataFrame, batch_id: int) -> None:
+        raise ValueError("no such column")
+
+    def load(new: DataFrame, batch_id: int) -> None:
+        pytest.fail("it was called")
+
+    made = foreach_batch("orders", name="load", uuid="uuid", history=redis_url, lease=None)
+    with pytest.raises(Exception, match="no such column"):
+        stream.run(made(fail), "first", name="orders")
+    again = made(load)
+    stream.run(again, "second", name="orders")
+
+    assert [one.in_doubt for one in again.reports] == [1]
+
+
+def test_rows_that_are_wanted_once_more_are_a_generation_of_their_own(batches: Batches) -> None:
+    batches.run(["a", "b"])
+    batches.take()
+
+    refill = batches.run(["a", "a", "b"], reprocess="2026-11 refill")
+
+    assert (batches.take(), refill.new, refill.duplicate, refill.notes) == (["a", "b"], 2, 1, ())
+    assert batches.run(["a"], reprocess="2026-11 refill").duplicate == 1
+    assert batches.run(["a"], batch_id=8).duplicate == 1
+    assert batches.make(lambda _, __: None, reprocess="2026-11 refill").name == "load/2026-11 refill"
+
+
 def test_misuse_is_refused_before_anything_starts(
     spark: SparkSession, tmp_path: Path, redis_url: str
 ) -> None:

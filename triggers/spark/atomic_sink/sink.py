@@ -73,6 +73,8 @@ def atomic_sink(
         name: the namespace in the history, shared by all that must not process a row twice; by default
             "module.function" of a ``write`` of your own.
         query: the name of the query in the batch ledger; by default its queryName, else its id.
+        reprocess: a label, such as "2026-11 refill", when rows are wanted once more that the history knows:
+            they are under "<name>/<label>" a generation of their own, each once again.
         resolver: asked about rows that a trigger of the same name started elsewhere and did not complete.
         on_fatal: when rows cannot be written, "raise" fails the query; "reject" finds out which ones, parks
             them, with an event each, and writes the others.
@@ -80,8 +82,8 @@ def atomic_sink(
         in_doubt: "park" keeps In Doubt rows for a decision, "execute" writes them, "acknowledge" drops them.
         max_delivery_count: rows above it are rejected.
         history_time_to_live: how long an entry is remembered.
-        transient: exception classes that always fail the task, besides TransientError and UnavailableError:
-            Spark tries it again.
+        transient: exception classes that always fail the task, besides TransientError and UnavailableError,
+            or a function of ``(error)`` that says so: Spark tries it again.
         patience: how long a task waits for a database that is away, and for rows that somebody else who is
             alive processes.
         rows_per_transaction: the most rows of one transaction, and of one call of ``write``.

@@ -54,6 +54,7 @@ class Batch:
     notes: Sequence[str]
     batch: DataFrame
     reach: Callable[[BatchStep], None]
+    abandoned: tuple[BatchRun, ...] = ()
 
     def process(self) -> BatchReport:
         """Judge, run, complete; return the report.
@@ -62,7 +63,8 @@ class Batch:
             RowsInProgressError: somebody else processes rows of it; what was claimed is given back.
             Exception: what the function raised, or the one that was asked whether the sink has committed.
         """
-        run = replace(run_of(self.record), committed=is_committed(self.settings, self.record))
+        committed = is_committed(self.settings, self.record)
+        run = replace(run_of(self.record), abandoned=self.abandoned, committed=committed)
         if run.committed:
             # Before any entry is its own: whoever comes after it must not think that they never ran.
             self.ledger.note(self.record, BatchState.RUNNING)

@@ -11,7 +11,16 @@ from pyspark.sql import DataFrame
 
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.store import BatchOwner
-from history.store.progress import BatchRecord, BatchState, Beginning, Ending, begin, change, end
+from history.store.progress import (
+    KEPT_BATCHES,
+    BatchRecord,
+    BatchState,
+    Beginning,
+    Ending,
+    begin,
+    change,
+    end,
+)
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.connections import history_at, patiently
 from triggers.spark.settings import BatchSettings
@@ -20,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 #: How Spark tells a thread that runs a query about it.
 _QUERY_ID, _DESCRIPTION = "sql.streaming.queryId", "spark.job.description"
+
+#: How the token of a run begins that nobody runs: it takes a batch over from a checkpoint that is gone.
+_TAKEN_OVER = "left-"
 
 #: A description begins with the query's name, if it has one.
 _NAME = re.compile(r"(.*?)(?:<br/>|\n)id = ", re.DOTALL)
@@ -82,6 +94,43 @@ class Ledger:
         if record.attempt > 1:
             notes.append(f"run {record.attempt} of this batch")
         return record, notes
+
+    def abandoned(self, identity: QueryIdentity) -> tuple[BatchRun, ...]:
+        """Take over the batches that a checkpoint which is gone has left before their function was entered.
+
+        Their runs can enter it no more, so that their rows are known never to have run. Where a reset fails
+        the query, nothing is taken over.
+        """
+        if self.settings.on_reset == "raise":
+            return ()
+        progress, name = history_at(self.settings.history).progress, self.settings.name
+        patience = self.settings.patience
+        records = patiently(patience, progress.batches, name, identity.query, limit=KEPT_BATCHES)
+        return tuple(
+            run_of(self._taken_over(record))
+            for record in records
+            if record.lineage != identity.lineage and record.state is BatchState.CLAIMING
+        )
+
+    def _taken_over(self, record: BatchRecord) -> BatchRecord:
+        if record.run.startswith(_TAKEN_OVER):
+            return record
+        _log.warning(
+            "batch %s of %s never came to its function, and its checkpoint %s is gone: its rows are NEW",
+            record.batch,
+            record.query,
+            record.lineage,
+            extra={"trigger": self.settings.name},
+        )
+        beginning = Beginning(
+            query=record.query,
+            batch=record.batch,
+            lineage=record.lineage,
+            run=_TAKEN_OVER + uuid4().hex[:12],
+            name=record.name,
+        )
+        progress, now = history_at(self.settings.history).progress, datetime.now(UTC)
+        return patiently(self.settings.patience, begin, progress, self.settings.name, beginning, now)
 
     def note(self, record: BatchRecord, state: BatchState, counts: dict[str, int] | None = None) -> None:
         """Note what a run does now.

@@ -1,5 +1,6 @@
 """Every option of what users call is checked by its type: the error names it, the remedy, and their line."""
 
+import asyncio
 import inspect
 import re
 import subprocess
@@ -65,7 +66,10 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "forgotten": (*NO_CHOICE, None),
     "resolved_duplicate": (*NO_CHOICE, None),
     "redelivery_horizon": NO_DURATION,
-    "transient": (ConnectionError, [ConnectionError], ("ConnectionError",), (KeyboardInterrupt,), None),
+    "transient": (
+        *(ConnectionError, [ConnectionError], ("ConnectionError",), (KeyboardInterrupt,), None),
+        asyncio.sleep,
+    ),
     "monitor": (5, "monitor", True),
     "monitor_interval": (*NO_DURATION, None),
     "transacted": NO_SWITCH,
@@ -110,6 +114,7 @@ SPARK: Mapping[str, Sequence[Any]] = {
     "history_time_to_live": (*NO_DURATION, None),
     "transient": TRIGGER["transient"],
     "patience": (*NO_DURATION, None),
+    "reprocess": (5, "", b"refill"),
     "partitions": (0, -1, 1.5, "10", True),
     "on_batch": (5, "print"),
 }
