@@ -9,8 +9,8 @@ is a duplicate.
     python pipeline.py                                # on a Redis server of its own
     python pipeline.py redis://127.0.0.1:6379/0       # on yours, in a database that is empty
 
-Each batch has a folder of its own, which a batch that Spark runs again overwrites; so ``on_replay="execute"``
-is safe, and nothing stays In Doubt after a crash.
+Each batch has a folder of its own, below its checkpoint's, which a batch that Spark runs again overwrites; so
+``on_replay="execute"`` is safe, and nothing stays In Doubt after a crash.
 """
 
 import json
@@ -28,7 +28,7 @@ from history.bridge import drive
 from triggers import Message, trigger
 from triggers.consumer import Consumer
 from triggers.providers.redis_streams import RedisStreams
-from triggers.spark import ForeachBatch, foreach_batch
+from triggers.spark import BatchInfo, ForeachBatch, foreach_batch
 from triggers.spark.sources import RedisStreamSource
 from triggers.testing.redis_server import RedisServer
 
@@ -61,11 +61,11 @@ def make_pipeline(spark: SparkSession, redis_url: str, folder: Path) -> ForeachB
     countries = spark.sql(f"SELECT * FROM VALUES {COUNTRIES} AS known (customer, country)")  # noqa: S608  (ours)
 
     @foreach_batch("orders", name="book-order", uuid="uuid", history=redis_url, on_replay="execute")
-    def book(new: DataFrame, batch_id: int) -> None:
+    def book(new: DataFrame, batch: BatchInfo) -> None:
         order = F.from_json("body", "id string, customer string, amount double")
         orders = new.select("uuid", order.alias("order")).select("uuid", "order.*")
         enriched = orders.join(F.broadcast(countries), "customer", "left")
-        enriched.write.mode("overwrite").json(str(folder / f"batch={batch_id}"))
+        enriched.write.mode("overwrite").json(str(folder / batch.lineage / f"batch={batch.batch_id}"))
 
     return book
 
@@ -113,7 +113,7 @@ def main(redis_url: str) -> None:
     booked: list[str] = [json.loads(line)["id"] for line in COUNTER_BOOK.read_text().splitlines()]
     print(f"counter: {len(booked)} booked")
     print(f"pipeline: {counted['rows']} rows, {counted['new']} new, {counted['duplicate']} duplicate")
-    for file in folder.glob("batch=*/*.json"):
+    for file in folder.glob("*/batch=*/*.json"):
         booked += [json.loads(line)["id"] for line in file.read_text().splitlines()]
     print(f"booked: {len(booked)} orders, {len(booked) - len(set(booked))} of them twice")
 

@@ -1,9 +1,9 @@
 """Which batch it is: what a function, and the one that says whether its sink has committed, may ask for."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Concatenate, cast
 
 from pyspark.sql import DataFrame
 
@@ -27,16 +27,17 @@ class BatchInfo:
 
 
 #: The user's function: ``(new, batch_id)``, ``(new, info)`` or ``(new, batch_id, info)``.
-BatchFunction = Callable[..., Any]
+BatchFunction = Callable[Concatenate[DataFrame, int, ...], Any] | Callable[[DataFrame, BatchInfo], Any]
 
 
-def given_info(function: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
+def given_info(given: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]:
     """Return the user's function as it is called: with the BatchInfo where a parameter is annotated so.
 
     Raises:
         ConfigurationError: it cannot take what it is given.
     """
-    parameters = list(inspect.signature(function).parameters.values())
+    function = cast("Callable[..., Any]", given)
+    parameters = _parameters(function)
     asking = [parameter.name for parameter in parameters if _asks(parameter)]
     if asking and asking[0] in [parameter.name for parameter in parameters[1:2]]:
         _check(function, None, 0)
@@ -45,17 +46,28 @@ def given_info(function: BatchFunction) -> Callable[[DataFrame, BatchInfo], Any]
     return lambda new, info: function(new, info.batch_id, **dict.fromkeys(asking, info))
 
 
+def _parameters(function: Callable[..., Any]) -> Sequence[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError as error:  # some functions that are written in C tell nothing
+        raise _misfit(error) from error
+
+
 def _asks(parameter: inspect.Parameter) -> bool:
     kind = parameter.annotation
     return kind is BatchInfo or (isinstance(kind, str) and kind.rpartition(".")[2] == BatchInfo.__name__)
 
 
-def _check(function: BatchFunction, *positional: object, **named: object) -> None:
+def _check(function: Callable[..., Any], *positional: object, **named: object) -> None:
     try:
         inspect.signature(function).bind(*positional, **named)
     except TypeError as error:
-        raise ConfigurationError(
-            "foreach_batch",
-            f"its function cannot take (new, batch_id): {error}",
-            "write def load(new, batch_id), or def load(new, batch: BatchInfo)",
-        ) from error
+        raise _misfit(error) from error
+
+
+def _misfit(error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        "foreach_batch",
+        f"its function cannot take (new, batch_id): {error}",
+        "write def load(new, batch_id), or def load(new, batch: BatchInfo)",
+    )

@@ -11,6 +11,7 @@ from history.bridge import drive
 from history.store.parking import ParkedKind
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.batch.steps import BatchStep
+from triggers.spark.batch_info import BatchFunction
 
 
 class DiedError(BaseException):
@@ -55,7 +56,7 @@ class Batches:
         if step is self.dies_at:
             raise DiedError
 
-    def make(self, function: Callable[[DataFrame, int], None], **settings: Any) -> ForeachBatch:
+    def make(self, function: BatchFunction, **settings: Any) -> ForeachBatch:
         given: dict[str, Any] = {
             "uuid": "uuid",
             "history": self.url,

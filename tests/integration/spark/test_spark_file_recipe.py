@@ -11,24 +11,26 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
 from triggers import TransientError
-from triggers.spark import foreach_batch
+from triggers.spark import BatchInfo, foreach_batch
 
 pytestmark = SPARK
 
-Write = Callable[[DataFrame, int, Path], None]
+Write = Callable[[DataFrame, BatchInfo, Path], None]
 
 
-def into_a_folder(new: DataFrame, batch_id: int, folder: Path) -> None:
-    new.write.mode("overwrite").parquet(str(folder / f"batch_id={batch_id}"))
+def into_a_folder(new: DataFrame, batch: BatchInfo, folder: Path) -> None:
+    new.write.mode("overwrite").parquet(
+        str(folder / f"lineage={batch.lineage}" / f"batch_id={batch.batch_id}")
+    )
 
 
-def into_partitions(new: DataFrame, batch_id: int, folder: Path) -> None:
+def into_partitions(new: DataFrame, batch: BatchInfo, folder: Path) -> None:
     if new.isEmpty():
-        into_a_folder(new, batch_id, folder)
+        into_a_folder(new, batch, folder)
         return
-    rows = new.withColumn("batch_id", F.lit(batch_id))
+    rows = new.withColumns({"lineage": F.lit(batch.lineage), "batch_id": F.lit(batch.batch_id)})
     writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-    writer.partitionBy("batch_id").parquet(str(folder))
+    writer.partitionBy("lineage", "batch_id").parquet(str(folder))
 
 
 @pytest.mark.parametrize("write", [into_a_folder, into_partitions], ids=["folder", "partitions"])
@@ -39,11 +41,11 @@ def test_a_batch_that_is_run_again_overwrites_what_it_wrote(
     deaths = [KeyboardInterrupt, KeyboardInterrupt]
 
     @foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="q", on_replay="execute")
-    def load(new: DataFrame, batch_id: int) -> None:
+    def load(new: DataFrame, batch: BatchInfo) -> None:
         if len(deaths) == 1:  # only some of its files were written
-            write(new.limit(3), batch_id, folder)
+            write(new.limit(3), batch, folder)
             raise deaths.pop()
-        write(new, batch_id, folder)
+        write(new, batch, folder)
         if deaths:
             raise deaths.pop()
 
@@ -69,14 +71,14 @@ def test_what_a_run_that_was_cut_off_has_written_goes_when_another_query_has_pro
     failures = [TransientError("the disk is full")]
 
     @foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="q", on_replay="execute")
-    def load(new: DataFrame, batch_id: int) -> None:
-        write(new, batch_id, folder)
+    def load(new: DataFrame, batch: BatchInfo) -> None:
+        write(new, batch, folder)
         if failures:
             raise failures.pop()
 
     @foreach_batch("orders", name="load", uuid="uuid", history=redis_url, query="r", on_replay="execute")
-    def other(new: DataFrame, batch_id: int) -> None:
-        write(new, batch_id, folder)
+    def other(new: DataFrame, batch: BatchInfo) -> None:
+        write(new, batch, folder)
 
     with pytest.raises(TransientError):
         load(batch(spark, range(10)), 7)

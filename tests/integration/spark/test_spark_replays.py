@@ -560,4 +560,4 @@ def test_misuse_is_refused_before_anything_starts(
     with pytest.raises(ConfigurationError, match="on_replay"):
         foreach_batch("orders", uuid="id", history=redis_url, on_replay="sometimes")(load)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="cannot take"):
-        foreach_batch("orders", name="load", uuid="id", history=redis_url)(lambda: None)  # type: ignore[arg-type, misc]
+        foreach_batch("orders", name="load", uuid="id", history=redis_url)(lambda: None)  # type: ignore[arg-type]

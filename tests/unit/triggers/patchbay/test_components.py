@@ -152,6 +152,8 @@ def test_a_trigger_whose_settings_contradict_the_file_is_refused(
 
 def test_the_exceptions_worth_another_try_are_named_in_the_file() -> None:
     with PatchBay(wiring(here("plain"), history=False, transient=["KeyError"])) as bay:
-        assert KeyError in bay.triggers[0].settings.transient
+        transient = bay.triggers[0].settings.transient
+    assert isinstance(transient, tuple)
+    assert KeyError in transient
     with pytest.raises(ConfigurationError, match="'Nothing' is not an exception class"):
         PatchBay(wiring(here("plain"), history=False, transient=["Nothing"]))
