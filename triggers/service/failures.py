@@ -159,12 +159,12 @@ def is_transient(error: BaseException, transient: Transient) -> bool:
     kind = type(error)
     if issubclass(kind, FatalError):
         return False
-    listed = transient if isinstance(transient, tuple) else ()
+    listed: tuple[type[Exception], ...] = () if callable(transient) else transient
     if issubclass(kind, (TransientError, UnavailableError, *listed)):
         return True
     if issubclass(kind, BaseExceptionGroup):
         return all(is_transient(member, transient) for member in members(error))
-    return not isinstance(transient, tuple) and isinstance(error, Exception) and _says(transient, error)
+    return callable(transient) and isinstance(error, Exception) and _says(transient, error)
 
 
 def _says(transient: Callable[[Exception], bool], error: Exception) -> bool:

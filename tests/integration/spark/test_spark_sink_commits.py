@@ -266,12 +266,16 @@ def test_a_row_that_the_sink_was_not_handed_is_kept_for_a_decision(sql: Knowing)
 
 
 def test_an_answer_that_is_neither_yes_nor_no_fails_the_query(sql: Knowing) -> None:
+    def shrugs(batch: BatchInfo) -> None: ...
+
     sql.run_and_die(ROWS, then=die)
 
     with pytest.raises(ConfigurationError, match="committed: answered None"):
-        sql.run(ROWS, committed=lambda _: None)
+        sql.run(ROWS, committed=shrugs)
 
 
 def test_a_sink_that_knows_its_commits_needs_no_other_answer(batches: Batches) -> None:
     with pytest.raises(ConfigurationError, match="leave on_replay out, or committed"):
-        batches.make(lambda _, __: None, committed=lambda _: True, on_replay="execute")
+        batches.make(
+            lambda _, __: None, committed=Parquet(batches.spark, Path()).committed, on_replay="execute"
+        )

@@ -99,7 +99,8 @@ class Batch:
 
     def _give_back_if_in_progress(self, run: BatchRun, tally: Tally) -> None:
         if tally.in_progress:
-            self.ledger.give_back(self.record, run.owners(claimed=True, resolved=True))
+            if not run.committed:  # else it owns rows that the sink has
+                self.ledger.give_back(self.record, run.owners(claimed=True, resolved=True))
             raise RowsInProgressError(tally, self.record)
 
     def _publish(self, frames: BatchFrames, tally: Tally) -> None:

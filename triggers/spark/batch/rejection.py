@@ -36,12 +36,14 @@ def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Except
     work = Rejection(settings.shipped, run, failure, heard).reject
     parked = mapped(keyed, work, "event string", name="doubtless_reject")
     with described(new.sparkSession, f"doubtless {settings.name}: rejects the batch"):
-        if persisted(parked, settings.storage) or not heard:
+        kept = heard and persisted(parked, settings.storage)
+        if kept or not heard:
             parked.count()
         for document in brought(parked, rows) if heard else ():
             event = RetrievalFailureEvent.model_validate_json(document)
             patiently(settings.patience, publish, event, blocking=True)
-        parked.unpersist()
+        if kept:
+            parked.unpersist()
 
 
 @dataclass(frozen=True, slots=True)

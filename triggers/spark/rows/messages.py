@@ -115,12 +115,20 @@ _AS_IT_IS = frozenset({str, int, float, bool, type(None)})
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
-    if type(value) is dict and all(type(item) in _AS_IT_IS for item in value.values()):
+    if _is_flat(value):
         return value
     try:
         return json.loads(json.dumps(value, default=_as_written))
     except TypeError:  # the keys of a map are no text
         return json.loads(json.dumps(_with_text_keys(value), default=_as_written))
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a value is a row, or a struct, of nothing but what JSON has: most are, and there are many."""
+    if type(value) is not dict:
+        return False
+    items: Mapping[Any, Any] = cast("Any", value)
+    return all(type(name) is str and type(item) in _AS_IT_IS for name, item in items.items())
 
 
 def _with_text_keys(value: Any) -> Any:

@@ -40,7 +40,16 @@ def test_a_parameter_with_its_type_is_filled(function: Any, given: Any) -> None:
     assert given_info(function)("rows", INFO) == given  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("function", [lambda: None, lambda _: None, lambda _, __, ___: None])
+def takes_none() -> None: ...
+
+
+def takes_rows(new: Any) -> None: ...
+
+
+def takes_more(new: Any, batch_id: int, more: str) -> None: ...
+
+
+@pytest.mark.parametrize("function", [takes_none, takes_rows, takes_more, max])
 def test_a_function_that_cannot_take_its_arguments_is_refused(function: Any) -> None:
     with pytest.raises(ConfigurationError, match="cannot take"):
         given_info(function)
