@@ -24,14 +24,19 @@ EXTRAS = ("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq", "ce
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is installed: the extra, or ``plain``; the oldest versions that are allowed, or the newest."""
+    """What is installed: the extra, or ``plain``; the oldest versions that are allowed, or the newest.
+
+    ``pinned`` is what has a version of its own, as pip writes it.
+    """
 
     extra: str
     oldest: bool = False
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
+    pinned: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.extra}-{'oldest' if self.oldest else 'newest'}-{self.python}"
+        age = "oldest" if self.oldest else "newest"
+        return "-".join([self.extra, age, self.python, *self.pinned])
 
     @property
     def wants(self) -> str:
@@ -75,7 +80,9 @@ def make(kind: Kind, folder: Path, *, pip: bool = False) -> Environment:
     _uv("venv", "--python", base, *(["--seed"] if pip else []), folder)
     pinned = ("-r", str(_oldest(kind, folder))) if kind.oldest else ()
     wheel = Path(os.environ["DOUBTLESS_WHEEL"]).absolute()
-    _uv("pip", "install", "--python", python, *pinned, f"doubtless{kind.wants} @ file://{wheel}")
+    _uv(
+        "pip", "install", "--python", python, *pinned, *kind.pinned, f"doubtless{kind.wants} @ file://{wheel}"
+    )
     return Environment(kind, folder / "bin")
 
 

@@ -104,13 +104,15 @@ def main(history: str, orders: Path, folder: Path) -> PipelineSummary:
 
 def _stream(spark: "SparkSession", orders: Path, folder: Path) -> "DataFrame":
     """Put the file and the further orders where Spark looks for files, and return them as a stream."""
+    from triggers.spark.rows.columns import valid_text  # noqa: PLC0415  (as above)
+
     folder.mkdir()
     (folder / "orders.jsonl").write_bytes(orders.read_bytes())
     more = "".join(json.dumps({"headers": {"uuid": uuid}, "body": {"id": uuid}}) + "\n" for uuid in _uuids())
     (folder / "more.jsonl").write_text(more * 2)
     lines = spark.readStream.text(str(folder)).where("value <> ''")
     # A line that is no UTF-8 is no message, whatever the rest of it says.
-    line = "CASE WHEN is_valid_utf8(value) THEN value END"
+    line = valid_text("value")
     return lines.selectExpr(
         f"get_json_object({line}, '$.headers.uuid') AS uuid",
         f"get_json_object({line}, '$.headers.JMSMessageID') AS JMSMessageID",

@@ -14,7 +14,6 @@ The uuid itself is not remembered, only its digest: ``history.entry.digest(uuid)
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -31,7 +30,13 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore, ScannedEntry, ScanPart
 from triggers.spark.rows.arrow import RecordBatch, record_batch
+from triggers.spark.rows.older_spark import too_old
 from triggers.spark.sources.options import Options
+
+try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+except ImportError as error:
+    raise too_old("document_history", "4.0") from error
 
 #: How many entries one call of the store reads, about.
 PAGE = 5000

@@ -7,12 +7,14 @@
 ``owners.py``         the owner's tokens, which say of an entry what became of its row
 ``leases.py``         the lease of a batch, which the driver renews
 ``verdicts.py``       the verdicts on all rows, claimed and decided in bulk on the executors
+``frames.py``         what is counted, looked at again and handed over, whether Spark keeps rows or not
 ``second_look.py``    the few rows that are judged one by one: rejected, In Doubt, or asked about
 ``frame_answers.py``  what a resolver of DataFrames answers about these
 ``rejection.py``      what becomes of the new rows when the function has failed fatally
 ``sink_commits.py``   whether the sink has committed the batch, where it knows
 ``tally.py``          how many rows are what
 ``purging.py``        what has expired is deleted, after each batch
-``session.py``        how Spark computes the verdicts
+``session.py``        what is asked of the session, where it is allowed: settings, kept rows, descriptions
+``stopping.py``       whether a query was stopped or a job cancelled, which Spark is asked
 ====================  ================================================================================
 """

@@ -1,8 +1,9 @@
 """Rows as messages, and back.
 
-===============  ====================================================================
-``columns.py``   what a row says of its message, as Spark SQL: identity and count
-``messages.py``  rows as messages, in Python
-``arrow.py``     the edge to pyarrow: batches of rows, and rows as batches
-===============  ====================================================================
+==================  ====================================================================
+``columns.py``      what a row says of its message, as Spark SQL: identity and count
+``messages.py``     rows as messages, in Python
+``arrow.py``        the edge to pyarrow: batches of rows, and rows as batches
+``older_spark.py``  what Spark before 4.2 does otherwise
+==================  ====================================================================
 """

@@ -103,18 +103,18 @@ def identity(columns: Columns, schema: StructType) -> str:
     identity = f"coalesce({', '.join(parts)})"
     if not any(isinstance(schema[name].dataType, _TEXTS) for name in named):
         return identity
-    return _valid(identity)
+    return valid_text(identity)
 
 
 def _as_text(column: str, kind: DataType) -> str:
     text = f"CAST({column} AS STRING)"
     if not isinstance(kind, BinaryType):
         return text
-    return f"coalesce({_valid(text)}, lower(hex({column})))"
+    return f"coalesce({valid_text(text)}, lower(hex({column})))"
 
 
-def _valid(text: str) -> str:
-    """Return a text, or null where its bytes are no UTF-8."""
+def valid_text(text: str) -> str:
+    """Return an expression: the text of another one, or null where its bytes are no UTF-8."""
     if hasattr(functions, "try_validate_utf8"):
         return f"try_validate_utf8({text})"
     # Before Spark 4.0: what is no UTF-8 changes when it is written anew.

@@ -8,6 +8,9 @@ import pandas as pd
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql.pandas import functions, types
 from pyspark.sql.types import ByteType, StructType
+from pyspark.version import __version__ as version
+
+from history.errors import ConfigurationError
 
 _arrow: Any = pa
 
@@ -31,5 +34,12 @@ def over_pandas(work: Callable[[Iterator[tuple[Any, Any]]], Iterator[Any]], name
 def arrow_schema(schema: StructType) -> Any:
     """Return a schema as Arrow has it, with instants in UTC: before 4.2 they are so by themselves."""
     to_arrow: Any = types.to_arrow_schema
-    told = {"timezone": "UTC"} if "timezone" in signature(to_arrow).parameters else {}
-    return to_arrow(schema, **told)
+    utc = {"timezone": "UTC"} if "timezone" in signature(to_arrow).parameters else {}
+    return to_arrow(schema, **utc)
+
+
+def too_old(feature: str, needed: str) -> ConfigurationError:
+    """Return the error that says that this Spark lacks what a feature needs."""
+    return ConfigurationError(
+        feature, f"needs PySpark {needed} or newer, and this is {version}", f"pip install 'pyspark>={needed}'"
+    )

@@ -18,10 +18,24 @@
 =======================  ========================================================================
 """
 
-from triggers.spark.sources.log import Log
-from triggers.spark.sources.publication import PublicationSource
-from triggers.spark.sources.reader import LogSource
-from triggers.spark.sources.redis_stream import RedisStreamSource
-from triggers.spark.sources.sqljms import SqlJmsSource
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.spark.sources.log import Log
+    from triggers.spark.sources.publication import PublicationSource
+    from triggers.spark.sources.reader import LogSource
+    from triggers.spark.sources.redis_stream import RedisStreamSource
+    from triggers.spark.sources.sqljms import SqlJmsSource
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(
+        __name__,
+        log=("Log",),
+        publication=("PublicationSource",),
+        reader=("LogSource",),
+        redis_stream=("RedisStreamSource",),
+        sqljms=("SqlJmsSource",),
+    )
 
 __all__ = ["Log", "LogSource", "PublicationSource", "RedisStreamSource", "SqlJmsSource"]

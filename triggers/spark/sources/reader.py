@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, cast
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from history.errors import MissingExtraError
 from triggers.spark.rows.arrow import RecordBatch
+from triggers.spark.rows.older_spark import too_old
 from triggers.spark.sources.log import Log, Position, Span
 from triggers.spark.sources.message_rows import BodyType, MessageRows
 from triggers.spark.sources.options import Options
 
 try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
@@ -26,7 +26,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ImportError as error:
-    raise MissingExtraError("a streaming source", extra="spark", package="pyspark 4.2 or newer") from error
+    raise too_old("a streaming source", "4.2") from error
 
 #: A position, as Spark keeps it: JSON.
 PositionJson = dict[str, Any]

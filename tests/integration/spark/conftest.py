@@ -1,0 +1,18 @@
+"""Which of these tests the Spark that is installed can run; what it cannot is refused, and says so."""
+
+from importlib.util import find_spec
+
+#: What needs the Python Data Source API, which came with 4.0, and its limits of a batch, which came with 4.2.
+_SINCE_4_0 = ["test_spark_document_history.py"]
+_SINCE_4_2 = [
+    "test_spark_cluster.py",
+    "test_spark_connect.py",
+    "test_spark_sources.py",
+    "test_spark_sql_sources.py",
+]
+
+collect_ignore: list[str] = []
+if find_spec("pyspark.sql.datasource") is None:
+    collect_ignore += _SINCE_4_0
+if find_spec("pyspark.sql.streaming.datasource") is None:
+    collect_ignore += _SINCE_4_2
