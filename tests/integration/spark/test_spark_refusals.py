@@ -1,10 +1,10 @@
 """Sessions that refuse what makes a batch fast: settings and persisted frames, as Databricks does."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
-from py4j.protocol import Py4JError
+from py4j import protocol  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +15,7 @@ from history.store.parking import ParkedKind
 from resolvers import Resolution
 from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.batches import Batches
+from triggers import Message
 from triggers.spark.batch.session import persisted
 from triggers.spark.batch.steps import BatchStep
 
@@ -24,7 +25,7 @@ REFUSALS: dict[str, Callable[[str], Exception]] = {
     "serverless": lambda what: AnalysisException(
         f"[NOT_SUPPORTED_WITH_SERVERLESS] {what} is not supported on serverless compute. SQLSTATE: 0A000"
     ),
-    "standard": lambda what: Py4JError(
+    "standard": lambda what: cast("Any", protocol).Py4JError(
         f"py4j.security.Py4JSecurityException: Method public {what} is not whitelisted on class Dataset"
     ),
 }
@@ -47,11 +48,11 @@ def refused(
     monkeypatch.setattr(type(spark.range(1)), "persist", refuse("persist"))
     monkeypatch.setattr(type(spark.conf), "set", refuse("set"))
     asked = spark.conf.get
-    monkeypatch.setattr(
-        type(spark.conf),
-        "get",
-        lambda _, name, *more: "auto" if name == "spark.sql.shuffle.partitions" else asked(name, *more),
-    )
+
+    def get(_: object, name: str, *more: str) -> str | None:
+        return "auto" if name == "spark.sql.shuffle.partitions" else asked(name, *more)
+
+    monkeypatch.setattr(type(spark.conf), "get", get)
     return seen
 
 
@@ -71,17 +72,20 @@ def test_a_batch_comes_out_the_same_where_nothing_may_be_kept_or_set(
     batches: Batches, refused: list[str]
 ) -> None:
     kept: list[tuple[str, str]] = []
+    answers = {"b": Resolution.NEW, "c": Resolution.DUPLICATE}
+
+    def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
+        return answers.get(uuid, Resolution.IN_DOUBT)
+
+    def keep(rows: DataFrame, _: int) -> None:
+        kept.extend((row.uuid, row.doubtless_status) for row in rows.collect())
+
     batches.run(["old"], batch_id=6)
     batches.run_and_die(BatchStep.RUN, ["a", "b", "c"])
     batches.take()
 
     report = batches.run(
-        ["a", "b", "b", "c", "d", "e", "e", "old", ""],
-        resolver=lambda uuid, *_: {"b": Resolution.NEW, "c": Resolution.DUPLICATE}.get(
-            uuid, Resolution.IN_DOUBT
-        ),
-        parked_to=lambda rows, _: kept.extend((row.uuid, row.doubtless_status) for row in rows.collect()),
-        partitions=2,
+        ["a", "b", "b", "c", "d", "e", "e", "old", ""], resolver=resolve, parked_to=keep, partitions=2
     )
 
     assert (report.new, report.duplicate, report.in_doubt, report.rejected) == (3, 4, 1, 1)

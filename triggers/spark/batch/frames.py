@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
@@ -191,7 +191,8 @@ class AskedAgain:
         return with_verdicts(self.batch, self.settings, self.run, claims=False)
 
     def _known(self) -> DataFrame:
-        return self.batch.sparkSession.createDataFrame(list(self.results), _RESULTS)
+        spark: Any = self.batch.sparkSession
+        return cast("DataFrame", spark.createDataFrame(list(self.results), _RESULTS))
 
     def _hash(self) -> Column:
         return F.expr(f"xxhash64({', '.join(hashable(self.batch.schema))})")

@@ -7,7 +7,7 @@ and Spark Connect has no jobs to describe. A batch comes out the same without; i
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -17,14 +17,17 @@ from history.support.rendering import text_of
 from triggers.spark.settings import StorageChoice
 
 try:
-    from py4j.protocol import Py4JError
+    from py4j import protocol  # pyright: ignore[reportMissingTypeStubs]
 except ModuleNotFoundError:  # a client of Spark Connect alone has none
-    Py4JError = PySparkException  # type: ignore[assignment,misc]
+    protocol = None
 
 _log = logging.getLogger(__name__)
 
 #: What a session raises that refuses something, over Spark Connect and over its gateway.
-REFUSALS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+REFUSALS: tuple[type[Exception], ...] = (
+    PySparkException,
+    *([] if protocol is None else [cast("Any", protocol).Py4JError]),
+)
 
 #: Adaptive execution would make four jobs of one: a seventh of the time of a batch.
 _ADAPTIVE = {"spark.sql.adaptive.enabled": "false"}

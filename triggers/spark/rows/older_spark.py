@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any, cast
 
-import pandas as pd
+import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow as pa  # pyright: ignore[reportMissingTypeStubs]
 from pyspark.sql.pandas import functions, types
 from pyspark.sql.types import ByteType, StructType
@@ -13,6 +13,7 @@ from pyspark.version import __version__ as version
 from history.errors import ConfigurationError
 
 _arrow: Any = pa
+_pandas: Any = pd
 
 
 def over_pandas(work: Callable[[Iterator[tuple[Any, Any]]], Iterator[Any]], name: str) -> Any:
@@ -24,16 +25,19 @@ def over_pandas(work: Callable[[Iterator[tuple[Any, Any]]], Iterator[Any]], name
             for keys, counts in given
         )
         for column in work(pairs):
-            yield pd.Series(column)
+            yield _pandas.Series(column)
 
-    batches.__annotations__ = {"given": Iterator[tuple[pd.Series, pd.Series]], "return": Iterator[pd.Series]}
+    batches.__annotations__ = {
+        "given": Iterator[tuple[_pandas.Series, _pandas.Series]],
+        "return": Iterator[_pandas.Series],
+    }
     batches.__name__ = name
     return cast("Any", functions).pandas_udf(batches, ByteType())
 
 
 def arrow_schema(schema: StructType) -> Any:
     """Return a schema as Arrow has it, with instants in UTC: before 4.2 they are so by themselves."""
-    to_arrow: Any = types.to_arrow_schema
+    to_arrow: Any = cast("Any", types).to_arrow_schema
     utc = {"timezone": "UTC"} if "timezone" in signature(to_arrow).parameters else {}
     return to_arrow(schema, **utc)
 
