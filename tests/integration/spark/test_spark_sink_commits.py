@@ -253,10 +253,11 @@ def test_a_failure_of_the_function_is_told_where_the_sink_does_not_answer(sql: K
     assert sql.batches.parked() == {}
 
 
-def test_a_row_that_the_sink_was_not_handed_is_kept_for_a_decision(sql: Knowing) -> None:
-    sql.run_and_die(ROWS, then=die)
+@pytest.mark.parametrize("storage", ["memory_and_disk", "none"])
+def test_a_row_that_the_sink_was_not_handed_is_kept_for_a_decision(sql: Knowing, storage: str) -> None:
+    sql.run_and_die(ROWS, then=die, storage=storage)
 
-    report = sql.run([*ROWS, "late", "late"], in_doubt="execute")
+    report = sql.run([*ROWS, "late", "late"], in_doubt="execute", storage=storage)
 
     assert (report.new, report.in_doubt) == (3, 2)
     parked = sql.batches.parked()

@@ -14,7 +14,7 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError
-from triggers.spark.batch.frames import brought
+from triggers.spark.batch.frames import ROWS_OF_A_JOB, brought
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.session import described, persisted
 from triggers.spark.batch.verdicts import KEY
@@ -28,18 +28,19 @@ from triggers.spark.settings import BatchSettings
 def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Exception, *, rows: int) -> None:
     """Park each of the ``rows`` rows, as the second table says of a fatal failure, and publish its event.
 
-    All partitions are parked at once, and only then the events are brought to the driver, where Spark may
-    keep them. Where nobody hears of them there are none.
+    Where nobody hears of events there are none. Many are kept, if Spark may keep them, and brought to the
+    driver once all partitions are parked; a few come with the job that parks.
     """
     keyed = new.selectExpr("*", f"{identity(settings.columns, new.schema)} AS {KEY}")
     heard, failure = is_heard(settings.name), Failure(class_of(error), text_of(error))
     work = Rejection(settings.shipped, run, failure, heard).reject
     parked = mapped(keyed, work, "event string", name="doubtless_reject")
+    expected = rows if heard else 0
     with described(new.sparkSession, f"doubtless {settings.name}: rejects the batch"):
-        kept = heard and persisted(parked, settings.storage)
-        if kept or not heard:
+        kept = expected > ROWS_OF_A_JOB and persisted(parked, settings.storage)
+        if kept:
             parked.count()
-        for document in brought(parked, rows) if heard else ():
+        for document in brought(parked, expected):
             event = RetrievalFailureEvent.model_validate_json(document)
             patiently(settings.patience, publish, event, blocking=True)
         if kept:
