@@ -36,6 +36,7 @@ from history.sql.database.engine import (
 )
 from history.sql.database.probe import circuit_for
 from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR
 from history.store.parking import encodable
 from triggers.events import RetrievalFailureEvent
@@ -62,7 +63,7 @@ class SqlTableSink:
     asyncio holds the event loop for one round trip; an asyncio engine works under asyncio only. While
     PostgreSQL does not answer, the sink fails at once instead of holding up every message.
 
-    Nothing is ever deleted: see to old rows yourself.
+    A table of that name with other columns is refused. Nothing is ever deleted: see to old rows yourself.
 
     Raises:
         ConfigurationError: the URL, engine or name cannot be used; (MissingExtraError) a driver is missing.
@@ -105,6 +106,9 @@ class SqlTableSink:
         self._ready = True
 
     async def _exists(self, connection: AnyConnection) -> bool:
+        await refuse_foreign(
+            connection, [self._table], setting="SqlTableSink", remedy="give another name by table="
+        )
         ((there,),) = await fetch(connection, EXISTS, name=self._table.name)
         return bool(there)
 

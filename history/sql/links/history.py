@@ -26,6 +26,7 @@ from history.sql.links.watermark import (
     write,
 )
 from history.sql.statements.watermark import LOCK, SAVE_APPLIED, SAVE_FAILED
+from history.sql.tables.watermark import history_with_links_exists
 from history.store import Owner
 from history.store.watermark import Epoch, Incoming, Offset
 
@@ -113,6 +114,7 @@ class LinkHistory(SqlHistory):
 
     def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
         super().__init__(engine, owned=owned, circuit=circuit)
+        self._database.look = history_with_links_exists
         self.watermarks = SqlWatermarks(self._database)
         self._out = _HandedOut()
         self._mine: dict[str, Handing] = {}

@@ -48,6 +48,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, Database, Joined, Pooled, Step, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR, make_table, table_exists
 
 T = TypeVar("T")
@@ -280,7 +281,7 @@ class Prepared:
 
         Raises:
             HistoryUnavailableError: the server did not answer, or refused.
-            ConfigurationError: a newer version wrote the tables.
+            ConfigurationError: a newer version, or another program, wrote the tables.
         """
         await self.prepare()
         return await self.inner.run(doing, step, atomic=atomic)
@@ -293,7 +294,7 @@ class Prepared:
 
     async def _prepare(self) -> None:
         # Threads and processes may do this at once: the second one finds everything there.
-        if not await self.inner.run("looking for its tables", self.look or _exist):
+        if not await self.inner.run("looking for its tables", self.look or history_exists):
             if not isinstance(self.inner, Joined):  # no file changes its journal inside a transaction
                 await self._write_ahead()
             await self.inner.run("creating its tables", self.make or _create, atomic=True)
@@ -320,7 +321,13 @@ class Prepared:
         await self.inner.close()
 
 
-async def _exist(connection: AnyConnection) -> bool:
+async def history_exists(connection: AnyConnection) -> bool:
+    """Whether the tables of a history are there.
+
+    Raises:
+        ConfigurationError: a newer version wrote them, or another program.
+    """
+    await refuse_foreign(connection, METADATA.sorted_tables, setting="history")
     if not await table_exists(connection, META):
         return False
     ((version,),) = await fetch(connection, READ_SCHEMA)

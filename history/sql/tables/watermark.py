@@ -24,7 +24,8 @@ from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
-from history.sql.tables.history import NAME, NUMBER
+from history.sql.tables.columns import refuse_foreign
+from history.sql.tables.history import NAME, NUMBER, history_exists
 from history.sql.tables.making import make_tables, table_exists
 
 #: The version of the tables that this code reads and writes.
@@ -123,8 +124,9 @@ async def links_exist(connection: AnyConnection) -> bool:
     """Whether the tables of links are there.
 
     Raises:
-        ConfigurationError: a newer version wrote them.
+        ConfigurationError: a newer version wrote them, or another program.
     """
+    await refuse_foreign(connection, LINKS.sorted_tables, setting="links", added=ADDED)
     if not await table_exists(connection, LINK_END):
         return False
     for (version,) in await fetch(connection, READ_LINK_SCHEMA):
@@ -135,6 +137,16 @@ async def links_exist(connection: AnyConnection) -> bool:
                 "upgrade doubtless here",
             )
     return not await _missing(connection)
+
+
+async def history_with_links_exists(connection: AnyConnection) -> bool:
+    """Whether the tables of a history are there; its links' are looked at before anything is made.
+
+    Raises:
+        ConfigurationError: a newer version, or another program, wrote one of either.
+    """
+    await links_exist(connection)
+    return await history_exists(connection)
 
 
 async def _missing(connection: AnyConnection) -> Sequence[str]:

@@ -17,7 +17,7 @@ from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
 from history.support.forks import at_fork
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.sqljms.tables import create, identity_of
+from triggers.providers.sqljms.tables import create, identity_of, tables_exist
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class SqlLink:
         self.engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
         self._own = Pooled(own, owned)
-        self._line = Prepared(self._own, look=self._look, make=create)
+        self._line = Prepared(self._own, look=tables_exist, make=create)
         self._identity: int | None = None
         self._block = _Block()
         self._lock = threading.Lock()
@@ -113,9 +113,6 @@ class SqlLink:
     async def channel(self) -> str | None:
         """Return how the names of PostgreSQL's channels begin; a queue's or subscription's id follows."""
         return f"dms_{await self.identity()}_" if self.dialect is Dialect.POSTGRESQL else None
-
-    async def _look(self, connection: AnyConnection) -> bool:
-        return await identity_of(connection) is not None
 
     async def prepared(self, connection: AnyConnection) -> None:
         """See to the tables before something is sent on somebody's connection.

@@ -41,6 +41,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import make_table, table_exists
 
 #: The version of the tables that this code reads and writes.
@@ -253,6 +254,13 @@ MARK_IDS = statement(
 )
 
 
+#: What to do about tables of another program.
+ELSEWHERE = (
+    "give SQL-JMS a database, or a schema of PostgreSQL, of its own: "
+    "it does not run on tables that the Dynamo Message System made"
+)
+
+
 async def create_tables(connection: AnyConnection, tables: Sequence[Table]) -> None:
     """Make those that are missing, with their indexes; inside a transaction, and one creator at a time."""
     await fetch(connection, ONE_CREATOR)
@@ -271,6 +279,17 @@ async def create(connection: AnyConnection) -> None:
     # An INTEGER of JSON and JavaScript too, should somebody want to show it.
     await execute(connection, MARK_SCHEMA, version=SCHEMA, identity=1 + secrets.randbits(52))
     await execute(connection, MARK_IDS)
+
+
+async def tables_exist(connection: AnyConnection) -> bool:
+    """Whether the tables are there.
+
+    Raises:
+        ConfigurationError: a newer version wrote them, or another program, such as the Dynamo Message System
+            itself: its tables lack the columns of ours.
+    """
+    await refuse_foreign(connection, TABLES, setting="provider", remedy=ELSEWHERE)
+    return await identity_of(connection) is not None
 
 
 async def identity_of(connection: AnyConnection) -> int | None:

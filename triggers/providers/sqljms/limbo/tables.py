@@ -24,8 +24,18 @@ from sqlalchemy.schema import CreateSequence
 from history.bridge import settled
 from history.sql.database.engine import AnyConnection, execute
 from history.sql.statements.dialects import Dialect, statement
+from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import table_exists
-from triggers.providers.sqljms.tables import FLAG, METADATA, NAME, NUMBER, create, create_tables
+from triggers.providers.sqljms.tables import (
+    ELSEWHERE,
+    FLAG,
+    METADATA,
+    NAME,
+    NUMBER,
+    TABLES,
+    create,
+    create_tables,
+)
 
 
 def _id() -> Column[int]:
@@ -138,7 +148,12 @@ MARK_LIMBO_IDS = statement(
 
 
 async def limbo_exists(connection: AnyConnection) -> bool:
-    """Whether the tables are there."""
+    """Whether the tables are there.
+
+    Raises:
+        ConfigurationError: another program made some of them.
+    """
+    await refuse_foreign(connection, (*TABLES, *LIMBO_TABLES), setting="limbo", remedy=ELSEWHERE)
     return await table_exists(connection, LIMBO_STATE)
 
 
