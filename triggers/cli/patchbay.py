@@ -16,8 +16,10 @@ from triggers.consumer.supervisor import supervise
 from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
+from triggers.patchbay.wiring.toml_reader import read_with_notes
 from triggers.patchbay.wiring.toml_writer import to_toml
-from triggers.patchbay.wiring.xml_reader import from_xml, guess_note
+from triggers.patchbay.wiring.xml_combining import combined
+from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, from_xml, guess_notes, provider_of
 from triggers.sinks.opening import SINK_URLS
 
 app = typer.Typer(
@@ -68,10 +70,13 @@ def run(
 @app.command()
 @with_general_options
 def check(context: typer.Context, files: list[Path] = _FILES, history: str | None = _HISTORY) -> None:
-    """Read the files, load the components and show what is wired; nothing is connected or started."""
+    """Read the files, load the components and show what is wired; nothing is connected or started.
+
+    What an XML file says and is not taken over stands below, with file and line.
+    """
     state = State.of(context)
     _look_here()
-    file = read_patchbay(*files)
+    file, notes = read_with_notes(*files)
     with PatchBay(file, history=_history(history, file)) as bay:
         rows = [
             {
@@ -99,10 +104,12 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
             for outlet in bay.outputs.outlets(component.name, port)
         ]
     if state.as_json:
-        state.document({"limbo": limbo_url(file) is not None, "wires": rows})
+        state.document({"limbo": limbo_url(file) is not None, "wires": rows, "notes": list(notes)})
         return
     columns = ["component", "direction", "port", "provider", "destination", "redelivery"]
     state.show("wired", columns, rows)
+    for note in notes:
+        state.note(note)
 
 
 @app.command()
@@ -121,14 +128,13 @@ def convert(
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError("FILE", f"cannot be read: {error}", "name a readable file") from error
-    found = from_xml(text, str(file))
+    (found,) = combined([from_xml(text, str(file))])
     urls = dict(_name_and_url(option) for option in provider or [])
-    found.raw["providers"] = found.raw.get("providers", {}) | {
-        name: {"url": url} for name, url in urls.items()
-    }
-    answered = {guess_note(name) for name in urls}
-    notes = [note for note in found.notes if note not in answered]
-    toml = to_toml(found.raw)
+    guesses = found.guesses(SQL_PROVIDER)
+    notes = [*found.notes, *guess_notes(guesses, urls)]
+    head = {key: found.raw[key] for key in ("patchbay",) if key in found.raw}
+    providers = {name: {"url": url} for name, url in (guesses | urls).items()}
+    toml = to_toml({**head, "providers": providers, **found.raw})
     if state.as_json:
         state.document({"toml": toml, "notes": notes})
     elif output is None:
@@ -145,7 +151,7 @@ def _name_and_url(option: str) -> tuple[str, str]:
         raise ConfigurationError(
             "--provider", f"{option!r} is not name=URL", "write sqldms=sqlite:///shop.db"
         )
-    return name, url
+    return provider_of(name), url
 
 
 def _history(given: str | None, file: PatchBayFile) -> str | None:

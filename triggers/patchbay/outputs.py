@@ -15,7 +15,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.store import instant
 from triggers.patchbay.wiring.checks import is_sql, provider_name
-from triggers.patchbay.wiring.model import Destination, PatchBayFile
+from triggers.patchbay.wiring.model import Destination, InputDestination, PatchBayFile
 from triggers.providers.provider import InDatabase, Provider, capabilities_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ class Outlet(NamedTuple):
 def outlet_of(file: PatchBayFile, entry: Destination) -> Outlet:
     """Return where a destination of the file is; SQL-JMS is told whether it is a queue or a topic."""
     name = provider_name(file, entry)
-    named = f"{entry.type}://{entry.destination}" if is_sql(file.providers[name].url) else entry.destination
-    return Outlet(name, named)
+    if not is_sql(file.providers[name].url):
+        return Outlet(name, entry.destination)
+    ends = isinstance(entry, InputDestination) and not entry.durable
+    return Outlet(name, f"{entry.type}://{entry.destination}{'?durable=no' if ends else ''}")
 
 
 @dataclass(slots=True)

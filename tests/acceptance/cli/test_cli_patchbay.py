@@ -63,6 +63,37 @@ def test_the_xml_of_the_original_becomes_a_running_patch_bay(
     assert uuids(url, "errors") == ["bad"]
 
 
+def test_check_lists_what_is_not_taken_over_of_the_xml_and_run_warns_of_it(
+    doubtless: InProcess, tmp_path: Path, url: str
+) -> None:
+    spread = "<message-source><nucleus-name>/counter/Silent</nucleus-name></message-source>"
+    (tmp_path / "dynamo.xml").write_text(XML.replace("<message-sink>", f"{spread}<message-sink>"))
+    (tmp_path / "places.toml").write_text(f"[providers.sqldms]\nurl = '{url}'")
+    (tmp_path / "counter.py").write_text(COUNTER)
+    files = ("dynamo.xml", "places.toml", "--history", url)
+    left = "dynamo.xml, line 5: component /counter/Silent left out: it has no port that leads anywhere"
+
+    shown = doubtless("patchbay", "check", *files)
+    as_json = doubtless("patchbay", "check", *files, "--json").json
+    ran = doubtless("patchbay", "run", *files, "--until-idle", "0.1")
+
+    assert left in shown.err
+    assert left in as_json["notes"]
+    assert left in ran.err
+
+
+def test_a_misspelt_element_is_one_line_and_code_2(doubtless: InProcess, tmp_path: Path) -> None:
+    (tmp_path / "dynamo.xml").write_text(XML.replace("max-attempts>", "max-atempts>"))
+
+    answer = doubtless("patchbay", "check", "dynamo.xml")
+
+    assert answer.code == 2
+    assert answer.error == (
+        "error: dynamo.xml, line 7: <max-atempts> is unknown in <redelivery>; "
+        "write <max-attempts>, or remove it"
+    )
+
+
 def test_a_wiring_that_cannot_work_is_one_line_and_code_2(doubtless: InProcess, tmp_path: Path) -> None:
     (tmp_path / "bay.toml").write_text('[[sink]]\nname = "book"\ncomponent = "counter:Book"\n')
 

@@ -1,6 +1,6 @@
 """What must hold for a whole wiring, once all its files are merged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
@@ -58,6 +58,21 @@ def inputs_of(file: PatchBayFile) -> Iterator[tuple[Sink, InputPort, InputDestin
                 yield sink, port, source
 
 
+def lasting_anyway(file: PatchBayFile) -> Sequence[str]:
+    """Return a sentence for each subscription that lasts although it is not to: only SQL-JMS has others."""
+    return [
+        f"{sink.name}, port {port.port}, from {source.destination}: provider {provider} has no subscriptions "
+        "that end with their last consumer, so messages wait there while nobody receives"
+        for sink, port, source in inputs_of(file)
+        if not source.durable and not _may_end(file, provider := provider_name(file, source))
+    ]
+
+
+def _may_end(file: PatchBayFile, provider: str) -> bool:
+    url = file.providers[provider].url
+    return is_sql(url) or urlsplit(url).scheme == "memory"
+
+
 def check(file: PatchBayFile) -> None:
     """Refuse a wiring that cannot work.
 
@@ -85,6 +100,12 @@ def _check_input(
     key = (provider_name(file, source), source.destination)
     if source.selector is not None:
         Selector.parse(source.selector)
+    if not source.durable and (source.type == "queue" or source.durable_subscriber is not None):
+        raise ConfigurationError(
+            where,
+            "durable = false is for subscriptions of topics that have no name",
+            "leave durable out, or durable_subscriber",
+        )
     if source.type == "topic":
         return
     if source.durable_subscriber is not None:

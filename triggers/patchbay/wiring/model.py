@@ -82,11 +82,16 @@ class Redelivery(_Part):
 
 
 class InputDestination(Destination):
-    """Where an input port's messages come from; ``name`` is the history namespace of this input."""
+    """Where an input port's messages come from; ``name`` is the history namespace of this input.
+
+    A topic's subscription that is not ``durable`` ends with its last consumer, where the provider has such
+    ones: what is sent while there is none is not received.
+    """
 
     name: Name | None = None
     selector: str | None = None
     durable_subscriber: Name | None = None
+    durable: bool = True
     redelivery: Redelivery | None = None
 
 

@@ -1,18 +1,22 @@
 """From files to a :class:`~triggers.patchbay.PatchBayFile`: read, merged in order, and checked."""
 
+import logging
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from history.errors import ConfigurationError
-from triggers.patchbay.wiring.checks import check
+from triggers.patchbay.wiring.checks import check, lasting_anyway
 from triggers.patchbay.wiring.lines import Step, line_of
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.patchbay.wiring.xml_reader import from_xml
+from triggers.patchbay.wiring.xml_combining import combined
+from triggers.patchbay.wiring.xml_reader import Converted, from_xml, guess_notes
+
+_log = logging.getLogger(__name__)
 
 #: The parts of a file that are lists, and add up when files are merged.
 _LISTS = ("source", "sink", "filter", "message")
@@ -20,11 +24,12 @@ _LISTS = ("source", "sink", "filter", "message")
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One file: what it says, and the text it says it in."""
+    """One file: what it says, and the text it says it in; ``xml`` is what there is to say of an XML file."""
 
     file: Path
     text: str
     raw: Mapping[str, Any]
+    xml: Converted | None = None
 
     def where(self, path: Sequence[Step]) -> str:
         """Return where something stands, for an error: file, line and key."""
@@ -36,20 +41,33 @@ class _Page:
 def read_patchbay(*files: Path | str) -> PatchBayFile:
     """Read TOML files (``.toml``) and files of the original (``.xml``), and merge them in this order.
 
-    Sources, sinks, filters and message types add up; of the other keys the last file's word holds.
+    Sources, sinks, filters and message types add up; of the other keys the last file's word holds. A warning
+    is logged of each thing in an XML file that is not taken over.
 
     Raises:
         ConfigurationError: naming file, line and key of what is wrong, and the remedy.
     """
+    found, notes = read_with_notes(*files)
+    for note in notes:
+        _log.warning("%s", note)
+    return found
+
+
+def read_with_notes(*files: Path | str) -> tuple[PatchBayFile, Sequence[str]]:
+    """Read as :func:`read_patchbay`, and return what it would log.
+
+    Raises:
+        ConfigurationError: as :func:`read_patchbay`.
+    """
     if not files:
         raise ConfigurationError("files", "there is none", "name the file with the wiring")
-    pages = [_read(Path(file)) for file in files]
+    pages = _whole([_read(Path(file)) for file in files])
     for page in pages:
         _validated(page)
     merged = PatchBayFile.model_validate(_merge(pages))
     _refuse_twins(pages)
     check(merged)
-    return merged
+    return merged, [*_notes(pages, merged.patchbay.default_provider), *lasting_anyway(merged)]
 
 
 def _read(file: Path) -> _Page:
@@ -58,11 +76,37 @@ def _read(file: Path) -> _Page:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(file), f"cannot be read: {error}", "name a readable file") from error
     if file.suffix == ".xml":
-        return _Page(file, text, from_xml(text, str(file)).raw)
+        found = from_xml(text, str(file))
+        return _Page(file, text, found.raw, found)
     try:
         return _Page(file, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(str(file), f"is not valid TOML: {error}", "correct that line") from error
+
+
+def _whole(pages: Sequence[_Page]) -> Sequence[_Page]:
+    """Return the pages with each component of the XML files whole."""
+    files = iter(combined([page.xml for page in pages if page.xml is not None]))
+    return [page if page.xml is None else _of_xml(page, next(files)) for page in pages]
+
+
+def _of_xml(page: _Page, found: Converted) -> _Page:
+    return replace(page, raw=found.raw, xml=found)
+
+
+def _notes(pages: Sequence[_Page], default: str | None) -> Sequence[str]:
+    """Return what was left out of the XML files, and which providers nobody has told the place of."""
+    said = {name for page in pages for name in page.raw.get("providers", {})}
+    notes = [note for page in pages if page.xml is not None for note in page.xml.notes]
+    return [*notes, *guess_notes(_guesses(pages, default), said)]
+
+
+def _guesses(pages: Sequence[_Page], default: str | None) -> dict[str, str]:
+    """Return where the built-in providers of the XML files are presumed."""
+    found: dict[str, str] = {}
+    for page in pages:
+        found |= {} if page.xml is None else page.xml.guesses(default)
+    return found
 
 
 def _validated(page: _Page) -> PatchBayFile:
@@ -89,10 +133,14 @@ def _explained(kind: str, text: str) -> tuple[str, str]:
 
 
 def _merge(pages: Sequence[_Page]) -> dict[str, Any]:
-    merged: dict[str, Any] = {"patchbay": {}, "providers": {}}
+    merged: dict[str, Any] = {"patchbay": {}}
+    # The default provider of XML files is the original's own, and not their word: any TOML file's holds.
+    for page in sorted(pages, key=lambda page: page.xml is None):
+        merged["patchbay"] |= cast("dict[str, Any]", page.raw.get("patchbay", {}))
+    guesses = _guesses(pages, merged["patchbay"].get("default_provider"))
+    merged["providers"] = {name: {"url": url} for name, url in guesses.items()}
     for page in pages:
-        for key in ("patchbay", "providers"):
-            merged[key] |= cast("dict[str, Any]", page.raw.get(key, {}))
+        merged["providers"] |= cast("dict[str, Any]", page.raw.get("providers", {}))
         for key in _LISTS:
             merged[key] = [*merged.get(key, []), *page.raw.get(key, [])]
     return merged

@@ -1,100 +1,88 @@
 """Read the original's ``dynamoMessagingSystem.xml`` into the shape of our TOML file.
 
 Read are queues, topics, ports, selectors, durable subscribers, redelivery and the message registry. What has
-no counterpart (JNDI names, credentials, ``no-local``) is told in :attr:`Converted.notes`. The document type
-may be declared; entities may not, neither inside nor outside the file.
+no counterpart (JNDI names, credentials, ``no-local``) is said in :attr:`Converted.notes`, with file and line.
+The document type may be declared; entities may not, neither inside nor outside the file.
+
+As at the original, ``sqldms`` and ``local`` are there without being declared, a destination that names no
+provider is of ``sqldms``, whatever else is declared, and a topic's subscription lasts only if it has a
+``<durable-subscriber-name>``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from xml.parsers import expat
 
 from history.errors import ConfigurationError
 from triggers.patchbay.wiring.model import DEFAULT_PORT
+from triggers.patchbay.wiring.xml_elements import Element, parse, refuse_unknown, where
 
-#: The provider that the original has without being told.
+#: The providers that the original has without being told.
 SQL_PROVIDER, LOCAL_PROVIDER = "sqldms", "localdms"
+
+#: What the second one is called as a provider; its destinations begin with the other name.
+_LOCAL = "local"
 
 #: Where these are here, until somebody says better.
 _URLS = {SQL_PROVIDER: "sqlite:///patchbay.db", LOCAL_PROVIDER: "memory://"}
 
 _DEFAULT_PREFIX = "patchbay"
 
+#: The kinds of destinations, as the original writes them.
+_KINDS = {"Topic": "topic", "Queue": "queue"}
 
-@dataclass(slots=True)
-class Element:
-    """An element: its name, the text in it, and the elements in it."""
-
-    name: str
-    text: str = ""
-    children: list["Element"] = field(default_factory=list["Element"])
-
-    def all(self, name: str) -> Iterator["Element"]:
-        """Return the children of a name."""
-        return (child for child in self.children if child.name == name)
-
-    def get(self, name: str) -> str | None:
-        """Return the text of the first child of a name; None where there is none, or nothing in it."""
-        return next((child.text.strip() for child in self.all(name)), None) or None
+#: What of the registry is taken over.
+_IN_REGISTRY = frozenset(
+    {"message-family", "message-family-name", "message-type", "jms-type", "message-class", "description"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What an XML file says, as a TOML file would, and what could not be taken over."""
+    """What an XML file says, as a TOML file would, and what could not be taken over.
+
+    ``named`` are the built-in providers that it names; ``lines`` says where components stand.
+    """
 
     raw: dict[str, Any]
     notes: list[str]
+    named: frozenset[str] = frozenset()
+    lines: dict[str, str] = field(default_factory=dict[str, str])
+
+    def guesses(self, default: str | None) -> dict[str, str]:
+        """Return the places of built-in providers that it needs, which no XML file can tell.
+
+        ``default`` is the default provider, where a TOML file has the last word on it.
+        """
+        meant = {default} if default is not None and "patchbay" in self.raw else set[str]()
+        return {name: url for name, url in _URLS.items() if name in self.named | meant}
 
 
 def from_xml(text: str, name: str = "the file") -> Converted:
-    """Read a ``dynamo-message-system``.
+    """Read a ``dynamo-message-system``; components may lack ports, which another file has.
 
     Raises:
-        ConfigurationError: it is no such file, or declares entities.
+        ConfigurationError: it is no such file, declares entities, or holds an element that is unknown.
     """
     root = parse(text, name)
     if root.name != "dynamo-message-system":
         raise ConfigurationError(name, f"begins with <{root.name}>", "give a <dynamo-message-system>")
+    refuse_unknown(name, root)
     return _Reading(name).read(root)
 
 
-def guess_note(provider: str) -> str:
-    """Return what is said of a provider whose place the file does not tell."""
-    return f"provider {provider}: its url is a guess; say where it is"
+def provider_of(name: str) -> str:
+    """Return a provider's name as it stands in our files: ``local`` is the one of ``localdms:/`` names."""
+    return LOCAL_PROVIDER if name == _LOCAL else name
 
 
-def parse(text: str, name: str) -> Element:
-    """Parse XML without entities of its own; nothing outside it is read.
-
-    Raises:
-        ConfigurationError: it is not well formed, or declares entities.
-    """
-    top = Element("")
-    stack = [top]
-
-    def begin(tag: str, _attributes: dict[str, str]) -> None:
-        stack[-1].children.append(Element(tag))
-        stack.append(stack[-1].children[-1])
-
-    def end(_tag: str) -> None:
-        stack.pop()
-
-    def data(found: str) -> None:
-        stack[-1].text += found
-
-    def refuse(*_: object) -> None:
-        # A few of them, nested, would fill the memory; others would read files.
-        raise ConfigurationError(name, "declares an entity", "write out what it stands for")
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = begin, end
-    parser.CharacterDataHandler, parser.EntityDeclHandler = data, refuse
-    try:
-        parser.Parse(text, True)  # noqa: FBT003  (expat's own signature)
-    except expat.ExpatError as error:
-        raise ConfigurationError(name, f"is not well-formed XML: {error}", "correct that line") from error
-    return top.children[0]
+def guess_notes(guesses: Mapping[str, str], known: Container[str]) -> Sequence[str]:
+    """Return what is said of providers whose place nobody tells; local JMS is in memory, here as there."""
+    return [
+        f"provider {name}: its url {url} is a guess; say where it is: [providers.{name}] url = ..."
+        for name, url in guesses.items()
+        if name not in known and name != LOCAL_PROVIDER
+    ]
 
 
 class _Reading:
@@ -103,40 +91,59 @@ class _Reading:
     def __init__(self, name: str) -> None:
         self._name = name
         self._notes: list[str] = []
-        self._providers: dict[str, dict[str, str]] = {}
-        self._default: str | None = None
+        self._named: set[str] = set()
+        self._lines: dict[str, str] = {}
+        self._uses_default = False
 
     def read(self, root: Element) -> Converted:
-        raw: dict[str, Any] = {}
+        raw: dict[str, Any] = {"source": [], "sink": [], "filter": []}
         for bay in root.all("patchbay"):
             for provider in bay.all("provider"):
                 self._provider(provider)
-            raw["source"] = [self._source(child) for child in bay.all("message-source")]
-            raw["sink"] = [self._sink(child) for child in bay.all("message-sink")]
-            raw["filter"] = [self._filter(child) for child in bay.all("message-filter")]
+            raw["source"] += [self._source(child) for child in bay.all("message-source")]
+            raw["sink"] += [self._sink(child) for child in bay.all("message-sink")]
+            raw["filter"] += [self._filter(child) for child in bay.all("message-filter")]
+        for local in root.all("local-jms"):
+            self._note(local, "<local-jms> left out: a destination is made when it is used")
         for registry in root.all("message-registry"):
-            raw["message"] = list(_registry(registry))
-        settings = {} if self._default is None else {"default_provider": self._default}
-        head: dict[str, Any] = {"patchbay": settings} | {"providers": self._providers}
-        return Converted({key: value for key, value in (head | raw).items() if value}, self._notes)
+            self._left_of_registry(registry, set())
+        messages = [entry for registry in root.all("message-registry") for entry in _registry(registry)]
+        head: dict[str, Any] = {"patchbay": {"default_provider": SQL_PROVIDER}} if self._uses_default else {}
+        message = {"message": messages} if messages else {}
+        return Converted(head | raw | message, self._notes, frozenset(self._named), self._lines)
+
+    def _note(self, element: Element, text: str) -> None:
+        self._notes.append(f"{where(self._name, element)}: {text}")
+
+    def _left_of_registry(self, element: Element, said: set[str]) -> None:
+        """Say which elements of the registry are not taken over, each once."""
+        for child in element.children:
+            if child.name not in {*_IN_REGISTRY, *said}:
+                said.add(child.name)
+                self._note(child, f"<{child.name}> of the message registry left out")
+            self._left_of_registry(child, said)
+
+    def _refusal(self, element: Element, problem: str, remedy: str) -> ConfigurationError:
+        return ConfigurationError(where(self._name, element), problem, remedy)
+
+    def _required(self, element: Element, child: str, remedy: str = "add it") -> str:
+        found = element.get(child)
+        if found is None:
+            raise self._refusal(element, f"a <{element.name}> has no <{child}>", remedy)
+        return found
 
     def _provider(self, element: Element) -> None:
-        name = element.get("provider-name") or SQL_PROVIDER
-        self._know(name)
+        name = provider_of(self._required(element, "provider-name"))
         left = [child.name for child in element.children if child.name != "provider-name"]
         if left:
-            self._notes.append(f"provider {name}: {', '.join(left)} left out; its url says where it is")
-
-    def _know(self, name: str) -> None:
-        if name not in self._providers:
-            self._providers[name] = {"url": _URLS.get(name, f"sqlite:///{name}.db")}
-            self._notes.append(guess_note(name))
+            self._note(element, f"provider {name}: {', '.join(left)} left out; its url says where it is")
+        if name not in _URLS:
+            self._note(element, f"provider {name}: add [providers.{name}] with its url, in a TOML file")
 
     def _component(self, element: Element) -> dict[str, Any]:
-        path = element.get("nucleus-name")
-        if path is None:
-            raise ConfigurationError(self._name, f"a <{element.name}> has no <nucleus-name>", "add it")
+        path = self._required(element, "nucleus-name")
         *modules, name = [_identifier(part) for part in path.strip("/").split("/")]
+        self._lines.setdefault(path, where(self._name, element))
         return {"name": path, "component": f"{'.'.join(modules) or 'components'}:{name}"}
 
     def _source(self, element: Element) -> dict[str, Any]:
@@ -163,49 +170,74 @@ class _Reading:
             yield {"port": port.get("port-name") or DEFAULT_PORT, "to": found}
 
     def _destination(self, element: Element) -> dict[str, Any]:
-        """Return a destination; ``sqldms:/x`` names its provider, ``patchbay:/x`` means the default one."""
-        text = element.get("destination-name")
-        if text is None:
-            raise ConfigurationError(self._name, f"a <{element.name}> has no <destination-name>", "add it")
-        prefix, colon, rest = text.partition(":")
-        provider = element.get("provider-name")
-        if colon and prefix != _DEFAULT_PREFIX:
-            provider = provider or prefix
+        """Return a destination; without a provider it is of the default one, which a TOML file may set."""
+        provider, name = self._place(element)
+        kind = element.get("destination-type")
+        if kind is None:
+            self._note(element, f"{name}: a queue, for it has no <destination-type>")
+            kind = "Queue"
+        if kind.capitalize() not in _KINDS:
+            raise self._refusal(element, f"<destination-type> is {kind!r:.40}", "write Topic or Queue")
+        found: dict[str, Any] = {"destination": name, "type": _KINDS[kind.capitalize()]}
         if provider is None:
-            provider = self._default = self._default or next(iter(self._providers), SQL_PROVIDER)
-        self._know(provider)
-        kind = (element.get("destination-type") or "Queue").lower()
-        name = (rest if colon else text).strip("/")
-        return {"destination": name, "provider": provider, "type": kind}
+            self._uses_default = True
+            return found
+        self._named.add(provider)
+        return found | {"provider": provider}
+
+    def _place(self, element: Element) -> tuple[str | None, str]:
+        """Return provider and name: ``sqldms:/x`` names its provider, ``patchbay:/x`` means the default one.
+
+        The name of a provider that is not built in is JNDI's, and is taken as it stands.
+        """
+        text = self._required(element, "destination-name")
+        given = element.get("provider-name")
+        provider = None if given is None else provider_of(given)
+        prefix, colon, rest = text.partition(":")
+        owner = provider_of(prefix)
+        if colon and prefix == _DEFAULT_PREFIX:
+            return provider, rest.strip("/")
+        if colon and provider in {None, owner}:
+            return owner, rest.strip("/")
+        if provider is not None and provider not in _URLS:
+            return provider, text
+        if not colon:
+            return provider, text.strip("/")
+        raise self._refusal(
+            element, f"{text!r:.80} is not of the provider {given}, which it names", "correct one of them"
+        )
 
     def _input(self, element: Element) -> dict[str, Any]:
         found = self._destination(element)
         if (selector := element.get("message-selector")) is not None:
             found["selector"] = selector
-        if (subscriber := element.get("durable-subscriber-name")) is not None:
+        subscriber = element.get("durable-subscriber-name")
+        if subscriber is not None and found["type"] == "queue":
+            self._note(
+                element, f"{found['destination']}: <durable-subscriber-name> left out, for it is a queue"
+            )
+        elif subscriber is not None:
             found["durable_subscriber"] = subscriber
+        elif found["type"] == "topic":
+            found["durable"] = False
         if (element.get("no-local") or "false").lower() == "true":
-            self._notes.append(f"{found['destination']}: no-local left out; there is no such thing here")
+            self._note(element, f"{found['destination']}: no-local left out; there is no such thing here")
         for redelivery in element.all("redelivery"):
             found["redelivery"] = self._redelivery(redelivery)
         return found
 
     def _redelivery(self, element: Element) -> dict[str, Any]:
-        port = element.get("failure-output-port")
-        if port is None:
-            raise ConfigurationError(
-                self._name, "a <redelivery> has no <failure-output-port>", "add it, and a <redelivery-port>"
-            )
+        port = self._required(element, "failure-output-port", "add it, and a <redelivery-port>")
         terms: dict[str, Any] = {"failure_port": port}
         if (attempts := element.get("max-attempts")) is not None:
-            terms["max_attempts"] = self._number(attempts, "max-attempts")
+            terms["max_attempts"] = self._number(element, attempts, "max-attempts")
         if (delay := element.get("delay")) is not None:
-            terms["delay"] = f"{self._number(delay, 'delay')}ms"
+            terms["delay"] = f"{self._number(element, delay, 'delay')}ms"
         return terms
 
-    def _number(self, text: str, what: str) -> int:
-        if not text.isdecimal():
-            raise ConfigurationError(self._name, f"<{what}> is {text!r:.40}", "write a whole number")
+    def _number(self, element: Element, text: str, what: str) -> int:
+        if not (text.isascii() and text.isdecimal()):
+            raise self._refusal(element, f"<{what}> is {text!r:.40}", "write a whole number")
         return int(text)
 
 
