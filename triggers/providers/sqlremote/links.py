@@ -20,6 +20,7 @@ from triggers.providers.sqlremote.agent.end import End, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.opening import OpenProvider, open_carrier
+from triggers.providers.sqlremote.publication.envelope import operation_of
 from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.providers.sqlremote.receiver import LinkReceiver
 from triggers.providers.sqlremote.settings import LinkSettings, RemoteSettings
@@ -57,7 +58,7 @@ class Links:
     """The links of one database, as a provider; :attr:`history` is the history of their triggers.
 
     A consumer whose triggers name no history uses that one. One trigger receives from a link; sending to a
-    link publishes, each message as a transaction of its own.
+    link publishes, each message as a transaction of its own. What one call sends is committed together.
 
     A carrier that is a provider's URL, such as ``redis://``, is opened by ``open_provider``, which is
     :func:`triggers.providers.opening.open_provider`; ``open_carrier`` opens any other way.
@@ -160,7 +161,14 @@ class Links:
         return found
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
-        """Publish the body of each message as a transaction, and return their identities."""
+        """Publish each message as a transaction, all of them or none, and return their identities.
+
+        Properties and headers arrive with the body; a message's uuid as the property ``sent_uuid``.
+
+        Raises:
+            ProviderUnavailableError: the database did not answer: it is unknown whether they are published.
+            ConfigurationError: a body is bytes.
+        """
         name = _named(destination)
         publication = Publication(self.link(name).publication)
         try:
@@ -222,11 +230,5 @@ def _named(destination: str) -> str:
 
 
 async def _publish(work: SqlTransaction, publication: Publication, message: Message) -> Offset:
-    body = message.body
-    if isinstance(body, bytes):
-        raise ConfigurationError(
-            "body",
-            "must be text or a JSON value, not bytes: a link carries JSON",
-            "send text or a JSON value",
-        )
-    return await publication.aappend(work.connection, body)
+    # An offset each: one for all would make them one transaction there, under one identity.
+    return await publication.aappend(work.connection, operation_of(message), apart=True)

@@ -22,6 +22,7 @@ from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.protocol.chain import roll
 from triggers.providers.sqlremote.protocol.inbox import Apply
 from triggers.providers.sqlremote.protocol.parts import Transaction, checksum
+from triggers.providers.sqlremote.publication.envelope import opened
 from triggers.providers.sqlremote.publication.log import operations_of
 
 #: The longest pause before a transaction that was given back is handed out again.
@@ -44,6 +45,8 @@ class Piece:
 
 class LinkReceiver:
     """Receives one link's transactions: the body is the list of operations, in their order.
+
+    Of a message that was sent, properties and headers are those that it was sent with.
 
     As long as there are no more, it polls, reports and sends. What is given back is handed out again before
     anything else, one transaction at a time, after a pause that grows. The delivery count is undefined: an
@@ -184,13 +187,15 @@ class LinkReceiver:
             operations = operations_of(piece.transaction)
         except ValueError as error:
             return Unreadable({b"transaction": piece.transaction.data}, str(error), piece)
+        body, sent = opened(operations)
         message = Message.model_validate(
             {
-                "body": operations,
+                **sent,
+                "body": body,
                 "uuid": handing.uuid,
                 "message_id": f"ID:{handing.uuid}",
                 "destination": f"link:{link}",
-                "properties": {"link": link, "commit_offset": handing.offset},
+                "properties": {**sent["properties"], "link": link, "commit_offset": handing.offset},
             }
         )
         return Arrival(message, piece)

@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -42,13 +42,17 @@ def _seconds(value: Any) -> Any:
 Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
 
 
+#: A backup of last night, a weekend and a holiday.
+DEFAULT_KEEP_LOG: Final = timedelta(days=7)
+
+
 class LinkSettings(BaseModel):
     """One link, as one of its ends runs it.
 
     ``on_apply_error`` says what becomes of a transaction that the service cannot apply: ``park`` keeps it
     aside, whole, ``skip`` counts it and goes on, and ``halt`` stops the link in front of it. ``direction``
     narrows a link to sending or receiving. ``keep_log`` is how long the log is kept although every peer has
-    confirmed it. ``hooks`` names an object with the methods of :class:`~.hooks.Hooks`.
+    confirmed it, so that a peer restored from a backup can be sent again what it lost. ``hooks`` names an object with the methods of :class:`~.hooks.Hooks`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -72,7 +76,7 @@ class LinkSettings(BaseModel):
     keys: tuple[Path, ...] = ()
     on_apply_error: ApplyErrorPolicy = "park"
     direction: Literal["both", "send", "receive"] = "both"
-    keep_log: Seconds = timedelta(0)
+    keep_log: Seconds = DEFAULT_KEEP_LOG
     hooks: str | None = None
 
     @property

@@ -63,12 +63,18 @@ class Publication:
         """
         return drive(self.aappend(transaction, *operations))
 
-    async def aappend(self, transaction: Transaction, *operations: Any) -> Offset:
-        """Append as :meth:`append`, over an asyncio connection or session too."""
+    async def aappend(self, transaction: Transaction, *operations: Any, apart: bool = False) -> Offset:
+        """Append as :meth:`append`, over an asyncio connection or session too.
+
+        ``apart`` makes them a transaction of their own for the subscribers: they are committed together with
+        what was appended before, and applied by themselves.
+        """
         texts = [_encoded(operation) for operation in operations]
         connection = await _connection(transaction)
         sync = _sync(connection)
         _refuse_autocommit(sync)
+        if apart:
+            sync.info.pop(_NUMBERED, None)
         offset, count = await self._number(connection, sync, len(texts))
         rows: list[dict[str, object]] = [
             {
@@ -82,6 +88,8 @@ class Publication:
         ]
         if rows:
             await execute_each(connection, APPEND, rows)
+        if apart:
+            sync.info.pop(_NUMBERED, None)
         return offset
 
     async def _number(self, connection: AnyConnection, sync: Connection, count: int) -> tuple[Offset, int]:

@@ -1,0 +1,106 @@
+"""Messages sent to a link: each a transaction with an identity of its own, whole at the other end."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message
+from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from triggers.providers.provider import Arrival
+
+
+@pytest.fixture
+def pair(link_databases: Sequence[str]) -> Iterator[tuple[Side, Side]]:
+    with linked(link_databases) as sides:
+        yield sides
+
+
+def arrived(x: Side, y: Side, count: int) -> list[Message]:
+    """Let messages reach the other end, one by one, as a trigger with a history of its own has them."""
+    x.run()
+    receiver, found = y.receiver(), list[Message]()
+    while len(found) < count:
+        (received,) = drive(receiver.receive(1, timedelta(0)))
+        assert isinstance(received, Arrival)
+        drive(receiver.acknowledge([received]))
+        found.append(received.message)
+    assert drive(receiver.receive(1, timedelta(0))) == []
+    return found
+
+
+def test_each_message_of_a_call_is_a_transaction_with_an_identity_of_its_own(
+    pair: tuple[Side, Side],
+) -> None:
+    x, y = pair
+
+    ids = drive(x.links.send("link:orders", [Message(body={"id": name}) for name in "abc"]))
+    both(x, y, rounds=2)
+
+    assert len(set(ids)) == 3
+    assert y.got == ["{'id': 'a'}", "{'id': 'b'}", "{'id': 'c'}"]
+    assert len(y.outcomes) == 3, "three transactions"
+    assert x.commit("after") == 4
+
+
+def test_properties_headers_and_the_senders_uuid_arrive(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+    sent = Message(
+        body={"id": "o-1"},
+        uuid="sender-1",
+        type="order",
+        correlation_id="c-1",
+        priority=7,
+        properties={"region": "north", "weight": 1.5, "urgent": True},
+    )
+
+    (message_id, _) = drive(x.links.send("link:orders", [sent, Message(body="bare")]))
+    first, second = arrived(x, y, 2)
+
+    assert (first.body, second.body) == ([{"id": "o-1"}], ["bare"])
+    assert (first.message_id, first.uuid) == (message_id, message_id.removeprefix("ID:"))
+    assert (first.type, first.correlation_id, first.priority) == ("order", "c-1", 7)
+    assert {name: first.properties[name] for name in ("region", "weight", "urgent", "sent_uuid")} == {
+        "region": "north",
+        "weight": 1.5,
+        "urgent": True,
+        "sent_uuid": "sender-1",
+    }
+    assert first.properties["commit_offset"] == 1
+    assert "sent_uuid" not in second.properties
+
+
+def test_of_a_call_that_fails_nothing_is_published(pair: tuple[Side, Side]) -> None:
+    x, y = pair
+
+    with pytest.raises(ConfigurationError, match="not bytes"):
+        drive(x.links.send("link:orders", [Message(body="a"), Message(body=b"b")]))
+    both(x, y)
+
+    assert y.got == []
+    assert x.commit("first") == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"doubtless:message": 7},
+        {"doubtless:message": {"headers": {}, "body-kind": "json"}},
+        {"doubtless:message": {"headers": {"JMSPriority": 99}, "body-kind": "json", "body": 1}},
+        {"doubtless:message": {"headers": None, "body-kind": "bytes", "body": "!"}},
+        {"doubtless:message": {}, "more": 1},
+    ],
+)
+def test_an_operation_that_only_looks_like_a_message_is_an_operation(
+    pair: tuple[Side, Side], odd: dict[str, Any]
+) -> None:
+    x, y = pair
+    x.commit(odd)
+    x.commit("good")
+
+    first, second = arrived(x, y, 2)
+
+    assert (first.body, second.body) == ([odd], ["good"])
