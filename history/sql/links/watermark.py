@@ -280,7 +280,7 @@ def _go_back(row: Outgoing, confirmed: Offset, deleted_to: Offset) -> Outgoing:
         raise ConfigurationError(
             "confirmed",
             f"the peer needs the log after {confirmed}, but the log was deleted up to {deleted_to}",
-            "extract the peer anew and reset both ends",
+            "extract the peer anew: doubtless sqlremote extract",
         )
     if confirmed >= row.confirm_sent:
         return confirm(row, confirmed) if confirmed <= row.log_sent else row

@@ -60,6 +60,19 @@ def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
     taken = doubtless("sqlremote", "reset", "y.toml", "orders", "--peer", begin, "--yes")
 
     assert "orders goes on behind 1" in taken.out
+
+    with x.begin() as connection:
+        connection.execute(text("CREATE TABLE got (n INTEGER)"))
+        connection.execute(text("INSERT INTO got VALUES (7)"))
+    unnamed = doubtless("sqlremote", "extract", "x.toml", "orders", "--to", "got.extract", "--yes")
+    extracted = doubtless("sqlremote", "extract", "x.toml", "orders", "-t", "got", "-o", "got.extract", "-y")
+    loaded = doubtless("sqlremote", "load", "y.toml", "orders", "got.extract", "--yes")
+
+    assert "no table of link orders is named" in unnamed.error
+    assert "doubtless sqlremote load SETTINGS orders got.extract" in extracted.out
+    assert "1 rows are loaded" in loaded.out
+    with y.connect() as connection:
+        assert connection.execute(text("SELECT n FROM got")).scalars().all() == [7]
     for engine in (x, y):
         engine.dispose()
 

@@ -121,6 +121,68 @@ def reset(
 
 @app.command()
 @with_general_options
+def extract(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = _LINK,
+    to: Path = typer.Option(..., "--to", "-o", help="The file to write; it must not be there."),
+    table: list[str] | None = typer.Option(
+        None, "--table", "-t", help="Instead of the tables of the settings; may be repeated, parents first."
+    ),
+    beyond: str | None = typer.Option(
+        None, metavar="EPOCH:OFFSET", help="Where the log of the other end is, if load asks for that."
+    ),
+    yes: bool = YES_OPTION,
+) -> None:
+    """Copy the tables of a link into a file for its peer, and begin anew behind that, in one transaction.
+
+    Take the file to the other end, and run there: doubtless sqlremote load. Until then the link stands still
+    there; what is committed here meanwhile is sent, and applied behind the extract.
+    """
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    where = None if beyond is None else work.begin_of(beyond, option="--beyond")
+    state = State.of(context)
+    if not yes:
+        confirm(f"Begin anew with {link}, and let the other end load {to}?")
+    with work.opened(settings) as links:
+        work.row_of(links, link)
+        begin = work.extracted(links, link, to, tables=table or (), beyond=where)
+    if state.as_json:
+        state.document(begin)
+    else:
+        state.say(f"at the other end: doubtless sqlremote load SETTINGS {link} {to.name}")
+
+
+@app.command()
+@with_general_options
+def load(
+    context: typer.Context,
+    settings: Path = _SETTINGS,
+    link: str = _LINK,
+    file: Path = typer.Argument(help="The file that extract has written at the other end."),
+    discard: bool = typer.Option(
+        False, "--discard", help="Give up what was published here and not confirmed by the peer."
+    ),
+    yes: bool = YES_OPTION,
+) -> None:
+    """Replace the rows of the tables of an extract, and go on behind it, in one transaction."""
+    from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
+
+    state = State.of(context)
+    if not yes:
+        confirm(f"Replace all rows of the tables in {file}?")
+    with work.opened(settings) as links:
+        work.row_of(links, link)
+        found = work.loaded(links, link, file, discard=discard)
+    if state.as_json:
+        state.document(found)
+    else:
+        state.say(f"{link} goes on behind the extract: {found['rows']} rows are loaded")
+
+
+@app.command()
+@with_general_options
 def send(context: typer.Context, settings: Path = _SETTINGS, only: list[str] | None = _ONLY) -> None:
     """Hear what the peers say, send what the schedule lets go, and end; work that arrived stays there."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)

@@ -20,6 +20,8 @@ from triggers.consumer.drain import DrainSignals
 from triggers.consumer.options import AnyTrigger
 from triggers.consumer.threads import Consumer
 from triggers.providers.opening import open_provider
+from triggers.providers.sqlremote.extraction.extract import extract
+from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.inspection import status as status_of
 from triggers.providers.sqlremote.links import LINK, Links, fresh_epoch
 
@@ -163,11 +165,24 @@ def row_of(links: Links, link: str) -> LinkRow:
     return row
 
 
-def begin_of(peer: str) -> tuple[Epoch, Offset]:
-    """Read what ``reset`` has printed at the other end."""
+def extracted(
+    links: Links, link: str, to: Path, *, tables: Sequence[str], beyond: tuple[Epoch, Offset] | None
+) -> dict[str, Any]:
+    """Write an extract; return what it is."""
+    return drive(extract(links, link, to, tables=tables, beyond=beyond)).model_dump(mode="json")
+
+
+def loaded(links: Links, link: str, file: Path, *, discard: bool) -> dict[str, Any]:
+    """Load an extract; return what it was."""
+    found = drive(load(links, link, file, discard=discard))
+    return {**found.begin.model_dump(mode="json"), "rows": found.rows}
+
+
+def begin_of(peer: str, *, option: str = "--peer") -> tuple[Epoch, Offset]:
+    """Read what ``reset`` or ``load`` has printed at the other end."""
     epoch, _, offset = peer.rpartition(":")
     if not epoch or not offset.isdigit():
-        raise ConfigurationError("--peer", f"{peer!r} is no EPOCH:OFFSET", "copy what reset printed there")
+        raise ConfigurationError(option, f"{peer!r} is no EPOCH:OFFSET", "copy what was printed there")
     return Epoch(epoch), Offset(int(offset))
 
 

@@ -51,8 +51,10 @@ class LinkSettings(BaseModel):
 
     ``on_apply_error`` says what becomes of a transaction that the service cannot apply: ``park`` keeps it
     aside, whole, ``skip`` counts it and goes on, and ``halt`` stops the link in front of it. ``direction``
-    narrows a link to sending or receiving. ``keep_log`` is how long the log is kept although every peer has
-    confirmed it, so that a peer restored from a backup can be sent again what it lost. ``hooks`` names an object with the methods of :class:`~.hooks.Hooks`.
+    narrows a link to sending or receiving. ``tables`` are those that an extract copies, parents before their
+    children. ``keep_log`` is how long the log is kept although every peer has confirmed it, so that a peer
+    restored from a backup can be sent again what it lost. ``hooks`` names an object with the methods of
+    :class:`~.hooks.Hooks`.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -76,6 +78,7 @@ class LinkSettings(BaseModel):
     keys: tuple[Path, ...] = ()
     on_apply_error: ApplyErrorPolicy = "park"
     direction: Literal["both", "send", "receive"] = "both"
+    tables: tuple[str, ...] = ()
     keep_log: Seconds = DEFAULT_KEEP_LOG
     hooks: str | None = None
 

@@ -44,7 +44,7 @@ def test_a_subscriber_that_was_restored_stops_its_publisher(pair: tuple[Side, Si
     stopped = x.row().stopped or ""
     assert "SUBSCRIBER_REGRESSED" in stopped
     assert "it was restored from a backup" in stopped
-    assert "set confirm_sent back to 1" in stopped
+    assert "--confirmed 1" in stopped
 
     drive(x.links.history.watermarks.reset("orders", confirmed=Offset(1)))
     x.leave()

@@ -105,7 +105,8 @@ class End:
         if rules and self.stopped is None:
             await self.halt(
                 f"its row contradicts the log ({', '.join(rules)}): one of them was restored from a backup; "
-                "restore both together, or extract one end anew and reset the link at both ends"
+                "restore both together, or run doubtless sqlremote extract at the end that is right, "
+                "and load it at the other one"
             )
         if not self.begun:
             self.begun = True

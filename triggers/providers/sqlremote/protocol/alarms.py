@@ -6,8 +6,12 @@ thinks confirmed, and the new work of a restored publisher is thrown away as dup
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from history.store.watermark import Epoch, Offset
+
+#: How one end gets what the other one has.
+_EXTRACT: Final = "run doubtless sqlremote extract at the end that is right, and load it at the other one"
 
 
 class AlarmKind(StrEnum):
@@ -37,8 +41,8 @@ def regressed(asked: Offset, confirmed: Offset) -> Alarm:
         AlarmKind.SUBSCRIBER_REGRESSED,
         f"the peer confirmed work up to {confirmed}, and now asks for everything after {asked}: "
         "it was restored from a backup",
-        f"set confirm_sent back to {asked} if the log still holds what follows, or else extract the peer "
-        "anew and reset the link",
+        f"send that again: doubtless sqlremote reset SETTINGS LINK --confirmed {asked}; if the log does not "
+        "hold it any more, run doubtless sqlremote extract here, and load it there",
     )
 
 
@@ -49,7 +53,7 @@ def ahead_of_log(confirmed: Offset, log_end: Offset, log_send: Offset) -> Alarm:
     return Alarm(
         AlarmKind.AHEAD_OF_LOG,
         f"the peer has work up to {confirmed}, and {seen}: this database was restored from a backup",
-        "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
+        f"restore the rest of the log, or {_EXTRACT}",
     )
 
 
@@ -59,7 +63,7 @@ def epoch_mismatch(theirs: Epoch, known: Epoch) -> Alarm:
         AlarmKind.EPOCH_MISMATCH,
         f"the peer speaks of the log {theirs}, and the log known here is {known}: "
         "one end was restored or reset",
-        "find out which end is right, extract the other anew and reset the link at both ends",
+        f"load the extract that the peer has made, or {_EXTRACT}",
     )
 
 
@@ -69,7 +73,7 @@ def peer_differs(received: Offset) -> Alarm:
         AlarmKind.LOG_DIFFERS,
         f"up to offset {received} the peer has applied other work than the log here holds: "
         "this database was restored from a backup, and has committed since",
-        "restore the rest of the log, or begin a new epoch here, extract the peer anew and reset the link",
+        f"restore the rest of the log, or {_EXTRACT}",
     )
 
 
@@ -79,5 +83,5 @@ def log_differs(received: Offset) -> Alarm:
         AlarmKind.LOG_DIFFERS,
         f"the peer sends other work under offset {received} than was applied here: "
         "it was restored from a backup, and has committed since",
-        "restore the rest of the peer's log, or extract this end anew and reset the link at both ends",
+        f"restore the rest of the peer's log, or {_EXTRACT}",
     )

@@ -250,8 +250,8 @@ class TestAlarms:
         assert isinstance(alarm, Alarm)
         assert str(alarm) == (
             "AHEAD_OF_LOG: the peer has work up to 1119170, and the log here ends at 942712: "
-            "this database was restored from a backup; restore the rest of the log, or begin a new epoch "
-            "here, extract the peer anew and reset the link"
+            "this database was restored from a backup; restore the rest of the log, or run doubtless "
+            "sqlremote extract at the end that is right, and load it at the other one"
         )
 
     def test_an_old_report_is_no_regression(self) -> None:

@@ -1,0 +1,149 @@
+"""Extract one end of a link: its tables into a file, and this end reset to it, in one transaction.
+
+The link's row and the counter of the log are locked first, in the order in which everybody locks them. So no
+work of the peer's is applied, and nothing that is published is committed, between the first table and the
+last; what is committed later has a later offset, and is sent to the end that loads the file.
+
+A process that dies before the commit leaves nothing but a hidden file. One that dies after it, and before the
+file has its name, leaves a link whose peer stops with EPOCH_MISMATCH until another extract is loaded.
+"""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+from sqlalchemy import Connection, Table
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, fetch
+from history.sql.links.watermark import LinkRow, reset_on, row_of
+from history.sql.statements.dialects import statement
+from history.sql.statements.watermark import LOCK
+from history.store.watermark import MAX_OFFSET, Epoch, Offset
+from triggers.providers.sqlremote.extraction.document import Begin, Writer
+from triggers.providers.sqlremote.extraction.tables import rows_of, shape_of, tables_of, take_time
+from triggers.providers.sqlremote.links import Links, fresh_epoch
+
+#: How far the peer's log jumps when it loads an extract: further than anybody commits without being heard.
+JUMP: Final = 2**32
+
+# Nobody publishes until this transaction ends.
+LOCK_END: Final = statement(
+    "UPDATE doubtless_link_end SET last_offset = last_offset WHERE id = 1 RETURNING last_offset"
+)
+
+
+async def extract(
+    links: Links,
+    link: str,
+    file: Path,
+    *,
+    tables: Sequence[str] = (),
+    beyond: tuple[Epoch, Offset] | None = None,
+) -> Begin:
+    """Write the tables of a link into a new file, and begin anew behind it, in both directions.
+
+    ``tables`` are those of the link's settings, unless they are named; parents before children. ``beyond`` is
+    what :func:`~.load.load` has asked for: where the log of the other end is.
+
+    Raises:
+        ConfigurationError: there is no such link or table, none is named, or the file is there already.
+        HistoryUnavailableError: the database did not answer.
+    """
+    names = tables or links.link(link).tables
+    if not names:
+        raise ConfigurationError(
+            "tables", f"no table of link {link} is named", "set tables = [...] of the link, or give --table"
+        )
+    hidden = _hidden(file)
+    step = partial(_extract, link=link, hidden=hidden, names=names, beyond=beyond)
+    begin = await links.history.watermarks.run("extracting a link", step, atomic=True)
+    hidden.rename(file)
+    return begin
+
+
+async def _extract(
+    connection: AnyConnection,
+    *,
+    link: str,
+    hidden: Path,
+    names: Sequence[str],
+    beyond: tuple[Epoch, Offset] | None,
+) -> Begin:
+    blocking = cast("Connection", connection)  # links have blocking engines
+    take_time(blocking)
+    row, last = await locked(connection, link)
+    outgoing, incoming = row.watermark.outgoing, row.watermark.incoming
+    peer_epoch, peer_offset = max((incoming.epoch, incoming.log_received), beyond or ("", 0))
+    found = tables_of(blocking, names, raw=True)
+    begin = Begin(
+        link=link,
+        dialect=connection.dialect.name,
+        epoch=later_than(outgoing.epoch),
+        offset=last,
+        peer_epoch=later_than(Epoch(peer_epoch)),
+        peer_offset=Offset(min(peer_offset + JUMP, MAX_OFFSET)),
+        tables=tuple(map(shape_of, found)),
+    )
+    _write(blocking, hidden, begin, found)
+    await reset_on(connection, link=link, epoch=begin.epoch, peer=(begin.peer_epoch, begin.peer_offset))
+    return begin
+
+
+def _hidden(file: Path) -> Path:
+    """Return the name under which a file is written.
+
+    Raises:
+        ConfigurationError: it is there already.
+    """
+    if file.exists():
+        raise ConfigurationError("file", f"{file} is there already", "name another file")
+    return file.with_name(f".{file.name}.part")
+
+
+def _write(connection: Connection, hidden: Path, begin: Begin, tables: Sequence[Table]) -> None:
+    hidden.unlink(missing_ok=True)
+    # Others have no business with what is in the tables.
+    hidden.touch(mode=0o600)
+    with hidden.open("wb") as opened:
+        writer = Writer(opened)
+        writer.begin(begin)
+        for number, table in enumerate(tables):
+            for values in rows_of(connection, table):
+                writer.row(number, values)
+        writer.end()
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+async def locked(connection: AnyConnection, link: str) -> tuple[LinkRow, Offset]:
+    """Lock a link's row and the end of the log until the transaction ends, and return both.
+
+    Raises:
+        ConfigurationError: the link is not set up.
+    """
+    rows = await fetch(connection, LOCK, link=link)
+    if not rows:
+        raise ConfigurationError(
+            "link", f"link {link} does not exist", "create it with: doubtless sqlremote setup"
+        )
+    ((last,),) = await fetch(connection, LOCK_END)
+    return row_of(rows[0]), Offset(int(last))
+
+
+def later_than(known: Epoch) -> Epoch:
+    """Return a new epoch that sorts after a known one, although that one's clock may be ahead of ours."""
+    fresh = fresh_epoch()
+    if fresh > known:
+        return fresh
+    instant, _, token = fresh.partition("-")
+    try:
+        moment = datetime.strptime(known.partition("-")[0], "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise ConfigurationError(
+            "epoch", f"{known} is none of ours, and sorts after {instant}", "set up a link of another name"
+        ) from error
+    return Epoch(f"{moment + timedelta(microseconds=1):%Y%m%dT%H%M%S%f}-{token}")

@@ -1,0 +1,102 @@
+"""Load an extract of the peer's into this end of a link, and begin anew with it, in one transaction.
+
+All rows of its tables are replaced. The log here goes on behind an offset that the extract has set, under an
+epoch that it has named, so the end that was extracted knows already where this one begins. A process that
+dies leaves everything as it was, or everything loaded.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+from sqlalchemy import Connection
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.links.watermark import LinkRow, reset_on
+from history.sql.statements.dialects import statement
+from history.store.watermark import Offset
+from triggers.providers.sqlremote.extraction import document
+from triggers.providers.sqlremote.extraction.document import Begin, Extract
+from triggers.providers.sqlremote.extraction.extract import locked
+from triggers.providers.sqlremote.extraction.tables import replace, take_time
+from triggers.providers.sqlremote.links import Links
+
+# What of this end's own work its peer has not confirmed.
+COUNT_UNCONFIRMED: Final = statement(
+    """SELECT COUNT(*) FROM doubtless_link_log
+    WHERE publication = :publication AND commit_offset > :confirmed AND (origin IS NULL OR origin <> :link)"""
+)
+
+# The log goes on behind this offset.
+JUMP_TO: Final = statement("UPDATE doubtless_link_end SET last_offset = :offset, operations = 0 WHERE id = 1")
+
+
+async def load(links: Links, link: str, file: Path, *, discard: bool = False) -> Extract:
+    """Replace the rows of an extract's tables, and begin anew with it, in both directions.
+
+    ``discard`` gives up what was published here and not confirmed by the peer: the extract overwrites it.
+
+    Raises:
+        ConfigurationError: the file is no extract, an older one, or was loaded already; a table is missing;
+            something here is not confirmed; or the log here is ahead of what the extract allows for.
+        HistoryUnavailableError: the database did not answer, or refused a row.
+    """
+    settings = links.link(link)
+    found = document.opened(file)
+    step = partial(
+        _load,
+        link=link,
+        extract=found,
+        checks=settings.direction != "receive" and not discard,
+        publication=settings.publication,
+    )
+    await links.history.watermarks.run("loading an extract", step, atomic=True)
+    return found
+
+
+async def _load(
+    connection: AnyConnection, *, link: str, extract: Extract, checks: bool, publication: str
+) -> None:
+    begin, blocking = extract.begin, cast("Connection", connection)  # links have blocking engines
+    take_time(blocking)
+    row, last = await locked(connection, link)
+    _refuse_old(row, begin)
+    _refuse_behind(row, last, begin)
+    if checks:
+        confirmed = row.watermark.outgoing.confirm_sent
+        values = {"publication": publication, "confirmed": confirmed, "link": link}
+        ((count,),) = await fetch(connection, COUNT_UNCONFIRMED, **values)
+        if count:
+            raise ConfigurationError(
+                "extract",
+                f"{count} operations were published here after offset {confirmed}, and the peer has not "
+                "confirmed them: the extract would overwrite them",
+                "save what they did, and load with --discard",
+            )
+    replace(blocking, extract)
+    await execute(connection, JUMP_TO, offset=begin.peer_offset)
+    await reset_on(connection, link=link, epoch=begin.peer_epoch, peer=(begin.epoch, begin.offset))
+
+
+def _refuse_old(row: LinkRow, begin: Begin) -> None:
+    """Refuse an extract that would undo what was applied since it, or since a later one."""
+    known = row.watermark.incoming.epoch
+    if begin.epoch <= known:
+        loaded = begin.epoch == known
+        raise ConfigurationError(
+            "extract",
+            "was loaded already" if loaded else f"is of the log {begin.epoch}, and {known} is known here",
+            "go on: doubtless sqlremote run" if loaded else "extract the peer anew",
+        )
+
+
+def _refuse_behind(row: LinkRow, last: Offset, begin: Begin) -> None:
+    """Refuse an extract that would let the log here go on where it has been before."""
+    epoch = row.watermark.outgoing.epoch
+    if begin.peer_epoch <= epoch or begin.peer_offset < last:
+        raise ConfigurationError(
+            "extract",
+            f"allows for a log here up to {begin.peer_epoch}:{begin.peer_offset}; it is at {epoch}:{last}",
+            f"extract the peer anew with --beyond {epoch}:{last}",
+        )
