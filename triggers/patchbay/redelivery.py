@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from history.bridge import settled
 from history.message import Message
@@ -45,13 +45,14 @@ from triggers.providers.provider import (
     Received,
     Receiver,
     SharingTransactions,
+    Unreadable,
 )
 from triggers.service.failures import FatalError, is_transient
 from triggers.service.outcome import Outcome
 
 if TYPE_CHECKING:
     from history.sql.database.engine import AnyConnection
-    from triggers.providers.sqljms.limbo.limbo import Entry, Limbo, Waiting
+    from triggers.providers.sqljms.limbo.limbo import Entry, Limbo, OddWaiting, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class RedeliveringReceiver:
     outputs: Outputs
     sleep: Callable[[float], Awaitable[None] | None]
     _poll_due: float = 0.0
-    _held: dict[int, "Waiting"] = field(default_factory=dict[int, "Waiting"])
+    _held: dict[int, "Waiting | OddWaiting"] = field(default_factory=dict[int, "Waiting | OddWaiting"])
     _blocked: Arrival | None = None
     _blocked_due: float = 0.0
 
@@ -104,15 +105,19 @@ class RedeliveringReceiver:
             found = await self.inner.receive(limit, longest)
         return [delivery for delivery in found if not await self._died_too_often(delivery)]
 
-    async def _due(self) -> Sequence[Arrival]:
+    async def _due(self) -> Sequence[Received]:
         # One at a time: of several, one that kills its process would use up the attempts of the others.
         limbo, now = self.limbo, time.monotonic()
         if limbo is None or now < self._poll_due:
             return ()
-        taken = await limbo.take(self.terms.trigger, limit=1)
-        self._poll_due = now if taken else now + POLL_INTERVAL
-        self._held |= {entry.id: entry for entry in taken}
-        return [Arrival(entry.message, entry) for entry in taken]
+        taken = await limbo.take_all(self.terms.trigger, limit=1)
+        held = [*taken.waiting, *taken.odd]
+        self._poll_due = now if held else now + POLL_INTERVAL
+        self._held |= {entry.id: entry for entry in held}
+        messages = [Arrival(entry.message, entry) for entry in taken.waiting]
+        # What is none is parked as any unreadable delivery is, and taken out when that is acknowledged.
+        odd = [Unreadable(row.fields, row.problem, row, delivery_id=f"limbo:{row.id}") for row in taken.odd]
+        return [*messages, *odd]
 
     async def _wait_for_blocked(self, wait: timedelta) -> Sequence[Received]:
         left = self._blocked_due - time.monotonic()
@@ -306,12 +311,11 @@ class RedeliveringReceiver:
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Move these to the provider's dead-letter destination; of limbo, to the failure port."""
-        waiting, others = self._sorted(received)
-        for entry in waiting:
-            attempts = max(entry.message.delivery_count, 1)
-            await self._give_up(
-                Arrival(entry.message, entry), FatalError(reason), attempts, Cause.SERVICE_FAILED
-            )
+        _, others = self._sorted(received)
+        for delivery in received:
+            if isinstance(delivery, Arrival) and self._waiting(delivery) is not None:
+                attempts = max(delivery.message.delivery_count, 1)
+                await self._give_up(delivery, FatalError(reason), attempts, Cause.SERVICE_FAILED)
         if others:
             await self.inner.dead_letter(others, reason)
 
@@ -331,22 +335,26 @@ class RedeliveringReceiver:
         finally:
             await self.inner.close()
 
-    def _waiting(self, arrival: Received) -> "Waiting | None":
+    def _waiting(self, arrival: Arrival) -> "Waiting | None":
+        """Return the message that is held of limbo under a delivery; None for one of the provider's."""
+        return cast("Waiting | None", self._taken(arrival))
+
+    def _taken(self, arrival: Received) -> "Waiting | OddWaiting | None":
         """Return what is held of limbo under a delivery; None for one of the provider's."""
         found = self._held.get(getattr(arrival.handle, "id", -1)) if self._held else None
         return found if found is arrival.handle else None
 
-    def _sorted(self, received: Sequence[Received]) -> tuple[list["Waiting"], list[Received]]:
-        waiting: list[Waiting] = []
+    def _sorted(self, received: Sequence[Received]) -> tuple[list["Waiting | OddWaiting"], list[Received]]:
+        waiting: list[Waiting | OddWaiting] = []
         others: list[Received] = []
         for delivery in received:
-            entry = self._waiting(delivery)
+            entry = self._taken(delivery)
             if entry is None:
                 others.append(delivery)
             else:
                 waiting.append(entry)
         return waiting, others
 
-    def _forget(self, waiting: Sequence["Waiting"]) -> None:
+    def _forget(self, waiting: Sequence["Waiting | OddWaiting"]) -> None:
         for entry in waiting:
             self._held.pop(entry.id, None)

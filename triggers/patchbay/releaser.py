@@ -11,13 +11,15 @@ from history.bridge import settled
 from history.errors import ConfigurationError
 from history.store.parking import Parked, ParkedKind, parked_id
 from history.support.rendering import class_of, exception_info, text_of
+from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.patchbay.failures import short_text
 from triggers.patchbay.outputs import Outputs
 from triggers.pipeline.parking_lot import ParkingLot
-from triggers.providers.provider import ProviderUnavailableError
+from triggers.pipeline.unreadable import park_raw
+from triggers.providers.provider import ProviderUnavailableError, Unreadable
 
 if TYPE_CHECKING:
-    from triggers.providers.sqljms.limbo.limbo import Waiting
+    from triggers.providers.sqljms.limbo.limbo import OddWaiting, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -64,13 +66,15 @@ class Releaser:
         if self.outputs.limbo is None:
             return 0
         await self.outputs.prepare()
-        due = await self.outputs.limbo.take(limit=BATCH)
+        due, odd = await self.outputs.limbo.take_all(limit=BATCH)
+        for row in odd:
+            await self._park_odd(row)
         alive = [entry for entry in due if not _has_expired(entry)]
         if len(alive) < len(due):
             await self._drop([entry for entry in due if _has_expired(entry)])
         for _, group in groupby(alive, key=lambda entry: (entry.component, entry.port)):
             await self._release(list(group))
-        return len(due)
+        return len(due) + len(odd)
 
     async def _release(self, group: Sequence["Waiting"]) -> None:
         """Release messages of one port together; where that fails, one by one, so that one spoils none."""
@@ -105,6 +109,26 @@ class Releaser:
         if await self.lot.park([parked]) and self.outputs.limbo is not None:
             await self.outputs.limbo.take_out([entry])
             _log.error("message parked: %s: %s", parked.reason, text_of(error), extra=_extra(entry))
+
+    async def _park_odd(self, row: "OddWaiting") -> None:
+        """Park a row that is no message, whole, with its event; so it is not taken again."""
+        limbo, name = self.outputs.limbo, "limbo"
+        assert limbo is not None  # noqa: S101  (it was in it)
+        problem = f"message {row.id} in limbo is unreadable: {row.problem}"
+        found = Unreadable(row.fields, problem, row, delivery_id=f"limbo:{row.id}")
+        if not await park_raw(self.lot, found, trigger=name, destination=name):
+            return  # taken again when its lease is over
+        event = RetrievalFailureEvent(
+            trigger_name=name,
+            destination=name,
+            delivery_count=-1,
+            exception_message=problem,
+            cause=Cause.UNREADABLE,
+        )
+        # Its loop has a thread of its own, which blocks.
+        await publish(event, blocking=True)
+        await limbo.take_out([row])
+        _log.error("message parked: %s", problem, extra={"trigger": name})
 
     async def _put_off(self, entry: "Waiting", error: Exception, *, counted: bool) -> None:
         limbo = self.outputs.limbo

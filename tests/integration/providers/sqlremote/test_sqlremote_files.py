@@ -129,6 +129,24 @@ def test_the_same_message_from_nobody_is_kept_each_time(
         assert len(drive(y.links.history.parking.list())) == 3
 
 
+def test_an_odd_row_in_the_log_is_parked_at_the_other_end_and_holds_nothing_up(tmp_path: Path) -> None:
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "xy"]
+    odd = ["CAST(x'c328' AS TEXT)", "x'00ff'", "'no JSON'", "''"]
+    with linked(urls) as (x, y):
+        for value in odd:
+            offset = x.commit("spoilt")
+            x.execute(f"UPDATE doubtless_link_log SET operation = {value} WHERE commit_offset = {offset}")  # noqa: S608
+            x.commit("good")
+
+        both(x, y, rounds=3)
+
+        assert y.got == ["good"] * len(odd)
+        assert x.row().stopped is None
+        parked = drive(y.links.history.parking.list())
+        assert len(parked) == 3, "an empty one is a transaction without operations"
+        assert all(entry.raw for entry in parked)
+
+
 def test_a_table_with_odd_rows_holds_nothing_up(tmp_path: Path) -> None:
     urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "xy"]
     carrier = TableCarrier.from_url(f"sqlite:///{tmp_path}/mail.db")

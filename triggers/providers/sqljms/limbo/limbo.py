@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from sqlalchemy.exc import DBAPIError
@@ -36,6 +36,7 @@ from triggers.providers.brokers.delivery import problem_of
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.limbo import statements as sql
 from triggers.providers.sqljms.limbo.codec import Again, Rows, Waiting, due_millis, rows_of, waiting_of
+from triggers.providers.sqljms.limbo.odd import OddWaiting, odd_inside
 from triggers.providers.sqljms.limbo.tables import create_limbo, limbo_exists
 from triggers.providers.sqljms.receiving.entries import listed
 from triggers.providers.sqljms.receiving.odd_rows import is_of_a_row
@@ -64,6 +65,13 @@ class Entry:
     message: Message
     due: datetime | None = None
     again: Again | None = None
+
+
+class Taken(NamedTuple):
+    """What was taken: messages, and rows that are none."""
+
+    waiting: Sequence[Waiting]
+    odd: Sequence[OddWaiting]
 
 
 class Limbo:
@@ -171,13 +179,15 @@ class Limbo:
 
     async def take(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Sequence[Waiting]:
         """Take what is due: for an input, which counts as the beginning of an attempt, or to be sent."""
+        return (await self.take_all(input_name, limit=limit)).waiting
+
+    async def take_all(self, input_name: str = NO_INPUT, *, limit: int = 100) -> Taken:
+        """Take as :meth:`take`, with the rows that are no message, which are to be parked and taken out."""
         return await self.run(
             "taking messages", partial(self._take, input_name=input_name, limit=limit, token=uuid4().hex)
         )
 
-    async def _take(
-        self, connection: AnyConnection, input_name: str, limit: int, token: str
-    ) -> Sequence[Waiting]:
+    async def _take(self, connection: AnyConnection, input_name: str, limit: int, token: str) -> Taken:
         taken = await fetch(
             connection,
             sql.TAKE,
@@ -190,7 +200,9 @@ class Limbo:
         ids = [row.msg_id for row in taken]
         if ids and input_name != NO_INPUT:
             await execute(connection, sql.COUNT, ids=listed(connection, ids), change=1)
-        return await read_inside(connection, ids)
+        found, problems = await _read_each(connection, ids)
+        odd = [await odd_inside(connection, number, token, text) for number, text in problems.items()]
+        return Taken(found, odd)
 
     async def next_due(self, input_name: str) -> timedelta | None:
         """Return how long it takes until something is due for an input; None where nothing waits."""
@@ -202,7 +214,7 @@ class Limbo:
 
         return await self.run("looking for messages", look, atomic=False)
 
-    async def renew(self, taken: Sequence[Waiting]) -> None:
+    async def renew(self, taken: Sequence[Waiting | OddWaiting]) -> None:
         """Say that somebody is still busy with these."""
         for token, ids in _by_token(taken).items():
             work = partial(self._renew, token=token, ids=ids)
@@ -212,7 +224,7 @@ class Limbo:
         lease, chosen = milliseconds(self.lease), listed(connection, ids)
         await execute(connection, sql.RENEW, at=self.clock(), token=token, ids=chosen, lease=lease)
 
-    async def give_back(self, taken: Sequence[Waiting]) -> None:
+    async def give_back(self, taken: Sequence[Waiting | OddWaiting]) -> None:
         """Let these go, as if nobody had taken them."""
         for token, ids in _by_token(taken).items():
             work = partial(self._let_go, token=token, ids=ids, change=-1, pause=None, error=None)
@@ -248,7 +260,7 @@ class Limbo:
             await execute(connection, sql.PUT_OFF, at=self.clock(), pause=millis, ids=chosen)
         return mine
 
-    async def take_out(self, taken: Sequence[Waiting]) -> Sequence[int]:
+    async def take_out(self, taken: Sequence[Waiting | OddWaiting]) -> Sequence[int]:
         """Forget these; return the ids of those that were still held."""
         return await self.run("taking messages out", partial(take_out_inside, taken=taken))
 
@@ -261,7 +273,7 @@ class Limbo:
         await self._line.close()
 
 
-async def take_out_inside(connection: AnyConnection, taken: Sequence[Waiting]) -> Sequence[int]:
+async def take_out_inside(connection: AnyConnection, taken: Sequence[Waiting | OddWaiting]) -> Sequence[int]:
     """Forget messages as a part of a step; return the ids of those that were still held."""
     gone: list[int] = []
     for token, ids in _by_token(taken).items():
@@ -293,30 +305,37 @@ async def _enter(connection: AnyConnection, name: str) -> int:
 
 
 async def read_inside(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
-    """Read messages whole, in the order in which they are due; what is no message is told of and left."""
+    """Read messages whole, in the order in which they are due; what is no message is logged and left."""
+    found, problems = await _read_each(connection, ids)
+    for number, problem in problems.items():
+        _log.error("message %d in limbo is unreadable, and is parked when it is due: %s", number, problem)
+    return found
+
+
+async def _read_each(
+    connection: AnyConnection, ids: Sequence[int]
+) -> tuple[Sequence[Waiting], dict[int, str]]:
+    """Return what can be read, and by number what is wrong with the others."""
+    problems: dict[int, str] = {}
     if not ids:
-        return []
+        return [], problems
     try:
-        return await _read(connection, ids)
+        return await _read(connection, ids, problems), problems
     except DBAPIError as error:
         if not is_of_a_row(error):
             raise
     found: list[Waiting] = []
     for number in ids:
         try:
-            found += await _read(connection, [number])
+            found += await _read(connection, [number], problems)
         except DBAPIError as error:
             if not is_of_a_row(error):
                 raise
-            _log.error(
-                "message %d in limbo is unreadable and stays there: %s; see: doubtless sqljms limbo",
-                number,
-                str(error.orig)[:200],
-            )
-    return found
+            problems[number] = f"the row cannot be read ({str(error.orig)[:200]})"
+    return found, problems
 
 
-async def _read(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiting]:
+async def _read(connection: AnyConnection, ids: Sequence[int], problems: dict[int, str]) -> Sequence[Waiting]:
     chosen = listed(connection, ids)
     by_id: dict[int, list[AnyRow]] = {}
     for row in await fetch(connection, sql.READ_PROPS, ids=chosen):
@@ -326,11 +345,7 @@ async def _read(connection: AnyConnection, ids: Sequence[int]) -> Sequence[Waiti
         try:
             found.append(waiting_of(row, by_id.get(row.msg_id, ())))
         except Exception as error:  # noqa: BLE001  (whatever stands in a row, the others go on)
-            _log.error(
-                "message %d in limbo is unreadable and stays there: %s; see: doubtless sqljms limbo",
-                row.msg_id,
-                problem_of(error),
-            )
+            problems[int(row.msg_id)] = problem_of(error)
     return found
 
 
@@ -338,11 +353,11 @@ async def _nothing(_: AnyConnection) -> None:
     pass
 
 
-def _by_token(taken: Sequence[Waiting]) -> dict[str, list[int]]:
+def _by_token(taken: Sequence[Waiting | OddWaiting]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for entry in taken:
         found.setdefault(entry.token or "", []).append(entry.id)
     return found
 
 
-__all__ = ["DEFAULT_LEASE", "NO_INPUT", "Again", "Clock", "Entry", "Limbo", "Waiting"]
+__all__ = ["DEFAULT_LEASE", "NO_INPUT", "Again", "Clock", "Entry", "Limbo", "OddWaiting", "Taken", "Waiting"]

@@ -12,7 +12,7 @@ from history.sql.statements.dialects import Dialect, Words, statement
 _WORDS: Words = {
     "due": """
         SELECT s.msg_id FROM dms_limbo_msg AS m JOIN dms_limbo_state AS s ON s.msg_id = m.msg_id
-        WHERE s.input = :input AND m.delivery_date <= {at} AND COALESCE(s.lease_until, 0) <= {at}
+        WHERE s.input = :input AND {past} AND CAST(COALESCE(s.lease_until, 0) AS BIGINT) <= {at}
         ORDER BY m.delivery_date, m.msg_id LIMIT :limit""",
     "read": """
         SELECT m.*, b.msg_body, r.jms_replyto, d.msg_id IS NOT NULL AS again, d.delay, d.max_attempts,
@@ -24,6 +24,11 @@ _WORDS: Words = {
         LEFT JOIN dms_limbo_replyto AS r ON r.msg_id = m.msg_id
         LEFT JOIN dms_limbo_delay AS d ON d.msg_id = m.msg_id
         LEFT JOIN dms_limbo AS l ON l.limbo_id = m.limbo_id""",
+    # SQLite's columns hold text, too, which is greater than any number: it is due, or nobody would find it.
+    "past": {
+        Dialect.SQLITE: "(m.delivery_date <= {at} OR m.delivery_date >= '')",
+        Dialect.POSTGRESQL: "m.delivery_date <= {at}",
+    },
     "free": "(COALESCE(lease_until, 0) <= {at} OR CAST(:force AS INTEGER) = 1)",
     "at": "COALESCE(CAST(:at AS BIGINT), {now})",
     # Whether an id is one of ``:ids``.

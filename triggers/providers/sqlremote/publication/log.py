@@ -25,12 +25,16 @@ FEWEST, MOST = 10, 2000
 #: How many rows one statement deletes at most, so that nobody waits long for the lock.
 DELETED_AT_ONCE = 5000
 
-# What a peer is to be sent; what came from itself is not echoed.
-READ_LOG = statement(
-    """SELECT commit_offset, position, operation FROM doubtless_link_log
+_READ_LOG = """SELECT commit_offset, position, {operation} FROM doubtless_link_log
     WHERE publication = :publication AND commit_offset > :after AND commit_offset <= :upto
         AND (origin IS NULL OR origin <> :link)
     ORDER BY commit_offset, position LIMIT :limit"""
+
+# What a peer is to be sent; what came from itself is not echoed. A column of SQLite may hold what is no text:
+# that is sent as it stands, and parked at the other end, for it must not keep what follows from going.
+READ_LOG = statement(
+    sqlite=_READ_LOG.replace("{operation}", "CAST(operation AS BLOB) AS operation"),
+    postgresql=_READ_LOG.replace("{operation}", "operation"),
 )
 
 # The links that are served from a publication; none of them is reset meanwhile.
@@ -120,7 +124,12 @@ class Log:
 
 def _transactions(rows: Sequence[AnyRow]) -> Iterator[Transaction]:
     for offset, some in groupby(rows, lambda row: row.commit_offset):
-        yield Transaction(Offset(offset), b"[" + b",".join(row.operation.encode() for row in some) + b"]")
+        yield Transaction(Offset(offset), b"[" + b",".join(_bytes(row) for row in some) + b"]")
+
+
+def _bytes(row: AnyRow) -> bytes:
+    operation: str | bytes = row.operation
+    return operation if isinstance(operation, bytes) else operation.encode()
 
 
 def operations_of(transaction: Transaction) -> list[object]:
