@@ -169,7 +169,7 @@ class TimeContract:
 
     async def test_nothing_is_forgotten_early_whenever_it_began(self, store: HistoryStore) -> None:
         # A store may keep what began at about one time together: so some begins at any part of such a time.
-        lives_for, begins = timedelta(seconds=4), 16
+        lives_for, begins = timedelta(seconds=2), 16
         ends: dict[str, datetime] = {}
         number = 0
         for number in range(begins):

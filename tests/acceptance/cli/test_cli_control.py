@@ -119,6 +119,10 @@ class TestRunningConsumers:
 
         assert begun == []
 
+    # It waits until nothing was heard for 15 seconds, of which each store itself is asked in its contract.
+    @pytest.mark.parametrize(
+        "history_url", ["sqlite", pytest.param("redis", marks=pytest.mark.prove)], indirect=True
+    )
     def test_one_that_was_killed_is_not_seen_any_more(
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:

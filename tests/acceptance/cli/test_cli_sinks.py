@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -16,7 +17,11 @@ from tests.fixtures.ports import closed_port
 from tests.fixtures.servers.http_server import HANG
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.servers.webhook_server import WebhookServer
+from triggers.events import mailbox
 from triggers.providers.redis_streams import RedisStreams
+
+#: How long a sink that hangs is waited for at the end.
+SOON = timedelta(seconds=0.2)
 
 #: A module with a trigger of each kind that gives every message up.
 GIVES_UP = """
@@ -160,16 +165,12 @@ def test_sinks_that_are_away_cost_a_line_in_the_log_and_nothing_else(
 
 @pytest.mark.usefixtures("blocking")
 def test_a_webhook_that_does_not_answer_is_left_behind_at_the_end_and_named(
-    doubtless: InProcess, redis_url: str, server: WebhookServer
+    doubtless: InProcess, redis_url: str, server: WebhookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(redis_url, "1", "2")
     server.status = HANG
-    (doubtless.folder / "sitecustomize.py").write_text(
-        "from datetime import timedelta\nfrom triggers.events import mailbox\n"
-        "mailbox.flush_events.__defaults__ = (timedelta(seconds=0.2),)\n"
-        "mailbox.PATIENCE = timedelta(seconds=0.2)\n"
-    )
-    doubtless.environment["PYTHONPATH"] += f":{doubtless.folder}"
+    monkeypatch.setattr(mailbox, "PATIENCE", SOON)
+    monkeypatch.setattr(mailbox.flush_events, "__defaults__", (SOON,))
 
     answer = doubtless(*words(redis_url, server.url), "--json")
 

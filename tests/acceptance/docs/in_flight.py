@@ -12,12 +12,18 @@ from typing import Any
 from tests import ROOT
 from tests.acceptance.command_line import CommandLine
 from tests.acceptance.docs.pages import blocks
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, patience
 from tests.integration.helpers.consumers import is_drained
 from triggers.demo.orders import make_orders
 
 #: The first line of the service in README's shop, which here takes its time before it sells.
 SELL = "def sell(sale: dict[str, float], delivery: Delivery) -> None:\n"
+
+#: Its declaration, which here says for how long a run is presumed alive: copies and heirs wait for that.
+DECLARED = "resolver=already_sold)\n"
+
+#: That time, in seconds.
+LEASE = max(6.0, patience(6.0))
 
 #: What is sold, each time twice. A worker fetches ten at a time: one has originals, the other their copies.
 SALES = [f"sale-{number}" for number in range(10)]
@@ -90,8 +96,11 @@ class Site:
         [shop] = [block for block in blocks(ROOT / "README.md") if block.file == "shop.py"]
         text = "\n".join(shop.lines) + "\n"
         assert SELL in text
-        slow = "import time\n" + text.replace(SELL, SELL + "    time.sleep(0.3)\n")
-        (self.doubtless.folder / "shop.py").write_text(slow, encoding="utf-8")
+        assert DECLARED in text
+        slow = text.replace(SELL, SELL + "    time.sleep(0.3)\n")
+        leased = slow.replace(DECLARED, f"{DECLARED[:-2]}, lease=timedelta(seconds={LEASE}))\n")
+        imports = "import time\nfrom datetime import timedelta\n"
+        (self.doubtless.folder / "shop.py").write_text(imports + leased, encoding="utf-8")
 
     def _send_sales(self) -> None:
         lines = [json.dumps({"headers": {"uuid": uuid}, "body": {"amount": 1.5}}) for uuid in SALES]

@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from triggers.consumer import AsyncConsumer, Consumer
 DESTINATIONS = ("orders", "invoices")
 
 CONCURRENCY = 4
+
+#: How long a run is presumed alive, so long as nobody says so: whoever meets its message waits for that.
+LEASE = timedelta(seconds=5)
 
 #: How long a run takes after its effect, in seconds: the server dies with some of them in flight.
 WORK = 0.005
@@ -40,7 +44,11 @@ def make_trigger(folder: Path, destination: str, *, blocking: bool) -> Trigger[.
     """Make the trigger of one stream."""
     effects = effects_of(folder)
     made = trigger(
-        destination, name=destination, concurrency=CONCURRENCY, local_parking_file=parking_file(folder)
+        destination,
+        name=destination,
+        concurrency=CONCURRENCY,
+        lease=LEASE,
+        local_parking_file=parking_file(folder),
     )
 
     def work(message: Message) -> None:

@@ -122,7 +122,7 @@ class TestRedisForEver:
             USES[used_as](form, f"redis://{address.hostname}:{address.port}/0")
 
     def test_tls_where_none_is_spoken(self, redis_url: str, form: str, used_as: str) -> None:
-        url = redis_url.replace("redis://", "rediss://") + "?socket_connect_timeout=0.3"
+        url = redis_url.replace("redis://", "rediss://") + "?socket_connect_timeout=0.3&socket_timeout=1.5"
 
         with pytest.raises(
             ConfigurationError, match=f"{used_as}: the Redis at .* does not use TLS; use redis:"

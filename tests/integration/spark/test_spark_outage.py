@@ -31,6 +31,9 @@ pytestmark = [SPARK, pytest.mark.timeout(600)]
 #: How long the server is away, in seconds.
 AWAY = sized(2, full=20)
 
+#: How long a run that nobody ended is presumed alive, where its rows are met again.
+LEASE = timedelta(seconds=3)
+
 #: The rows of each of three micro-batches; a third of them stands in the one before as well.
 ROWS = sized(300, full=60_000)
 
@@ -137,11 +140,11 @@ def test_a_query_that_lost_patience_before_the_function_loses_nothing(
 def test_a_query_that_lost_patience_after_the_function_parks_what_may_be_done(
     stream: FileStream, make: Callable[..., ForeachBatch], private_redis: RedisServer
 ) -> None:
-    load = make(patience=timedelta(seconds=0.5))
+    load = make(patience=timedelta(seconds=0.5), lease=LEASE)
     with Strike(private_redis, BatchStep.RUN).on(load), pytest.raises(StreamingQueryException):
         stream.run(load)
 
-    stream.run(make())
+    stream.run(make(lease=LEASE))
 
     assert _effects(stream) == _EVERY
     store = open_history(private_redis.url)

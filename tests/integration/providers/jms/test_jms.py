@@ -1,6 +1,7 @@
 """JMS on a real ActiveMQ: what a Java client sends and reads, selectors, topics, replies, JNDI, the end."""
 
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import HOME, ActiveMqServer
+from tests.fixtures.servers.spark import SHORT_LIVED
 from tests.fixtures.waiting import PATIENCE, patience
 from tests.integration.helpers.consumers import Running
 from triggers import Producer, trigger
@@ -414,8 +416,13 @@ print([one.message.body for one in received])
 
 
 def test_jms_and_spark_share_a_process(activemq: ActiveMqServer) -> None:
-    words = [sys.executable, "-c", SPARK, activemq.url]
+    words, environment = (
+        [sys.executable, "-c", SPARK, activemq.url],
+        os.environ | {"JDK_JAVA_OPTIONS": SHORT_LIVED},
+    )
 
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=patience(100), check=False)
+    ended = subprocess.run(
+        words, env=environment, capture_output=True, text=True, timeout=patience(100), check=False
+    )
 
     assert ended.stdout.splitlines() == ["['before', '100']"], ended.stderr

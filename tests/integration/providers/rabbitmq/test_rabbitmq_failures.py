@@ -35,7 +35,7 @@ from triggers.providers.amqp.connection import ReceiverLink
 from triggers.providers.amqp.management import queue_address
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
-from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver, Unreadable
+from triggers.providers.provider import Arrival, Provider, ProviderUnavailableError, Receiver, Unreadable
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
@@ -169,19 +169,26 @@ def _fails(work: Any) -> bool:
     return False
 
 
-def test_a_service_longer_than_the_heartbeat_keeps_its_message(site: Site) -> None:
+def test_a_service_longer_than_the_heartbeat_keeps_its_message(
+    rabbitmq_server: RabbitmqServer, rabbitmq4_server: RabbitmqServer
+) -> None:
     # Longer where everything takes longer: a connection that stood still so long is lost, and rightly so.
     heartbeat = min(20, round(2 * measured()))
-    provider = site.open(site.url(options=f"?heartbeat={heartbeat}"))
-    receiver, another = site.receive(provider), site.receive(site.open())
-    drive(provider.send(site.name, numbered(1)))
-    [arrival] = drive(take(receiver, 1))
+    with ExitStack() as closing:
+        held: list[tuple[Receiver, Receiver, Arrival]] = []
+        for wire, server in zip(WIRES, (rabbitmq_server, rabbitmq4_server), strict=True):
+            site = Site(server, wire, f"orders-{uuid4().hex[:8]}", closing)
+            provider = site.open(site.url(options=f"?heartbeat={heartbeat}"))
+            receiver, another = site.receive(provider), site.receive(site.open())
+            drive(provider.send(site.name, numbered(1)))
+            held.append((receiver, another, drive(take(receiver, 1))[0]))
 
-    time.sleep(3 * heartbeat)  # RabbitMQ ends a connection that missed two heartbeats
+        time.sleep(3 * heartbeat)  # RabbitMQ ends a connection that missed two heartbeats
 
-    drive(receiver.acknowledge([arrival]))
-    assert drive(another.receive(1, A_WHILE)) == []
-    assert drive(receiver.receive(1, A_WHILE)) == []
+        for receiver, another, arrival in held:
+            drive(receiver.acknowledge([arrival]))
+            assert drive(another.receive(1, A_WHILE)) == []
+            assert drive(receiver.receive(1, A_WHILE)) == []
 
 
 @pytest.mark.parametrize("limit", [1, 3])
