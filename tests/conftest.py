@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from tests import ROOT
 from tests.fixtures.waiting import slowness
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
@@ -27,19 +28,32 @@ pytest_plugins = [
 ]
 
 
+#: The tests of whole programs.
+ACCEPTANCE = ROOT / "tests" / "acceptance"
+
 #: Every process of the run takes over what its first one has measured.
 SLOWNESS = slowness()
+
+#: The groups that last longest, these first: each has one worker to itself, for which all others would wait.
+LONG_GROUPS = ("spark", "activemq", "rabbitmq")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each test the time that this machine needs, and begin with the groups.
-
-    Each group has one worker to itself, else all wait for it in the end.
-    """
+    """Give each test the time that this machine needs, and begin with what lasts long."""
     usual = float(config.getoption("timeout") or config.getini("timeout"))
     for item in items:
         marker = item.get_closest_marker("timeout")
         seconds = usual if marker is None else float(marker.args[0])
         item.add_marker(pytest.mark.timeout(seconds * SLOWNESS), append=False)
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    items.sort(key=_place_in_line)
+
+
+def _place_in_line(item: pytest.Item) -> int:
+    """Return where a test stands: groups first, then whole processes; what is short fills the end."""
+    group = item.get_closest_marker("xdist_group")
+    if group is not None:
+        name = group.args[0]
+        return LONG_GROUPS.index(name) if name in LONG_GROUPS else len(LONG_GROUPS)
+    whole = item.get_closest_marker("crash") is not None or ACCEPTANCE in item.path.parents
+    return len(LONG_GROUPS) + (1 if whole else 2)
