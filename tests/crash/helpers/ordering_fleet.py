@@ -14,6 +14,9 @@ from tests.crash.victims.ordering_service import NAME
 from tests.fixtures.waiting import PATIENCE
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER
 
+#: More effects than a process may have that is being stopped.
+A_FEW = 10
+
 
 @dataclass(slots=True, kw_only=True)
 class OrderingFleet(Fleet):
@@ -38,15 +41,10 @@ class OrderingFleet(Fleet):
     def freeze(self, process: subprocess.Popen[bytes]) -> None:
         """Stop a process until another one is active, and something has happened there; then let it go on."""
         process.send_signal(signal.SIGSTOP)
+        stopped_at = self.effects.count()
         deadline = time.monotonic() + PATIENCE
-        before: int | None = None
-        while True:
+        while self.effects.count() <= stopped_at + A_FEW or self._active() in {None, process}:
             assert time.monotonic() < deadline, f"nobody takes over:\n{self.tail()}"
-            active = self._active()
-            if before is None and active is not None and active is not process:
-                before = self.effects.count()
-            if before is not None and self.effects.count() > before + 10:
-                break
             time.sleep(0.02)
         process.send_signal(signal.SIGCONT)
 
