@@ -131,8 +131,15 @@ def fail() -> None:
 
 
 @postgres_only
-@pytest.mark.parametrize("point", ["before", "after"])
-@pytest.mark.parametrize("death", [kill_the_worker, fail], ids=["killed", "failed"])
+@pytest.mark.parametrize(
+    ("death", "point"),
+    [
+        pytest.param(kill_the_worker, "after", id="killed-after"),
+        pytest.param(fail, "before", id="failed-before"),
+        pytest.param(kill_the_worker, "before", id="killed-before", marks=pytest.mark.prove),
+        pytest.param(fail, "after", id="failed-after", marks=pytest.mark.prove),
+    ],
+)
 def test_what_a_dead_task_left_is_all_or_nothing(
     spark: SparkSession, shop: Shop, tmp_path: Path, point: str, death: Callable[[], None]
 ) -> None:

@@ -130,13 +130,20 @@ def _released_by_others(url: str, *uuids: str) -> None:
     drive(store.close())
 
 
+#: The steps of which the others speak already: a death there is proved by ``make prove`` alone.
+MARKS = dict.fromkeys((BatchStep.BEGUN, BatchStep.ENTERED), pytest.mark.prove)
+
+
 def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:
     return [Resolution.NEW for _ in messages]
 
 
 @pytest.mark.parametrize(
     ("step", "how"),
-    [*((step, {"resolver": always_new}) for step in BatchStep), (BatchStep.RUN, {"in_doubt": "execute"})],
+    [
+        *(pytest.param(step, {"resolver": always_new}, marks=MARKS.get(step, ())) for step in BatchStep),
+        (BatchStep.RUN, {"in_doubt": "execute"}),
+    ],
 )
 def test_a_batch_whose_rows_have_two_owners_is_completed_as_one(
     batches: Batches, folder: Folder, step: BatchStep, how: Any
@@ -262,8 +269,17 @@ def by_rows(rows: DataFrame, trigger_name: str) -> DataFrame:
     return rows.select("doubtless_uuid", answer.otherwise("IN_DOUBT").alias("resolution"))
 
 
-@pytest.mark.parametrize("resolver", [by_row, by_sequence, by_rows])
-@pytest.mark.parametrize("setting", ["on_replay", "resolver"])
+@pytest.mark.parametrize(
+    ("setting", "resolver"),
+    [
+        ("on_replay", by_sequence),
+        ("resolver", by_row),
+        ("resolver", by_rows),
+        pytest.param("on_replay", by_row, marks=pytest.mark.prove),
+        pytest.param("on_replay", by_rows, marks=pytest.mark.prove),
+        pytest.param("resolver", by_sequence, marks=pytest.mark.prove),
+    ],
+)
 def test_a_resolver_has_the_last_word_on_what_was_handed_over(
     batches: Batches, resolver: Any, setting: str
 ) -> None:
