@@ -234,6 +234,10 @@ class _HeldExecution:
     def takes_batches(self) -> bool:
         return False
 
+    def waiting(self, pause: object) -> "_HeldExecution":
+        del pause  # it never tries again
+        return self
+
     async def run(self, run: Run, transaction: Transaction | None = None) -> None:
         started = perf_counter()
         delivery = Delivery(

@@ -350,7 +350,7 @@ async def _write_ahead(connection: AnyConnection) -> Sequence[object]:
 
 async def _create(connection: AnyConnection) -> None:
     await fetch(connection, ONE_CREATOR)
-    if await _exist(connection):
+    if await history_exists(connection):
         # Making an index that is there would wait for every service that runs in a transaction.
         return
     if connection.dialect.name == Dialect.POSTGRESQL:
