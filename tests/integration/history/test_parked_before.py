@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from history.bridge import drive
 from history.contract.parking import all_labels, parked
@@ -43,7 +43,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     drive(store.parking.park(OLD))
     drive(store.close())
     engine = open_engine(url, asyncio=False)
-    with engine.begin() as connection:  # type: ignore[union-attr]
+    assert isinstance(engine, Engine)
+    with engine.begin() as connection:
         for table in ("doubtless_parked_labels", "doubtless_decisions"):
             connection.execute(text(f"DROP TABLE {table}"))
     engine.dispose()
