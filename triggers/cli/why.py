@@ -12,7 +12,7 @@ from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.history import entry_row
-from triggers.cli.parked.choosing import Selection, walk
+from triggers.cli.parked.choosing import Selection, age_of, walk
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
@@ -110,7 +110,7 @@ def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) ->
 def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[ParkedLabel]:
     labels = (label for label in walk(lot, Selection(trigger=trigger)) if label.uuid == uuid)
     found = {label.id: label for label in labels}.values()
-    return sorted(found, key=lambda label: (label.parked_at, label.id))
+    return sorted(found, key=age_of)
 
 
 def _next(entry: Entry | None, judging: _Judging) -> Decision:

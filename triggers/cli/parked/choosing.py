@@ -136,12 +136,17 @@ def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> lis
             )
         found = [ParkedLabel.of(get(lot, parked_id)) for parked_id in parked_ids]
     elif selection.filters or selection.trigger is not None:
-        found = list(walk(lot, selection))
+        found = sorted(walk(lot, selection), key=age_of)
     else:
         raise ConfigurationError(
             "PARKED_ID", "is missing", "give ids, or filters such as --trigger and --kind"
         )
     return list({(label.trigger_name, label.id): label for label in found}.values())
+
+
+def age_of(label: ParkedLabel) -> tuple[datetime, str]:
+    """Return what puts labels in the order in which their messages were parked."""
+    return label.parked_at, label.id
 
 
 def walk(lot: Parking, selection: Selection) -> Iterator[ParkedLabel]:

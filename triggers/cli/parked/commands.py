@@ -14,7 +14,7 @@ from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
 from history.support.rendering import repr_of
-from triggers.cli.parked.choosing import Selection, chosen, get, summary, walk, with_selection
+from triggers.cli.parked.choosing import Selection, age_of, chosen, get, summary, walk, with_selection
 from triggers.cli.parked.deciding import (
     COLUMNS,
     SHOWN,
@@ -77,7 +77,7 @@ def list_(
                 drive(close_settled(name, store, lot, limit=LOOKED_AT))
         if selection.filters:
             matching = {(label.trigger_name, label.id): label for label in walk(lot, selection)}.values()
-            found: Sequence[ParkedLabel] = sorted(matching, key=lambda label: (label.parked_at, label.id))
+            found: Sequence[ParkedLabel] = sorted(matching, key=age_of)
             total = len(found)
         else:
             found = [ParkedLabel.of(parked) for parked in drive(lot.list(trigger=trigger, limit=limit))]

@@ -66,7 +66,7 @@ def carry_out(
 
 def preview(state: State, labels: Sequence[ParkedLabel]) -> None:
     """Show what a command would be about."""
-    rows = [row_of(label) for label in sorted(labels, key=lambda label: (label.parked_at, label.id))]
+    rows = [row_of(label) for label in labels]
     shown = rows if state.as_json else rows[:SHOWN]
     state.show("would be decided", COLUMNS, shown, none="nothing parked is like that")
     if labels:
