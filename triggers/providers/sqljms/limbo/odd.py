@@ -51,4 +51,4 @@ async def odd_inside(connection: AnyConnection, number: int, token: str, problem
 
 
 def _bytes(value: object) -> bytes:
-    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode("utf-8", "replace")
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

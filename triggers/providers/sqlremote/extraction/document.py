@@ -13,7 +13,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Literal
+from typing import IO, Any, ClassVar, Final, Literal, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -167,7 +167,7 @@ def _encoded(value: Any) -> Any:
         return value
     for kinds, name, write in _WRITTEN:
         if isinstance(value, kinds):
-            return {name: write(value)}
+            return {name: write(cast("Any", value))}
     raise ConfigurationError(
         "tables",
         f"a value of the type {type(value).__qualname__} cannot be extracted",
@@ -178,5 +178,5 @@ def _encoded(value: Any) -> Any:
 def _decoded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    ((name, written),) = value.items()
+    ((name, written),) = cast("dict[str, Any]", value).items()
     return _READ[name](written)

@@ -47,7 +47,7 @@ def _table(connection: Connection, name: str, *, raw: bool) -> Table:
         ) from error
     columns = [column for column in found.columns if column.computed is None]
     if raw:
-        return Table(name, MetaData(), *(Column(column.name) for column in columns))
+        return Table(name, MetaData(), *(Column[Any](column.name) for column in columns))
     return Table(name, MetaData(), *(Column(column.name, column.type) for column in columns))
 
 
