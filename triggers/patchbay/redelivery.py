@@ -111,7 +111,7 @@ class RedeliveringReceiver:
         if limbo is None or now < self._poll_due:
             return ()
         taken = await limbo.take_all(self.terms.trigger, limit=1)
-        held = [*taken.waiting, *taken.odd]
+        held: list[Waiting | OddWaiting] = [*taken.waiting, *taken.odd]
         self._poll_due = now if held else now + POLL_INTERVAL
         self._held |= {entry.id: entry for entry in held}
         messages = [Arrival(entry.message, entry) for entry in taken.waiting]

@@ -19,7 +19,7 @@ from triggers.providers.sqlremote.extraction.load import load
 from triggers.providers.sqlremote.links import fresh_epoch
 
 #: What both ends keep of orders: own ones, and those that were applied.
-ORDERS = "CREATE TABLE orders (id VARCHAR(9) PRIMARY KEY, n INTEGER)"
+ORDERS = "CREATE TABLE orders (id VARCHAR(30) PRIMARY KEY, n INTEGER)"
 
 
 def keep(operations: list[Any], connection: Connection) -> None:
@@ -94,6 +94,25 @@ def test_a_peer_restored_from_yesterdays_backup_recovers_from_the_log_that_is_ke
     both(x, y, rounds=4)
 
     assert ids(y) == ["a", "b", "c"]
+
+
+def test_the_log_does_not_grow_for_ever_what_is_a_week_old_and_confirmed_goes(
+    pair: tuple[Side, Side],
+) -> None:
+    x, y = pair
+    for name in ("old", "young"):
+        order(x, name)
+    both(x, y, rounds=3)
+    order(x, "old but not confirmed")
+    week = int(timedelta(days=8).total_seconds() * 1000)
+    x.execute(
+        f"UPDATE doubtless_link_log SET committed_at = committed_at - {week} WHERE commit_offset <> 2"  # noqa: S608
+    )
+
+    x.clock.pass_by()
+    x.run()
+
+    assert [row.commit_offset for row in x.query("SELECT * FROM doubtless_link_log ORDER BY 1")] == [2, 3]
 
 
 def test_a_peer_older_than_the_log_recovers_by_an_extract_with_nothing_lost_and_nothing_twice(
