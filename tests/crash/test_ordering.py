@@ -101,23 +101,23 @@ def run(
     history: str,
     hits: int,
     hit: Callable[[OrderingFleet, Popen[bytes]], None],
-    *,
-    share: float = 0.9,
 ) -> Left:
-    """Send, and hit the active process so often within a share of the messages; return what is left."""
+    """Send, and hit the active process so often; return what is left."""
     # pytest-randomly prints what this comes from.
     chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
     send(url, chance)
-    due = sorted(chance.sample(range(1, round(GROUPS * LENGTH * share)), hits))
+    due = sorted(chance.sample(range(1, GROUPS * LENGTH * 9 // 10), hits))
+    client = cast("Any", redis.Redis).from_url(url)
     fleet = OrderingFleet(
         folder=folder,
         effects=effects_of(folder),
         provider=url + SLOW,
         history=history,
         processes=PROCESSES,
+        is_done=lambda: is_done(client),
     )
-    with fleet, cast("Any", redis.Redis).from_url(url) as client:
-        fleet.hit_until(lambda: is_done(client), due, hit)
+    with client, fleet:
+        fleet.hit_until_done(due, hit)
         fleet.drain()
     assert fleet.hits == hits
     return look(folder, history)
@@ -142,8 +142,7 @@ def test_groups_keep_their_order_when_the_active_process_is_frozen_and_comes_bac
 ) -> None:
     freezes = sized(2, full=4)
 
-    # Much is left after each, however late this looks where much else runs: the next one must be seen at it.
-    left = run(tmp_path, redis_url, redis_url, freezes, OrderingFleet.freeze, share=0.25)
+    left = run(tmp_path, redis_url, redis_url, freezes, OrderingFleet.freeze)
 
     # What was running at that moment ends after the process has come back.
     left.check(most_in_doubt=freezes * CONCURRENCY, but_for_the_doubtful=True)

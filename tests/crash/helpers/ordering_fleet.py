@@ -23,27 +23,28 @@ class OrderingFleet(Fleet):
     """Processes of which one receives."""
 
     service: str = "tests.crash.victims.ordering_service"
+    is_done: Callable[[], bool]
     hits: int = 0
 
-    def hit_until(
-        self,
-        is_done: Callable[[], bool],
-        due: list[int],
-        hit: Callable[[Self, subprocess.Popen[bytes]], None],
-    ) -> None:
+    def hit_until_done(self, due: list[int], hit: Callable[[Self, subprocess.Popen[bytes]], None]) -> None:
         """Hit the active process when so many effects have happened as ``due`` says, until all is done."""
-        for effects in self.watch(lambda: not due and is_done()):
+        for effects in self.watch(lambda: not due and self.is_done()):
             if due and due[0] <= effects and (active := self._active()) is not None:
                 del due[0]
                 hit(self, active)
                 self.hits += 1
 
     def freeze(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop a process until another one is active, and something has happened there; then let it go on."""
+        """Stop a process until another one is active and something has happened there; then let it go on.
+
+        Where much else runs this looks late, and nothing may be left by then but what the process held.
+        """
         process.send_signal(signal.SIGSTOP)
         stopped_at = self.effects.count()
         deadline = time.monotonic() + PATIENCE
-        while self.effects.count() <= stopped_at + A_FEW or self._active() in {None, process}:
+        while self._active() in {None, process} or not (
+            self.effects.count() > stopped_at + A_FEW or self.is_done()
+        ):
             assert time.monotonic() < deadline, f"nobody takes over:\n{self.tail()}"
             time.sleep(0.02)
         process.send_signal(signal.SIGCONT)
