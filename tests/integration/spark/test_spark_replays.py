@@ -131,7 +131,10 @@ def _released_by_others(url: str, *uuids: str) -> None:
 
 
 #: The steps of which the others speak already: a death there is proved by ``make prove`` alone.
-MARKS = dict.fromkeys((BatchStep.BEGUN, BatchStep.ENTERED), pytest.mark.prove)
+MARKS: dict[BatchStep, pytest.MarkDecorator] = {
+    BatchStep.BEGUN: pytest.mark.prove,
+    BatchStep.ENTERED: pytest.mark.prove,
+}
 
 
 def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:

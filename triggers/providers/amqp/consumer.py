@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from history.message import Message
 from triggers.providers.amqp.codec import Origin, decode, raw_fields
-from triggers.providers.amqp.connection import Connection, ReceiverLink
+from triggers.providers.amqp.connection import Connection
 from triggers.providers.amqp.driver import driver
+from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.provider import AT_ONCE, Limits, ProviderUnavailableError, Received
 

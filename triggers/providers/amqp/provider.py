@@ -1,8 +1,4 @@
-"""AMQP 1.0: any broker's addresses, and RabbitMQ 4 with exchanges and queues that are declared for you.
-
-``amqp_consumer.py`` is one consumer, ``amqp_codec.py`` reads and writes messages, ``amqp_management.py``
-declares things in RabbitMQ, ``amqp_line.py`` is the driver.
-"""
+"""AMQP 1.0: any broker's addresses, and RabbitMQ 4 with exchanges and queues that are declared for you."""
 
 import threading
 from collections.abc import Sequence
@@ -14,8 +10,9 @@ from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.amqp.codec import Origin, encode, encode_unreadable
-from triggers.providers.amqp.connection import Connection, SenderLink
+from triggers.providers.amqp.connection import Connection
 from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
+from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later

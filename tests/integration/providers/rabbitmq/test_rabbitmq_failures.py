@@ -31,7 +31,7 @@ from tests.integration.helpers.consumers import Lane, parked_in
 from tests.integration.helpers.rabbitmq_queues import depth, raw, subscribe
 from triggers import RetrievalFailureEvent, TransientError, on_retrieval_failure
 from triggers.producer.producer import Producer
-from triggers.providers.amqp.connection import ReceiverLink
+from triggers.providers.amqp.links import ReceiverLink
 from triggers.providers.amqp.management import queue_address
 from triggers.providers.contract.common import A_WHILE, NO_WAIT, arrivals, bodies, numbered, take
 from triggers.providers.opening import open_provider
