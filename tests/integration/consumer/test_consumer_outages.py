@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -156,8 +157,14 @@ class TestHistoryAway:
         assert running.gates[0].suspended is None
 
     def test_a_history_that_can_be_read_and_not_written_is_not_back(
-        self, lane: Lane, redis_url: str, private_redis: RedisServer
+        self,
+        lane: Lane,
+        redis_url: str,
+        private_redis: RedisServer,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr("triggers.consumer.housekeeping.HISTORY_PROBE", timedelta(seconds=0.1))
         ran: list[Message] = []
         orders = lane.trigger("orders", ran.append, history=private_redis.url)
         with client_of(private_redis.url) as client:
@@ -166,7 +173,7 @@ class TestHistoryAway:
 
             with lane.run([orders], redis_url + FAST) as running:
                 eventually(lambda: running.gates[0].suspended)
-                time.sleep(2.5)  # more than two probes
+                eventually(lambda: caplog.text.count("its history takes no claims") >= 2)
                 client.config_set("maxmemory", 0)
                 eventually(lambda: is_drained(redis_url, "orders"))
 

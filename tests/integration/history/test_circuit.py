@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -278,8 +279,14 @@ async def test_an_asyncio_client_or_engine_is_probed_for_beside_its_event_loop(
 
 
 def test_a_suspended_trigger_waits_for_the_circuit_in_silence_and_resumes_with_it(
-    lane: Lane, redis_url: str, server_url: str, network: Network, caplog: pytest.LogCaptureFixture
+    lane: Lane,
+    redis_url: str,
+    server_url: str,
+    network: Network,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("triggers.consumer.housekeeping.HISTORY_PROBE", timedelta(seconds=0.1))
     ran: list[str | None] = []
     orders = lane.trigger("orders", lambda message: ran.append(message.uuid), history=network.url(server_url))
     network.take_down()
@@ -288,7 +295,7 @@ def test_a_suspended_trigger_waits_for_the_circuit_in_silence_and_resumes_with_i
     with lane.run([orders], f"{redis_url}?reclaim_interval=0.1") as running:
         eventually(lambda: running.gates[0].suspended)
         with pytest.raises(AssertionError):
-            eventually(lambda: running.gates[0].suspended is None, 2.5)  # for more than two looks
+            eventually(lambda: running.gates[0].suspended is None, 0.5)  # for more than two looks
         network.bring_up()
         eventually(lambda: ran == ["patient"])
 
