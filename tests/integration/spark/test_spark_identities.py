@@ -114,12 +114,15 @@ def test_a_number_and_its_text_are_one_identity(spark: SparkSession, sinks: Sink
     numbers = spark.sql("SELECT CAST(id - 3 AS BIGINT) AS uuid FROM range(5)")
 
     assert sinks.run(numbers).new == 5
-    for kind in ("STRING", "SMALLINT", "DECIMAL(38, 0)", "STRING COLLATE UTF8_LCASE"):
+    collated = ["STRING COLLATE UTF8_LCASE"] if spark.version >= "4" else []
+    for kind in ("STRING", "SMALLINT", "DECIMAL(38, 0)", *collated):
         assert sinks.run(numbers.selectExpr(f"CAST(uuid AS {kind}) AS uuid")).duplicate == 5
     assert sinks.outcomes("-3", "0", "1") == [EntryOutcome.OK] * 3
 
 
 def test_texts_that_a_collation_takes_for_one_are_two_identities(spark: SparkSession, sinks: Sinks) -> None:
+    if spark.version < "4":
+        pytest.skip("Spark has collations since 4.0")
     cased = spark.sql("SELECT u COLLATE UTF8_LCASE AS uuid FROM VALUES ('a'), ('A'), ('a'), ('A') AS t (u)")
 
     report = sinks.run(cased)
