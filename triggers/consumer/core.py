@@ -40,6 +40,11 @@ from triggers.service.checking import pointing
 HOUSEKEEPING_PATIENCE = 5.0
 
 
+#: How many receivers are kept alive one after the other: a round must be over long before the first is due
+#: again, also where the provider is slow.
+KEPT_TOGETHER = 50
+
+
 class ConsumerCore(Controllable):
     """One consumer; ``Consumer`` drives it, ``AsyncConsumer`` awaits it."""
 
@@ -159,7 +164,9 @@ class ConsumerCore(Controllable):
             await self._check_room(len(workers))
             for worker in workers:
                 self._spawn(crew, worker.name, worker.run)
-            self._spawn(house, self._beside("keep-alive"), partial(keep_alive, workers, house))
+            for first in range(0, len(workers), KEPT_TOGETHER):
+                some = workers[first : first + KEPT_TOGETHER]
+                self._spawn(house, self._beside("keep-alive"), partial(keep_alive, some, house))
             for kept in housekeeping:
                 self._spawn(house, self._beside("chores"), kept.run)
             while not await crew.over.wait(WATCH_PAUSE):

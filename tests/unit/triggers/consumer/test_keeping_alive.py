@@ -1,0 +1,47 @@
+"""However many receivers there are, those that are slow to be kept alive do not hold all others up."""
+
+import asyncio
+
+from history.memory import MemoryHistory
+from history.shell import TaskShell
+from tests.fixtures.waiting import PATIENCE
+from triggers import Message, trigger
+from triggers.consumer.core import KEPT_TOGETHER
+from triggers.consumer.tasks import AsyncConsumer
+from triggers.providers.memory import MemoryProvider, MemoryReceiver
+
+
+class SlowAtFirst(MemoryProvider):
+    """A provider whose first receiver waits with its keep-alive for that of the last one."""
+
+    def __init__(self) -> None:
+        super().__init__(shell=TaskShell())
+        self.last_was_kept = asyncio.Event()
+        self.opened = 0
+
+    def for_asyncio(self) -> "SlowAtFirst":
+        return self
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
+        receiver = await super().open_receiver(destination, subscription=subscription, name=name)
+        self.opened += 1
+        keep = {1: self.last_was_kept.wait, KEPT_TOGETHER + 1: self._note}.get(self.opened)
+        if keep is not None:
+            vars(receiver)["keep_alive"] = keep
+        return receiver
+
+    async def _note(self) -> None:
+        self.last_was_kept.set()
+
+
+async def test_one_slow_receiver_holds_up_only_some_of_the_others() -> None:
+    provider = SlowAtFirst()
+
+    @trigger("orders", name="orders", concurrency=KEPT_TOGETHER + 1)
+    async def work(message: Message) -> None: ...
+
+    consumer = AsyncConsumer([work], provider, history=MemoryHistory())
+    running = asyncio.create_task(consumer.run())
+    await asyncio.wait_for(provider.last_was_kept.wait(), PATIENCE)
+    consumer.stop()
+    await asyncio.wait_for(running, PATIENCE)
