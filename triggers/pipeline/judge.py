@@ -108,7 +108,7 @@ class Judge:
             for run in asked:
                 if run.found is None and _is_older(run.message, oldest):
                     run.finding = run.finding._replace(forgotten=True)
-        if not self.inside:
+        if self.undecided.known and not self.inside:
             await self._settle_undecided(store, asked)
 
     def _note_undecided(self, error: Exception, owner: str, uuids: Sequence[str]) -> None:
@@ -147,7 +147,8 @@ class Judge:
             run.note(text_of(run.unidentified))
         unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
         for _ in range(CLAIM_ROUNDS):
-            await self._take_up(run)
+            if self.undecided.known:
+                await self._take_up(run)
             decision = self._read_table(run, unasked)
             if decision.ask:
                 decision = self._read_table(run, await self._ask(run))

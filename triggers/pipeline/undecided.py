@@ -28,6 +28,11 @@ class UndecidedClaims:
     _unseen: dict[str, str] = field(default_factory=dict[str, str])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def known(self) -> bool:
+        """Whether there are any: asked with every message, of which nearly none has one."""
+        return bool(self._tokens)
+
     def note(self, token: str, uuids: Sequence[str]) -> None:
         """Remember that these were claimed under a token, or not."""
         with self._lock:
@@ -41,17 +46,16 @@ class UndecidedClaims:
 
     def is_ours(self, uuid: str | None, found: Entry | None) -> bool:
         """Whether an entry is what an undecided claim has left."""
-        if not self._tokens or uuid is None or found is None or found.state is not State.STARTED:
+        if uuid is None or found is None or found.state is not State.STARTED:
             return False
         return found.owner is not None and self._tokens.get(uuid) == found.owner
 
     def forget(self, uuids: Sequence[str]) -> None:
         """Forget those that have been decided."""
-        if self._tokens:
-            with self._lock:
-                for uuid in uuids:
-                    self._tokens.pop(uuid, None)
-                    self._unseen.pop(uuid, None)
+        with self._lock:
+            for uuid in uuids:
+                self._tokens.pop(uuid, None)
+                self._unseen.pop(uuid, None)
 
     async def release_in(self, store: HistoryStore, trigger: str) -> None:
         """Release what is left of undecided claims, some in each call, by a store that answers again.
