@@ -8,6 +8,7 @@ from platformdirs import user_state_path
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.support.references import dereferenced
+from history.support.urls import guarded
 
 #: What :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -27,6 +28,11 @@ def open_history(url: str) -> HistoryStore:
         ConfigurationError: the scheme is unknown, or (MissingExtraError) its driver is not installed.
     """
     url = dereferenced(url, "history")
+    with guarded(url, "history"):
+        return _open(url)
+
+
+def _open(url: str) -> HistoryStore:
     match urlsplit(url).scheme.partition("+")[0]:
         case "redis" | "rediss" | "unix":
             from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)

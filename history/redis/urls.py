@@ -14,6 +14,7 @@ from history.circuit import is_on
 from history.errors import ConfigurationError
 from history.redis.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
 from history.redis.probe import pool_of
+from history.support.urls import guarded
 
 #: What to write instead of a URL that cannot be used.
 REMEDY = "use redis://host:6379/0, redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c"
@@ -27,6 +28,11 @@ def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer
     Raises:
         ConfigurationError: the URL is none, names no number as its database, or has an unknown option.
     """
+    with guarded(url, setting):
+        return _open(url, setting=setting, asyncio=asyncio, connect=connect, answer=answer)
+
+
+def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
     retry: Any = redis.asyncio.retry.Retry if asyncio else redis.retry.Retry
     options = {"socket_timeout": answer, "socket_connect_timeout": connect, "retry": retry(NoBackoff(), 0)}
     try:
@@ -34,6 +40,8 @@ def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer
         if (pool := pool_of(client)) is not None:
             # Options that redis-py does not know are found when a connection is made, which connects nothing.
             pool.connection_class(**pool.connection_kwargs)
+    except ConfigurationError:
+        raise
     except ValueError as error:
         raise ConfigurationError(setting, str(error), REMEDY) from error
     except (TypeError, redis.RedisError) as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from history.errors import ConfigurationError
+from history.support.urls import guarded
 
 _CREDENTIALS = ("username", "password")
 
@@ -25,7 +26,8 @@ def dereferenced(url: str, setting: str) -> str:
     """
     if _is_reference(url):
         url = _read(url, setting)
-    parts = urlsplit(url)
+    with guarded(url, setting):
+        parts = urlsplit(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     found = {name: value for name, value in query if name in _CREDENTIALS and _is_reference(value)}
     if not found:
@@ -43,6 +45,11 @@ def _is_reference(text: str) -> bool:
 
 def _read(reference: str, setting: str) -> str:
     kind, _, name = reference.partition(":")
+    if "@" in name and (kind == "env" or (name.startswith("//") and not name.startswith("///"))):
+        # A URL with an account: nothing of it is to be quoted.
+        raise ConfigurationError(
+            setting, f"{kind}: must be followed by a name, not by an account", "write env:NAME or file:/path"
+        )
     if kind == "env":
         value, remedy = os.environ.get(name, ""), f"set the environment variable {name}"
     else:

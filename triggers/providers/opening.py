@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
 from history.support.references import dereferenced
+from history.support.urls import guarded
 from triggers.providers.provider import Provider
 
 #: What :func:`open_provider` understands, for its errors and for ``--help``.
@@ -17,13 +18,18 @@ PROVIDER_URLS = (
 )
 
 
-def open_provider(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
+def open_provider(url: str) -> Provider:
     """Open the provider at ``url``; nothing is connected before the first use.
 
     Raises:
         ConfigurationError: the scheme is unknown.
     """
     url = dereferenced(url, "provider")
+    with guarded(url, "provider"):
+        return _open(url)
+
+
+def _open(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
     match urlsplit(url).scheme:
         case scheme if scheme.partition("+")[0] in {"redis", "rediss", "unix"}:
             from triggers.providers.redis_streams.provider import RedisStreams  # noqa: PLC0415  (a driver, when asked for)

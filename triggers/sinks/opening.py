@@ -4,6 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from history.errors import ConfigurationError
 from history.support.references import dereferenced
+from history.support.urls import guarded
 from triggers.providers.provider import Provider
 from triggers.sinks.sink import Sink
 
@@ -33,6 +34,11 @@ def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
             (MissingExtraError) a driver is not installed.
     """
     url = dereferenced(url, "sink")
+    with guarded(url, "sink"):
+        return _open(url, provider)
+
+
+def _open(url: str, provider: str | Provider | None) -> Sink:
     match urlsplit(url).scheme.partition("+")[0]:
         case "log":
             from triggers.sinks.log import LogSink  # noqa: PLC0415  (as below)

@@ -39,6 +39,7 @@ from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.statements.dialects import Dialect, Statement, statement
+from history.support.urls import guarded
 
 _log = logging.getLogger(__name__)
 
@@ -83,12 +84,23 @@ def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
     Raises:
         ConfigurationError: it is no URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
     """
+    if isinstance(url, str):
+        with guarded(url, "history"):
+            return _open_engine(url, asyncio=asyncio)
+    return _open_engine(url, asyncio=asyncio)
+
+
+def _open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
     try:
         parsed = parsed_url(url)
-    except (ArgumentError, ValueError) as error:
+    except (ArgumentError, ValueError):  # whose texts hold the URL
         raise ConfigurationError(
             "history", "its URL is not valid", "use sqlite:///file.db or postgresql://..."
-        ) from error
+        ) from None
+    if parsed.get_backend_name() == Dialect.SQLITE and (parsed.host or parsed.username):
+        raise ConfigurationError(
+            "history", "a SQLite URL names no host", "use sqlite:///file.db, with three slashes"
+        )
     if parsed.get_backend_name() == Dialect.SQLITE:
         engine = _open_sqlite(parsed, asyncio=asyncio)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:

@@ -54,11 +54,8 @@ def test_a_warning_is_one_line_with_the_trigger_and_the_uuid_and_then_the_traceb
     answer = doubtless(*words(redis_url, "-t", "book", "--until-idle", "0.3"))
 
     lines = answer.err.splitlines()
-    (place,) = [
-        place
-        for place, line in enumerate(lines)
-        if "WARNING fails: it was not seen before; the service failed for good" in line
-    ]
+    said = "WARNING fails: it was not seen before; the service failed for good"
+    (place,) = [place for place, line in enumerate(lines) if said in line]
     assert "trigger=book uuid=fails fence=" in lines[place]
     assert lines[place + 1] == "Traceback (most recent call last):"
     assert "shop.py" in lines[place + 2]

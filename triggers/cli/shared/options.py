@@ -14,6 +14,7 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.parking import Parking
+from history.support.urls import origin
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.output import State, printable
 from triggers.providers.opening import PROVIDER_URLS, open_provider
@@ -118,7 +119,8 @@ def refuse_memory(option: str, url: str) -> None:
     if parts.scheme == "memory" or (
         parts.scheme.startswith("sqlite") and parts.path in {"", "/", "/:memory:"}
     ):
-        raise ConfigurationError(option, f"{url} lives in one process only", "give a server or a file")
+        problem = f"{origin(url)} lives in one process only"
+        raise ConfigurationError(option, problem, "give a server or a file")
 
 
 def refuse_absent_file(option: str, url: str) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from history.errors import ConfigurationError
+from history.support.urls import guarded
 
 #: RabbitMQ refuses a shorter one over AMQP 1.0.
 LEAST_HEARTBEAT = 2
@@ -81,6 +82,11 @@ class BrokerUrl:
         Raises:
             ConfigurationError: the URL is none, or has an option that nobody knows.
         """
+        with guarded(url, "provider"):
+            return cls._checked(url, example, ports, known)
+
+    @classmethod
+    def _checked(cls, url: str, example: str, ports: tuple[int, int], known: set[str]) -> Self:
         try:
             return cls._read(url, ports, known)
         except ValueError as error:

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, get_args
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from history.errors import ConfigurationError
+from history.support.urls import guarded
 from triggers.providers.brokers.trust import FirstCount
 
 #: How a session answers: each message with ``acknowledge()``, or with a commit.
@@ -79,6 +80,11 @@ class JmsSettings:
         Raises:
             ConfigurationError: something in it cannot be used.
         """
+        with guarded(url, "provider"):
+            return cls._of(url)
+
+    @classmethod
+    def _of(cls, url: str) -> Self:
         parts = urlsplit(url)
         settings: dict[str, Any] = {"properties": {}, "environment": {}}
         rest: list[tuple[str, str]] = []
@@ -94,7 +100,8 @@ class JmsSettings:
             settings.setdefault("broker", _broker(parts, rest))
         elif rest or parts.netloc or parts.path:
             strange = rest[0][0] if rest else parts.netloc + parts.path
-            raise ConfigurationError("provider", f"{strange!r} is unknown in a jms: URL", f"use {_EXAMPLE}")
+            named = "an account" if "@" in strange else repr(strange)
+            raise ConfigurationError("provider", f"{named} is unknown in a jms: URL", f"use {_EXAMPLE}")
         return cls(**settings)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from history.errors import ConfigurationError
+from history.support.urls import guarded, origin
 from triggers.providers.provider import Provider
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.directory import DirectoryCarrier
@@ -26,12 +27,13 @@ def open_carrier(url: str, *, name: str, largest: int, open_provider: OpenProvid
         ConfigurationError: the URL is for something else, or a provider's and ``open_provider`` was not
             given, or (MissingExtraError) a driver is missing.
     """
-    parts = urlsplit(url)
+    with guarded(url, "carrier"):
+        parts = urlsplit(url)
     match parts.scheme.partition("+")[0]:
         case "file":
             if parts.netloc not in {"", "localhost"} or not parts.path:
                 raise ConfigurationError(
-                    "carrier", f"{url!r} does not name a local folder", "write file:///folder"
+                    "carrier", f"{origin(url)} does not name a local folder", "write file:///folder"
                 )
             return DirectoryCarrier(Path(unquote(parts.path)), largest=largest)
         case "sqlite" | "postgresql" | "postgres":

@@ -1,0 +1,93 @@
+"""URLs in errors: no more of one is quoted than its scheme and host, for the rest may be a password.
+
+A password with an unescaped ``/``, ``#``, ``?`` or ``@`` moves the border between account, host, path and
+options, so that a part of it stands where a port, a database or the name of an option is expected.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from urllib.parse import unquote, urlsplit
+
+from history.errors import ConfigurationError, MissingExtraError
+
+#: What to write instead of a password that is read as something else.
+ESCAPES = "in its user and password write / as %2F, # as %23, ? as %3F and @ as %40"
+
+#: The schemes, up to a plus sign, whose URLs hold an account, and no other @ that is not escaped.
+_ACCOUNTED = frozenset(
+    {"redis", "rediss", "unix", "postgresql", "postgres", "rabbitmq", "rabbitmqs", "amqp", "amqps"}
+)
+
+#: A shorter piece of a password may stand in any text.
+_SHORTEST = 3
+
+
+@contextmanager
+def guarded(url: str, setting: str) -> Generator[None]:
+    """Have errors of whoever reads ``url`` quote nothing that may be of a password.
+
+    Raises:
+        ConfigurationError: the URL is refused; without the reader's own text, and without its cause, where
+            these may hold a part of a password.
+    """
+    displaced = _is_displaced(url)
+    if displaced and _scheme(url) in _ACCOUNTED:
+        raise _unreadable(url, setting, displaced=True)
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except ConfigurationError as error:
+        if not displaced and not _is_quoted(url, error):
+            raise
+        # Without its cause: a traceback shows that, too.
+        raise _unreadable(url, setting, displaced=displaced) from None
+    except ValueError as error:
+        if not displaced and not _is_quoted(url, error) and "@" not in url:
+            raise
+        raise _unreadable(url, setting, displaced=displaced) from None
+
+
+def origin(url: str) -> str:
+    """Return what may be quoted of a URL: its scheme and host."""
+    try:
+        host = "" if _is_displaced(url) else urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return f"{_scheme_as_written(url)}://{host}"
+
+
+def _unreadable(url: str, setting: str, *, displaced: bool) -> ConfigurationError:
+    problem = f"its URL, {origin(url)}, cannot be used" if not displaced else "its URL cannot be read"
+    return ConfigurationError(setting, problem, ESCAPES)
+
+
+def _scheme(url: str) -> str:
+    return _scheme_as_written(url).partition("+")[0].lower()
+
+
+def _scheme_as_written(url: str) -> str:
+    return url.partition(":")[0]
+
+
+def _is_displaced(url: str) -> bool:
+    """Whether there is an @ beyond the host, or the address cannot be told at all."""
+    head, mark, rest = url.partition("://")
+    if "@" not in rest or not mark:
+        return "@" in url.removeprefix(f"{head}://") and not mark and _scheme(url) in _ACCOUNTED
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    if _scheme(url).startswith("postgres") and parts.netloc.count("@") > 1:
+        return True
+    return "@" in parts.path + parts.fragment or ("@" in parts.query and "@" not in parts.netloc)
+
+
+def _is_quoted(url: str, error: Exception) -> bool:
+    """Whether the text of an error, or of its cause, holds the password of a URL."""
+    account = url.partition("://")[2].rpartition("@")[0]
+    password = account.partition(":")[2]
+    texts = f"{error} {error.__cause__} {error.__context__}"
+    pieces = {password, unquote(password)}
+    return any(len(piece) >= _SHORTEST and piece in texts for piece in pieces)
