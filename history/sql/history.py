@@ -40,6 +40,7 @@ from history.sql.database.engine import (
 from history.sql.database.probe import circuit_for
 from history.sql.fences import Granted
 from history.sql.joining import SqlJoining
+from history.sql.lineage import greet
 from history.sql.parking import SqlParking
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
@@ -90,8 +91,8 @@ class SqlHistory(SingleVerbs):
     history uses its connections in autocommit. ``owned`` says whether :meth:`close` disposes of it. A SQLite
     engine of your own decides about ``timeout`` and ``PRAGMA synchronous``: below FULL, a power cut can undo
     the last completions, and those messages run again. While PostgreSQL does not answer, calls fail at once,
-    unless ``circuit`` is false, or ``?circuit=off`` stands in the URL. To PgBouncer, :meth:`from_url` needs
-    session pooling.
+    unless ``circuit`` is false, or ``?circuit=off`` stands in the URL. Behind PgBouncer,
+    :meth:`from_url` notices it and prepares no statements; an engine of your own has to be made so.
 
     Safe to share between threads; one over an asyncio engine belongs to one event loop.
 
@@ -107,7 +108,8 @@ class SqlHistory(SingleVerbs):
         self._engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
         self._circuit = circuit
-        self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit)))
+        greeting = greet if engine.dialect.name == Dialect.POSTGRESQL else None
+        self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
         self._parking = SqlParking(self._database)
         self._joining = SqlJoining(self._database)

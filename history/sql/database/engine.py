@@ -253,6 +253,9 @@ class Database(Protocol):
         ...
 
 
+#: Under this key a connection remembers that it was greeted.
+_GREETED = "doubtless_greeted"
+
 #: The circuit of a database that has none.
 NO_CIRCUIT = Circuit("nothing", bool, enabled=False)
 
@@ -264,6 +267,8 @@ class Pooled:
     engine: AnyEngine
     disposable: bool
     circuit: Circuit = NO_CIRCUIT
+    #: What is done once with each connection before anything else; it returns whether it is done.
+    greet: Step[bool] | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -298,7 +303,7 @@ class Pooled:
             if self.circuit.is_open:
                 self.circuit.refuse(doing)
             try:
-                return await settled(self.engine.connect())
+                return await self._greeted(await settled(self.engine.connect()))
             except PoolTimeoutError as error:
                 if inside:
                     raise HistoryUnavailableError(doing) from error
@@ -308,6 +313,17 @@ class Pooled:
                 if is_unanswered(error):
                     self.circuit.open(error.orig or error)
                 raise translated(error, doing) from error
+
+    async def _greeted(self, connection: AnyConnection) -> AnyConnection:
+        if self.greet is None or connection.info.get(_GREETED):
+            return connection
+        try:
+            if await self.greet(connection):
+                connection.info[_GREETED] = True
+        except BaseException:
+            await settled(connection.close())
+            raise
+        return connection
 
     async def _once(self, doing: str, step: Step[T], *, atomic: bool) -> T:
         inside = is_inside(self.engine, doing, writes=atomic)

@@ -68,6 +68,12 @@ _POSTGRESQL: tuple[_Fault, ...] = (
     ),
     _Fault(
         (),
+        r"unsupported startup parameter",
+        "the pooler between refuses a parameter of the URL (options=...)",
+        "take it out of the URL, and set it for the role instead: ALTER ROLE ... SET search_path = ...",
+    ),
+    _Fault(
+        (),
         r"^invalid (?:connection option|port number|integer value|URI)",
         "its URL cannot be used",
         "use postgresql://role:password@host/database",

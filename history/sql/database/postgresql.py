@@ -63,10 +63,12 @@ POOL_TIMEOUT = 5.0
 #: PostgreSQL's read_only_sql_transaction: a standby's answer to a write.
 READ_ONLY = "25006"
 
-# All of a session's settings in one round trip.
+# All settings of a session in one round trip; none where the backend is not the one that was connected to: a
+# pooler stands between, and a session is somebody else's a moment later.
 CONFIGURE = (
     "SELECT set_config(s.name, w.value, false) FROM pg_settings AS s"
     " JOIN json_each_text(CAST(%s AS json)) AS w (name, value) ON s.name = w.name"
+    " WHERE pg_backend_pid() = %s"
 )
 
 #: Several hosts, of which at least one has a port: SQLAlchemy reads them from the query only.
@@ -157,7 +159,7 @@ class _Connections:
         pool = engine.pool
         patience = Patience(options.reply_timeout, lambda: has_answer(pool, waits=waits))
         self._blocking, self._asyncio = connectors(patience)
-        self._session = json.dumps({**SESSION, **options.session})
+        self._timeouts = options.session
         event.listen(engine, "do_connect", self.connect)
         event.listen(engine, "connect", self.configure)
 
@@ -173,11 +175,29 @@ class _Connections:
         connection: DBAPIConnection = self._blocking(*words, **libpq)
         return connection
 
-    def configure(self, connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
-        """Set the session."""
+    def configure(self, connection: DBAPIConnection, record: ConnectionPoolEntry) -> None:
+        """Set the session; behind a pooler, do without what needs one.
+
+        Raises:
+            ConfigurationError: the URL asks for what a pooler does not keep.
+        """
+        driver: Any = record.driver_connection
         cursor = connection.cursor()
-        cursor.execute(CONFIGURE, (self._session,))
+        cursor.execute(CONFIGURE, (json.dumps({**SESSION, **self._timeouts}), driver.info.backend_pid))
+        is_direct = cursor.fetchone() is not None
         cursor.close()
+        if is_direct:
+            return
+        # PgBouncer gives each transaction another backend, which has not prepared what the last one has.
+        driver.prepare_threshold = None
+        if self._timeouts:
+            connection.close()
+            names = ", ".join(self._timeouts)
+            raise ConfigurationError(
+                names,
+                "a pooler such as PgBouncer does not keep what a session is set to",
+                "take it out of the URL, and set it for the role: ALTER ROLE ... SET ...",
+            )
 
 
 def _leave_a_standby(context: ExceptionContext) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.shell import Condition, Shell, TaskShell, ThreadShell
-from history.sql.database.engine import AnyConnection, execute
+from history.sql.database.engine import AnyConnection, execute, fetch
 from history.sql.statements.dialects import statement
 from history.support.forks import at_fork
 
@@ -72,9 +72,27 @@ class Listener:
 NOTIFY = statement(sqlite="SELECT 1", postgresql="SELECT CAST(pg_notify(:channel, '') AS TEXT)")
 
 
+# Which backend answers.
+BACKEND = statement("SELECT pg_backend_pid()")
+
+
 async def listen(connection: AnyConnection, channel: str) -> None:
-    """Have a connection told of what is sent to a channel, whose name is made of letters and digits."""
-    await execute(connection, statement(f'LISTEN "{channel}"'))
+    """Have a connection told of what is sent to a channel, whose name is made of letters and digits.
+
+    Not through a pooler: what a backend is told reaches whoever has it then, or nobody. Who waits there looks
+    again after ``poll_interval``.
+    """
+    ((backend,),) = await fetch(connection, BACKEND)
+    if backend == (await driver_of(connection)).info.backend_pid:
+        await execute(connection, statement(f'LISTEN "{channel}"'))
+
+
+async def driver_of(connection: AnyConnection) -> Any:
+    """Return psycopg's connection."""
+    if isinstance(connection, AsyncConnection):
+        adapted: Any = (await connection.get_raw_connection()).dbapi_connection
+        return adapted.driver_connection
+    return connection.connection.dbapi_connection
 
 
 async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:
@@ -83,15 +101,12 @@ async def wait_for_notice(connection: AnyConnection, seconds: float) -> None:
     Raises:
         DBAPIError: the connection is gone.
     """
-    driver: Any
     try:
+        driver = await driver_of(connection)
         if isinstance(connection, AsyncConnection):
-            adapted: Any = (await connection.get_raw_connection()).dbapi_connection
-            driver = adapted.driver_connection
             async for _ in driver.notifies(timeout=seconds, stop_after=1):
                 pass
         else:
-            driver = connection.connection.dbapi_connection
             for _ in driver.notifies(timeout=seconds, stop_after=1):
                 pass
     except driver_error(connection) as error:
