@@ -178,7 +178,8 @@ def translated_for_provider(error: DBAPIError, doing: str) -> DoubtlessError:
 async def hang_up(connection: AnyConnection) -> None:
     """Close a connection that was taken from the pool for good, and that may be broken."""
     with suppress(DBAPIError, OSError):
-        if isinstance(connection, AsyncConnection):
+        # One that is invalidated has been closed, and would be connected anew.
+        if isinstance(connection, AsyncConnection) and not connection.invalidated:
             # The pool leaves a detached connection of asyncio open.
             adapted: Any = (await connection.get_raw_connection()).dbapi_connection
             await adapted.driver_connection.close()

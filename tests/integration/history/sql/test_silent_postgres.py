@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine, create_engine, text
@@ -11,11 +12,14 @@ from history.bridge import drive
 from history.contract.common import TRIGGER, claim_one
 from history.entry import EntryOutcome
 from history.errors import ConfigurationError, HistoryUnavailableError
+from history.message import Message
 from history.sql import SqlHistory
 from history.sql.database.engine import open_engine
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.waiting import eventually
+from triggers.providers.provider import Arrival, ProviderUnavailableError
+from triggers.providers.sqljms.provider import SqlJms
 
 #: Short, for a test: a reply that takes longer makes somebody ask.
 IMPATIENT = "&reply_timeout=0.3"
@@ -48,6 +52,29 @@ class TestASilentServer:
         assert entry is not None
         assert entry.outcome is EntryOutcome.OK
         await store.close()
+
+    @pytest.mark.parametrize("is_asyncio", [False, True])
+    async def test_sql_jms_gives_it_up_and_goes_on(
+        self, postgres_url: str, network: Network, *, is_asyncio: bool
+    ) -> None:
+        url = network.url(postgres_url) + IMPATIENT
+        provider = SqlJms.from_url(url, asyncio=is_asyncio)
+        receiver = await provider.open_receiver("queue://orders", subscription="book", name="one")
+        network.swallow()
+
+        with pytest.raises(ProviderUnavailableError):
+            await receiver.receive(1, timedelta())
+        with pytest.raises(ProviderUnavailableError):
+            await provider.send("queue://orders", [Message(uuid="u1", body="")])
+
+        network.flow()
+        await provider.send("queue://orders", [Message(uuid="u2", body="")])
+        received = await receiver.receive(9, timedelta())
+        uuids = [one.message.uuid for one in received if isinstance(one, Arrival)]
+        assert uuids[-1:] == ["u2"]
+        await receiver.acknowledge(received)
+        await receiver.close()
+        await provider.close()
 
     def test_a_reply_that_is_only_late_is_waited_for(self, postgres_url: str) -> None:
         store = SqlHistory.from_url(postgres_url + IMPATIENT)
