@@ -40,7 +40,7 @@ class Pair:
         """Make the standby as the primary is now."""
         programs = find_programs()
         assert programs is not None
-        words = [programs / "pg_basebackup", "-D", self._folder / "data", "-R", "-c", "fast"]
+        words = [str(programs / "pg_basebackup"), "-D", str(self._folder / "data"), "-R", "-c", "fast"]
         user = UNPRIVILEGED_USER if os.geteuid() == 0 else None
         subprocess.run([*words, "-d", self.primary.url], check=True, user=user, cwd=self._folder)
 
