@@ -6,6 +6,7 @@ between tells of it again. Neither can change what becomes of the message.
 
 import logging
 from collections.abc import Awaitable, Sequence
+from typing import cast
 
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
@@ -60,7 +61,7 @@ async def _tell(hook: DuplicateHook, run: Run, trigger: str, *, blocking: bool) 
     try:
         result = hook(run.message.copied(), run.outcome())
         if hasattr(result, "__await__"):
-            await _awaitable(result, blocking=blocking)
+            await _awaitable(cast("Awaitable[None]", result), blocking=blocking)
     except BaseException as error:
         if not is_failure(error, blocking=blocking):
             raise

@@ -145,16 +145,10 @@ class Judge:
         if run.unidentified is not None:
             run.problem = run.unidentified
             run.note(text_of(run.unidentified))
-        unasked = Word.NONE if self.resolver is None else Word.NOT_ASKED
         for _ in range(CLAIM_ROUNDS):
             if self.undecided.known:
                 await self._take_up(run)
-            decision = self._read_table(run, unasked)
-            if decision.ask:
-                decision = self._read_table(run, await self._ask(run))
-                if decision.status is Status.DUPLICATE:
-                    await self._complete(run)
-            run.decision = decision
+            decision = run.decision = await self._decide(run)
             if decision.answer is Answer.RECOVER_LATER:
                 run.patience = self._patience(run)
             if not decision.runs or run.finding.found is None or await self._take_over(run):
@@ -168,6 +162,15 @@ class Judge:
         run.decision = decide(facts, self.settings.policy)
         run.patience = self._patience(run)
         return run.decision
+
+    async def _decide(self, run: Run) -> Decision:
+        """Read the table, with the resolver's word where it asks for that."""
+        decision = self._read_table(run, Word.NONE if self.resolver is None else Word.NOT_ASKED)
+        if decision.ask:
+            decision = self._read_table(run, await self._ask(run))
+            if decision.status is Status.DUPLICATE:
+                await self._complete(run)
+        return decision
 
     async def _come_late(self, run: Run) -> None:
         """Renew a lease that was over before its run began, or look at the message afresh.

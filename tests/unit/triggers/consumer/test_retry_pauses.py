@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from history.bridge import drive, settled
+from history.bridge import drive
 from history.memory import MemoryHistory
 from history.message import Message
 from tests.fixtures.waiting import eventually
@@ -45,7 +45,7 @@ def failing_once(history: MemoryHistory, then: Callable[[], object], **options: 
 
 
 def is_forgotten(history: MemoryHistory, uuid: str) -> bool:
-    (entry,) = drive(settled(history.lookup("t", [uuid])))
+    (entry,) = drive(history.lookup("t", [uuid]))
     return entry is None
 
 
@@ -64,7 +64,7 @@ def test_stop_ends_the_pause_and_another_consumer_runs_the_message(options: dict
     Consumer([work], provider).run(until_idle=0.01)
 
     assert counts == [1, 2]
-    assert drive(settled(history.parking.list(trigger="t"))) == []
+    assert drive(history.parking.list(trigger="t")) == []
 
 
 def test_stop_in_the_middle_of_the_pause_ends_it() -> None:
@@ -146,7 +146,12 @@ def test_a_join_is_tried_again_by_another_consumer() -> None:
     assert len(runs) == 1
 
     again = Consumer([work], provider)
-    watcher = Thread(target=lambda: (eventually(lambda: len(runs) == 2), again.stop()))
+
+    def stop_after_both() -> None:
+        eventually(lambda: len(runs) == 2)
+        again.stop()
+
+    watcher = Thread(target=stop_after_both)
     watcher.start()
     again.run()
     watcher.join()

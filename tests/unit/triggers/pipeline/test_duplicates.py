@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from history import MemoryHistory
-from history.bridge import drive, settled
+from history.bridge import drive
 from resolvers import Resolution, Resolved
 from triggers import Message, Outcome, Status, trigger
 
@@ -62,7 +62,7 @@ def test_the_line_has_the_reason_that_the_resolver_gave(
     @trigger("orders", name="t", history=history, resolver=resolver, lease=None)
     def service(message: Message) -> None: ...
 
-    drive(settled(history.claim("t", ["u-1"], "somebody", None)))
+    drive(history.claim("t", ["u-1"], "somebody", None))
     with caplog.at_level(logging.INFO, LOGGER):
         service.handle(Message(body="", uuid="u-1"))
 

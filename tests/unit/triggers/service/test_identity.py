@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from history import MemoryHistory
-from history.bridge import drive, settled
+from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.parking import Parked
 from resolvers import Resolution
@@ -135,7 +135,7 @@ def made_without_history(lot: Any) -> tuple[Trigger[..., Any], list[str | None]]
 
 
 def parked_in(lot: Any) -> list[Parked]:
-    return list(drive(settled(lot.list(trigger="t"))))
+    return list(drive(lot.list(trigger="t")))
 
 
 def test_a_function_that_fails_leaves_the_message_without_identity() -> None:
@@ -210,7 +210,7 @@ def test_the_resolver_the_event_and_the_parked_copy_have_the_identity() -> None:
         service.handle(message)
     service.handle(message)
 
-    (parked,) = drive(settled(history.parking.list(trigger="identity-events")))
+    (parked,) = drive(history.parking.list(trigger="identity-events"))
     read_back = Parked.model_validate_json(parked.model_dump_json())
     assert asked == ["e-1"]
     assert heard == ["e-1"]
