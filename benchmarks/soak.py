@@ -29,7 +29,7 @@ from history.entry import EntryOutcome
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
-from triggers.pipeline.sweep import close_settled
+from triggers.pipeline.parking.sweep import close_settled
 from triggers.providers.opening import open_provider
 from triggers.testing.postgres_server import PostgresServer
 from triggers.testing.redis_server import RedisServer

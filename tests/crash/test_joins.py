@@ -19,7 +19,7 @@ from tests.crash.helpers.joining_fleet import JoiningFleet
 from tests.crash.victims.joining_service import DESTINATIONS, NAME, effects_of
 from tests.fixtures.scale import sized
 from triggers.pipeline.joining.composite import Joined
-from triggers.pipeline.sweep import close_settled
+from triggers.pipeline.parking.sweep import close_settled
 from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]

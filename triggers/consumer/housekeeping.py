@@ -19,8 +19,8 @@ from history.support.rendering import told_of
 from triggers.consumer.gate import Gate
 from triggers.consumer.monitors import Monitor, Monitors
 from triggers.consumer.worker import Worker
+from triggers.pipeline.parking.sweep import SWEEP_INTERVAL, sweep
 from triggers.pipeline.protocol import Pipeline
-from triggers.pipeline.sweep import SWEEP_INTERVAL, sweep
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from history.shell import Shell
 from triggers.consumer.gate import Gate
 from triggers.pipeline.joining.joins import HOLD
 from triggers.pipeline.joining.pipeline import JoiningPipeline
+from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 from triggers.pipeline.protocol import Pipeline
-from triggers.pipeline.sweep import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from history.shell import Shell
 from history.store import HistoryStore
 from history.store.control import FORGOTTEN_AFTER, Counts, Heard, Order, Report, Verb
 from triggers.consumer.gate import Gate
-from triggers.pipeline.sweep import SWEEP_INTERVAL
+from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 
 _log = logging.getLogger(__name__)
 

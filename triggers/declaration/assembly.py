@@ -14,7 +14,7 @@ from triggers.pipeline.execution import ServiceExecution
 from triggers.pipeline.joining.joins import with_join
 from triggers.pipeline.judge import Judge
 from triggers.pipeline.leases import LeaseKeeper
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import MessagePipeline, Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing

@@ -19,7 +19,7 @@ from history.opening import open_history
 from history.store.parking import Parked, ParkedKind
 from triggers.demo.booking import book
 from triggers.demo.ground import Ground
-from triggers.pipeline.sweep import close_settled
+from triggers.pipeline.parking.sweep import close_settled
 from triggers.producer.lines import read_lines
 from triggers.service.delivery import Delivery
 from triggers.service.failures import FatalError

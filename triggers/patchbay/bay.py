@@ -25,7 +25,7 @@ from triggers.patchbay.sources import Sources
 from triggers.patchbay.wired_provider import WiredProvider
 from triggers.patchbay.wiring.checks import limbo_url
 from triggers.patchbay.wiring.model import PatchBayFile
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import Observer
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider

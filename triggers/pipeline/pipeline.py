@@ -40,10 +40,10 @@ from triggers.pipeline.duplicates import is_duplicate, tell_of_duplicates
 from triggers.pipeline.execution import Execution, Pause, Transaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
+from triggers.pipeline.parking.unreadable import park_raw
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
-from triggers.pipeline.unreadable import park_raw
 from triggers.providers.provider import (
     Answers,
     Arrival,

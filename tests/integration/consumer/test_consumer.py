@@ -22,7 +22,7 @@ from tests.integration.helpers.consumers import (
     with_store,
 )
 from triggers import FatalError, Message, RetrievalFailureEvent, on_retrieval_failure
-from triggers.pipeline.sweep import sweep
+from triggers.pipeline.parking.sweep import sweep
 from triggers.providers.redis_streams import RedisStreams
 from triggers.testing.redis_server import RedisServer
 

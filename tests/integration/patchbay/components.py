@@ -16,7 +16,7 @@ from history.store import instant
 from triggers import FatalError, TransientError, trigger
 from triggers.patchbay import MessageContext, PatchBay, current_context, read_patchbay
 from triggers.patchbay.releaser import Releaser
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
 

@@ -25,7 +25,7 @@ from tests.integration.patchbay.components import (
 )
 from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.releaser import Releaser
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.providers.sqljms.provider import SqlJms
 
 pytestmark = pytest.mark.usefixtures("fresh_components")

@@ -14,7 +14,7 @@ from tests.integration.patchbay.components import DOES, Patched, fails_until, fo
 from triggers import on_retrieval_failure
 from triggers.events import Cause, RetrievalFailureEvent
 from triggers.patchbay.releaser import Releaser
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 
 #: What may be wrong with a message on either database, and on SQLite, whose columns have no types.
 ANYWHERE = [

@@ -144,7 +144,7 @@ class TestHistoryGoesAway:
         fragile.local_file.parent.write_text("a file where a folder should be")
         book = fragile.trigger(Effects(ValueError(), meanwhile=fragile_history.take_away))
 
-        with caplog.at_level(logging.CRITICAL, "triggers.pipeline.parking_lot"):
+        with caplog.at_level(logging.CRITICAL, "triggers.pipeline.parking.lot"):
             outcome = fragile.deliver(book, order())
 
         assert [record.levelname for record in caplog.records] == ["CRITICAL"]

@@ -16,7 +16,7 @@ from history.bridge import drive
 from history.message import Message
 from history.store.parking import Parked, ParkedKind
 from history.support.private_files import make_private
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.producer.queue.queue import ClientQueue, ClientQueueUnavailableError
 
 

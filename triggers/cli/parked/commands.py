@@ -71,7 +71,7 @@ def list_(
     trigger = selection.trigger
     with _lot(history, local=local) as (lot, store):
         if store is not None and not local:
-            from triggers.pipeline.sweep import LOOKED_AT, close_settled  # noqa: PLC0415  (loads the pipeline)
+            from triggers.pipeline.parking.sweep import LOOKED_AT, close_settled  # noqa: PLC0415  (loads the pipeline)
 
             for name in trigger_names(store, trigger):
                 drive(close_settled(name, store, lot, limit=LOOKED_AT))

@@ -36,7 +36,7 @@ def carry_out(
     yes: bool,
 ) -> None:
     """Show what a decision is about, ask, and carry it out; the exit code is 1 where something is left."""
-    from triggers.pipeline.deciding import decide  # noqa: PLC0415  (listing needs no pipeline)
+    from triggers.pipeline.parking.decisions import decide  # noqa: PLC0415  (listing needs no pipeline)
 
     if dry_run or not labels:
         return preview(state, labels)
@@ -75,7 +75,7 @@ def preview(state: State, labels: Sequence[ParkedLabel]) -> None:
 
 def note(lot: Parking, labels: Sequence[ParkedLabel], decision: OperatorDecision) -> None:
     """Record a decision to run; the messages stay until they have run."""
-    from triggers.pipeline.deciding import decide  # noqa: PLC0415  (as above)
+    from triggers.pipeline.parking.decisions import decide  # noqa: PLC0415  (as above)
 
     drive(decide(labels, decision, lot=lot, store=None))
 

@@ -9,7 +9,7 @@ from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.detection.causes import Cause
 from triggers.detection.table import Count, Facts, HistoryUse, Policy, decide
 from triggers.events import RetrievalFailureEvent, publish
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.run import UNPARKED_DELAY
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings

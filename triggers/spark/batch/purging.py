@@ -12,7 +12,7 @@ from history.bridge import drive
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.store.progress import RECORDS_KEPT_FOR
-from triggers.pipeline.sweep import LOOKED_AT, SWEEP_INTERVAL, close_settled
+from triggers.pipeline.parking.sweep import LOOKED_AT, SWEEP_INTERVAL, close_settled
 from triggers.spark.connections import history_at
 from triggers.spark.report import BatchReport
 from triggers.spark.settings import BatchSettings

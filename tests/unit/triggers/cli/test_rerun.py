@@ -25,7 +25,7 @@ from tests.unit.helpers.in_memory import (
 from triggers import FatalError, Message, TransientError
 from triggers.cli.rerun import run_parked
 from triggers.declaration.decorator import Trigger
-from triggers.pipeline.sweep import close_settled
+from triggers.pipeline.parking.sweep import close_settled
 from triggers.service.outcome import Outcome
 
 #: How many messages two operators run at once.

@@ -13,7 +13,7 @@ from history.store.parking import Parked, ParkedKind, Parking
 from triggers import Message, TransientError, trigger
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping
-from triggers.pipeline.sweep import SWEEP_INTERVAL
+from triggers.pipeline.parking.sweep import SWEEP_INTERVAL
 from triggers.service.outcome import Outcome
 
 INTERVAL = 60.0

@@ -23,7 +23,7 @@ from tests.unit.helpers.in_memory import (
     take_over,
 )
 from triggers import Status
-from triggers.pipeline.sweep import close_settled
+from triggers.pipeline.parking.sweep import close_settled
 
 
 class Away(MemoryHistory):

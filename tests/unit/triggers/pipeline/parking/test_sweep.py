@@ -9,7 +9,7 @@ from history.memory import MemoryHistory
 from history.message import Message
 from history.store.parking import Parked, ParkedKind
 from triggers.pipeline import sweep as sweeping
-from triggers.pipeline.sweep import close_settled, sweep
+from triggers.pipeline.parking.sweep import close_settled, sweep
 
 
 def aside(uuid: str, kind: ParkedKind = ParkedKind.IN_DOUBT, **fields: Any) -> Parked:

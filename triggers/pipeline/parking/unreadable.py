@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from history.store.parking import Parked, ParkedKind, raw_fields
-from triggers.pipeline.parking_lot import ParkingLot
+from triggers.pipeline.parking.lot import ParkingLot
 from triggers.providers.provider import Unreadable
 
 _log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import pytest
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.store.parking import Parked, ParkedKind
-from triggers.pipeline.parking_lot import ParkingLot
-from triggers.pipeline.unreadable import LARGE, MOST_BYTES, MOST_FIELDS, park_raw
+from triggers.pipeline.parking.lot import ParkingLot
+from triggers.pipeline.parking.unreadable import LARGE, MOST_BYTES, MOST_FIELDS, park_raw
 from triggers.providers.provider import Unreadable
 
 
