@@ -6,7 +6,6 @@ between tells of it again. Neither can change what becomes of the message.
 
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import cast
 
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
@@ -60,8 +59,8 @@ def _awaitable(result: Awaitable[None], *, blocking: bool) -> Awaitable[None]:
 async def _tell(hook: DuplicateHook, run: Run, trigger: str, *, blocking: bool) -> None:
     try:
         result = hook(run.message.copied(), run.outcome())
-        if hasattr(result, "__await__"):
-            await _awaitable(cast("Awaitable[None]", result), blocking=blocking)
+        if result is not None and hasattr(result, "__await__"):
+            await _awaitable(result, blocking=blocking)
     except BaseException as error:
         if not is_failure(error, blocking=blocking):
             raise

@@ -144,9 +144,8 @@ def _text_test(operand: Identifier | Path, holds: Callable[[str], bool], *, nega
 
     def test(reading: Reading) -> Truth:
         value = look(reading)
-        if value is None:
-            return None
-        return (isinstance(value, str) and holds(value)) is not negated
+        # Of what is no text it is unknown, negated or not: a number is not "not one of these texts".
+        return holds(value) is not negated if isinstance(value, str) else None
 
     return test
 

@@ -201,9 +201,9 @@ class _Parser:
                 cursor.fail("IN, LIKE or BETWEEN")
         match operator:
             case "IN":
-                return In(self._identifier(left, start), self._texts(), negated=negated)
+                return In(self._text(left, start), self._texts(), negated=negated)
             case "LIKE":
-                return self._like(self._identifier(left, start), negated=negated)
+                return self._like(self._text(left, start), negated=negated)
             case "BETWEEN":
                 return self._between(left, start, negated=negated)
             case _:
@@ -214,11 +214,32 @@ class _Parser:
             self._cursor.fail("a header or property before IS NULL, IN and LIKE", at=start)
         return node
 
+    def _text(self, node: Node, start: Token) -> Identifier | Path:
+        """Return what IN and LIKE look at; of a header that is no text, nothing would ever match."""
+        identifier = self._identifier(node, start)
+        if kind_of(identifier) not in {ValueKind.TEXT, ValueKind.ANY}:
+            self._cursor.fail(
+                "a text before IN and LIKE", f"{start.text} is {kind_of(identifier).value}", at=start
+            )
+        return identifier
+
     def _compared(self, left: Node, start: Token, sign: ComparisonSign) -> Comparison:
         if sign in {"=", "<>"}:
-            return Comparison(sign, left, self._expression(Power.SUM))
+            right_start = self._cursor.token
+            right = self._expression(Power.SUM)
+            self._check_comparable(left, right, right_start)
+            return Comparison(sign, left, right)
         self._check(left, start, NUMBERS)
         return Comparison(sign, left, self._checked(Power.SUM, NUMBERS))
+
+    def _check_comparable(self, left: Node, right: Node, start: Token) -> None:
+        """Refuse values of two kinds, which are neither equal nor unequal: nothing would ever match."""
+        kinds = kind_of(left), kind_of(right)
+        if ValueKind.ANY not in kinds and kinds[0] is not kinds[1]:
+            named = (
+                f"{kinds[0].value} and {kinds[1].value} are never equal or unequal: it would match nothing"
+            )
+            self._cursor.fail(kinds[0].value, named, at=start)
 
     def _between(self, left: Node, start: Token, *, negated: bool) -> Between:
         self._check(left, start, NUMBERS)

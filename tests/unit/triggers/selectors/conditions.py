@@ -6,11 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from history.message import Message
+from triggers.selectors.parsing.kinds import kind_of
 from triggers.selectors.parsing.tree import (
     And,
     Between,
     Chain,
     Comparison,
+    ComparisonSign,
     Constant,
     Identifier,
     In,
@@ -21,6 +23,7 @@ from triggers.selectors.parsing.tree import (
     Or,
     Path,
     Signed,
+    ValueKind,
 )
 
 #: For tests on a machine that may be busy.
@@ -41,6 +44,12 @@ paths = st.one_of(
     _keys.map(lambda keys: Path("body", tuple(keys))),
     st.sampled_from(["region", "a.b", "it's"]).map(lambda key: Path("properties", (key,))),
 )
+
+
+def compared(sign: ComparisonSign, left: Node, right: Node) -> Comparison:
+    """Compare two values, or the first with itself where = and <> are refused between the two."""
+    kinds = {kind_of(left), kind_of(right)}
+    return Comparison(sign, left, right if len(kinds) == 1 or ValueKind.ANY in kinds else left)
 
 
 def conditions(places: st.SearchStrategy[Any] = identifiers) -> st.SearchStrategy[Node]:
@@ -67,7 +76,7 @@ def _tests(
 ) -> st.SearchStrategy[Any]:
     texts = st.lists(st.text(max_size=3), min_size=1, max_size=3).map(tuple)
     return st.one_of(
-        st.builds(Comparison, st.sampled_from(["=", "<>"]), values, values),
+        st.builds(compared, st.sampled_from(["=", "<>"]), values, values),
         st.builds(Comparison, st.sampled_from(["<", "<=", ">", ">="]), numbers, numbers),
         st.builds(Between, numbers, numbers, numbers, st.booleans()),
         st.builds(In, places, texts, st.booleans()),
@@ -83,7 +92,7 @@ def _combined(inner: st.SearchStrategy[Any], values: st.SearchStrategy[Any]) -> 
         some.map(And),
         some.map(Or),
         inner.map(Not),
-        st.builds(Comparison, st.sampled_from(["=", "<>"]), inner, values),
+        st.builds(compared, st.sampled_from(["=", "<>"]), inner, values),
     )
 
 

@@ -161,9 +161,9 @@ class TestValues:
             ("(number > 1) = TRUE", T),
             ("TRUE", T),
             ("FALSE", F),
-            ("NOT number LIKE 'x'", T),
-            ("number NOT LIKE 'x'", T),
-            ("number NOT IN ('x')", T),
+            ("NOT number LIKE 'x'", U),
+            ("number NOT LIKE 'x'", U),
+            ("number NOT IN ('x')", U),
             ("word NOT BETWEEN 1 AND 2", F),
             ("NOT (word BETWEEN 1 AND 2)", T),
         ],
@@ -441,3 +441,26 @@ class TestASelector:
         for other in (copy.deepcopy(selector), pickle.loads(pickle.dumps(selector))):  # noqa: S301
             assert other == selector
             assert other.matches(Message(body="", properties={"a": 1}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TRUE = 0",
+        "JMSPriority = 'high'",
+        "'high' <> JMSPriority",
+        "JMSDeliveryMode = 2",
+        "(number > 1) = 'x'",
+        "1 = '1'",
+        "region = 'EU' AND JMSTimestamp = 'today'",
+    ],
+)
+def test_what_compares_two_kinds_and_would_never_match_is_refused(text: str) -> None:
+    with pytest.raises(SelectorError, match="are never equal or unequal: it would match nothing"):
+        Selector.parse(text)
+
+
+@pytest.mark.parametrize("text", ["JMSPriority IN ('4')", "JMSTimestamp NOT LIKE '2%'"])
+def test_in_and_like_of_a_header_that_is_no_text_are_refused(text: str) -> None:
+    with pytest.raises(SelectorError, match="is a number"):
+        Selector.parse(text)
