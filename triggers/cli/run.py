@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from history.opening import HISTORY_URLS
+from history.bridge import drive
+from history.opening import HISTORY_URLS, open_history
 from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
@@ -58,6 +59,9 @@ def run(
     provider = provider_or_file(provider, state, say=parent is None)
     with named("--provider", PROVIDER_URLS):
         refuse_memory("--provider", provider)
+    if history:
+        with named("--history", HISTORY_URLS):  # here: what the consumer opens would be blamed on --provider
+            drive(open_history(history).close())
     if processes > 1:
         raise typer.Exit(supervise(processes, name))
     triggers = collect(module, only)

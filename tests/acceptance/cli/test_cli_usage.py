@@ -70,6 +70,10 @@ def test_every_command_lists_the_options_that_all_share(doubtless: InProcess) ->
         (["send", "", "-", "--provider", "redis://x"], "DESTINATION: is empty"),
         (["run", "shop", "--provider", "redis://x"], "trigger book: no history is named"),
         (["run", "shop", "--provider", "memory://"], "--provider: memory:// lives in one process only"),
+        (
+            ["run", "shop", "--provider", "redis://x", "--history", "redsi://x"],
+            "--history: unknown URL scheme 'redsi'",
+        ),
         (["run", "shop.py", "--provider", "redis://x"], "MODULE: 'shop.py' is no dotted path"),
         (["run", "shop", "-t", "b", "--provider", "redis://x"], "--trigger: 'b' is not in shop; use one of"),
     ],
