@@ -123,7 +123,7 @@ def explain_aftermath(aftermath: Aftermath) -> str:
 def _failure(aftermath: Aftermath) -> str:
     if Ending.STOPPED in aftermath.endings:
         return "the service failed for now, and its consumer stops before it is tried again"
-    if aftermath.endings == {Ending.FATAL}:
+    if aftermath.endings == frozenset({Ending.FATAL}):
         return "the service failed for good"
     if aftermath.transacted is False:
         return "the service failed, and its retries are used up"

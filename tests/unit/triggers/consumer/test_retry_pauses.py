@@ -40,7 +40,7 @@ def failing_once(history: MemoryHistory, then: Callable[[], object], **options: 
     def run_all(messages: list[Message]) -> None:
         run(messages[0])
 
-    service = run_all if options.get("batch") else run
+    service: Any = run_all if options.get("batch") else run
     return trigger("orders", name="t", history=history, retry=LONG, **options)(service), counts
 
 
@@ -107,7 +107,8 @@ def test_disabling_the_trigger_ends_the_pause() -> None:
 
 
 async def test_stop_ends_the_pause_under_asyncio() -> None:
-    history, provider, counts = MemoryHistory(), sent("a"), []
+    history, provider = MemoryHistory(), sent("a")
+    counts: list[int] = []
 
     @trigger("orders", name="t", history=history, retry=LONG)
     async def work(message: Message) -> None:

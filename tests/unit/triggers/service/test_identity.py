@@ -68,7 +68,10 @@ def test_copies_in_one_batch_wait_for_each_other() -> None:
     ],
 )
 def test_an_identity_is_made_text_in_one_way(value: Any, identity: str) -> None:
-    service, seen = made(lambda _: value)
+    def identify(_: Message) -> Any:
+        return value
+
+    service, seen = made(identify)
 
     outcomes = [service.handle(Message(body="", message_id=f"ID:{n}")) for n in (1, 2)]
 
