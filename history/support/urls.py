@@ -42,7 +42,7 @@ def guarded(url: str, setting: str) -> Generator[None]:
             raise
         # Without its cause: a traceback shows that, too.
         raise _unreadable(url, setting, displaced=displaced) from None
-    except ValueError as error:
+    except Exception as error:
         if not displaced and not _is_quoted(url, error) and "@" not in url:
             raise
         raise _unreadable(url, setting, displaced=displaced) from None

@@ -72,7 +72,7 @@ CONFIGURE = (
 )
 
 #: Several hosts, of which at least one has a port: SQLAlchemy reads them from the query only.
-_HOSTS = re.compile(r"(postgres[^:/?#]*://)((?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)([^?#]*)(?:\?(.*))?")
+_HOSTS = re.compile(r"(postgres[^:/?#]*://)((?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)((?:/[^?#]*)?)(?:\?(.*))?")
 
 
 @dataclass(frozen=True, slots=True)

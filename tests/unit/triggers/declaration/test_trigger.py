@@ -260,7 +260,7 @@ class TestMisuse:
             ),
             (
                 {"transient": ConnectionError},
-                r"transient: must be a tuple, .*; write \(Conn",
+                r"transient: must be a tuple or a function of \(error\), .*; write \(Conn",
             ),
         ],
         ids=repr,

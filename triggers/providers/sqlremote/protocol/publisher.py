@@ -65,12 +65,13 @@ class Resend(NamedTuple):
 class Publisher:
     """A publisher towards one peer. Only ``columns`` survives its process.
 
-    ``greets`` says that the peer is to be asked, once, what it has: a publisher that was restored, and has
-    nothing to send, would not hear otherwise that the peer has more.
+    ``greets`` says that the peer is to be asked what it has, until it has said so: a publisher that was
+    restored, and has nothing to send, would not hear otherwise that the peer has more.
     """
 
     columns: Outgoing
     greets: bool = False
+    greeting_due: datetime | None = None
     resend: Resend | None = None
     probe_due: datetime | None = None
     alarm: Alarm | None = None
@@ -217,7 +218,7 @@ def hear(
     alarm = _alarm(state.columns, report, log_end, tail)
     if alarm is not None:
         return Turn(replace(state, alarm=alarm), (alarm,))
-    state = _confirmed(state, report, tail, now, settings)
+    state = replace(_confirmed(state, report, tail, now, settings), greets=False)
     if report.rereceive_count > state.columns.resend_count:
         return _honour_if_due(_requested(state, report.rereceive_count, now + settings.resend_urgency), now)
     return Turn(state, (Announce(probe=False),) if report.asking else ())
@@ -233,8 +234,9 @@ def tick(state: Publisher, *, now: datetime, settings: PublisherSettings) -> Tur
         return Turn(state)
     if state.resend is not None:
         return _honour_if_due(state, now)
-    if state.greets:
-        return Turn(replace(state, greets=False), (Announce(probe=True),))
+    if state.greets and (state.greeting_due is None or now >= state.greeting_due):
+        # A greeting may be lost, and its answer.
+        return Turn(replace(state, greeting_due=now + settings.probe_after), (Announce(probe=True),))
     if not state.columns.outstanding:
         return Turn(replace(state, probe_due=None))
     if state.probe_due is not None and now < state.probe_due:

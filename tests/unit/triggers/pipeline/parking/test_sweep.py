@@ -8,7 +8,7 @@ from history.entry import EntryOutcome
 from history.memory import MemoryHistory
 from history.message import Message
 from history.store.parking import Parked, ParkedKind
-from triggers.pipeline import sweep as sweeping
+from triggers.pipeline.parking import sweep as sweeping
 from triggers.pipeline.parking.sweep import close_settled, sweep
 
 

@@ -204,6 +204,23 @@ def test_whatever_happens_around_a_restore_nothing_differs_in_silence(
     world.check_outcome()
 
 
+def test_a_greeting_of_a_restored_publisher_that_is_lost_is_sent_again() -> None:
+    world = Restored()
+    x, y = world.ends
+    backup = x.back_up()
+    world.make(Commit(0, 0))
+    world.make(Run(0, ("send",)))
+    world.carrier.fate = lambda: Fate.IS_LOST  # the confirmation, and all until the settling
+    y.run(("poll",))
+    x.restore(backup)
+    x.run(("tick", "send"))
+
+    world.settle()
+
+    assert y.applied != x.committed
+    assert world.is_alarmed
+
+
 class TestOlderVersions:
     """A peer that knows nothing of chains goes on as before."""
 
