@@ -181,11 +181,8 @@ class Soak:
     def _judge(self, sent: Sequence[_Sent], lines: Sequence[tuple[str, ...]]) -> Counter[Fate]:
         store = open_history(self.history or self.redis_url)
         drive(close_settled(NAME, store, store.parking))
-        parked = {
-            parked.message.message_id
-            for parked in drive(store.parking.list(trigger=NAME, limit=self.messages))
-            if parked.message is not None
-        }
+        # Copies of one document have one place there.
+        parked = {one.uuid for one in drive(store.parking.list(trigger=NAME, limit=self.messages))}
         # An effect that is no effect of this run makes nothing here a duplicate.
         completed = _completed(store, sorted({uuid for uuid, _, _ in lines}))
         drive(store.close())
@@ -193,7 +190,7 @@ class Soak:
 
         def fate(one: _Sent) -> Fate:
             has_effect = one.message_id in executed
-            if one.message_id in parked:
+            if one.uuid in parked and one.uuid not in completed:
                 return Fate.PARKED_WITH_EFFECT if has_effect else Fate.PARKED_WITHOUT_EFFECT
             if one.uuid not in completed:
                 return Fate.LOST

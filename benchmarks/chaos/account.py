@@ -27,7 +27,7 @@ MISTAKES = (Fate.TWICE, Fate.LOST)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The effects by uuid and by message, what is parked, and what the servers lost."""
+    """The effects by uuid and by message, the uuids of what is parked and done, and what the servers lost."""
 
     effects: Counter[str]
     executed: Collection[str]
@@ -42,13 +42,14 @@ class Account:
     def _fate(self, message_id: str, uuid: str) -> Fate:
         if self.effects[uuid] > 1:
             return Fate.TWICE_AFTER_LOSS if uuid in self.lost.uuids else Fate.TWICE
-        if message_id in self.parked:
-            return Fate.PARKED_WITH_EFFECT if message_id in self.executed else Fate.PARKED_WITHOUT_EFFECT
-        if message_id in self.executed:
-            return Fate.EXECUTED
-        if self.effects[uuid] or uuid in self.completed:
-            return Fate.DUPLICATE
-        return Fate.LOST_WITH_SERVER if message_id in self.lost.parked else Fate.LOST
+        executed = message_id in self.executed
+        if uuid in self.completed:
+            return Fate.EXECUTED if executed else Fate.DUPLICATE
+        if uuid in self.parked:
+            return Fate.PARKED_WITH_EFFECT if executed else Fate.PARKED_WITHOUT_EFFECT
+        if self.effects[uuid]:
+            return Fate.EXECUTED if executed else Fate.DUPLICATE
+        return Fate.LOST_WITH_SERVER if uuid in self.lost.parked else Fate.LOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ _PIECE = 5000
 
 @dataclass(slots=True)
 class Losses:
-    """The uuids of which a server forgot something, and the parked messages it forgot, by their message ids.
+    """The uuids of which a server forgot something, and those of the parked messages that it forgot.
 
     Of ``forgotten`` entries nothing is left at all.
     """
@@ -34,7 +34,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The entries of the soak's trigger, and the message ids of what is parked."""
+    """The entries of the soak's trigger, and the uuids of what is parked."""
 
     entries: dict[str, Entry]
     parked: frozenset[str]
@@ -44,7 +44,7 @@ class Memory:
         """Read what the history at ``url`` remembers of ``uuids``."""
         store = open_history(url)
         try:
-            return cls(dict(_entries(store, uuids)), parked_ids(store, len(uuids)))
+            return cls(dict(_entries(store, uuids)), parked_uuids(store, len(uuids)))
         finally:
             drive(store.close())
 
@@ -54,10 +54,9 @@ class Memory:
         return Losses(uuids, set(self.parked - later.parked), len(self.entries.keys() - later.entries.keys()))
 
 
-def parked_ids(store: HistoryStore, most: int) -> frozenset[str]:
-    """Return the message ids of what is parked in a history."""
-    listed = drive(store.parking.list(trigger=NAME, limit=2 * most))
-    return frozenset(parked.message.message_id or "" for parked in listed if parked.message is not None)
+def parked_uuids(store: HistoryStore, most: int) -> frozenset[str]:
+    """Return the uuids of what is parked in a history: copies of one document have one place there."""
+    return frozenset(one.uuid or "" for one in drive(store.parking.list(trigger=NAME, limit=2 * most)))
 
 
 def _entries(store: HistoryStore, uuids: Sequence[str]) -> Iterable[tuple[str, Entry]]:

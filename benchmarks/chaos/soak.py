@@ -12,7 +12,7 @@ import redis
 
 from benchmarks.chaos.account import Account, Report
 from benchmarks.chaos.ground import EVERYWHERE, Ground, Trouble
-from benchmarks.chaos.remembering import Losses, Memory, parked_ids
+from benchmarks.chaos.remembering import Losses, Memory, parked_uuids
 from benchmarks.soak import FAST, PATIENCE, RESENT_ONE_IN, is_drained
 from benchmarks.soak_fleet import Fleet
 from benchmarks.soak_service import NAME
@@ -149,13 +149,13 @@ class ChaosSoak:
         )
 
     def _parked_locally(self) -> frozenset[str]:
-        """Return the message ids of what the consumers parked in a file while no server could take it."""
+        """Return the uuids of what the consumers parked in a file while no server could take it."""
         file = self.folder / "state" / "doubtless" / "parked.sqlite3"
         if not file.exists():
             return frozenset()
         store = open_history(f"sqlite:///{file}")
         try:
-            return parked_ids(store, self.messages)
+            return parked_uuids(store, self.messages)
         finally:
             drive(store.close())
 

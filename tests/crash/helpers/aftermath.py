@@ -47,7 +47,8 @@ class Left:
         others = set(UUIDS) - {DOOMED}
         assert max(self.effects.values()) == 1
         assert self.effects[DOOMED] == death.ending.effects
-        assert [one.uuid for one in self.parked] == [DOOMED] * death.ending.parked
+        assert [one.uuid for one in self.parked] == [DOOMED] * min(1, death.ending.parked)
+        assert sum(one.copies for one in self.parked) >= death.ending.parked
         assert self.events[DOOMED] >= death.ending.event
         assert {uuid: self.effects[uuid] for uuid in others} == dict.fromkeys(others, 1)
         assert self.completed >= others
@@ -55,9 +56,18 @@ class Left:
 
     @property
     def unaccounted(self) -> list[str]:
-        """The JMSMessageIDs that were neither executed, nor parked, nor duplicates of a completed uuid."""
-        kept = self.executed | {one.message.message_id for one in self.parked if one.message is not None}
-        return [name for uuid, name in self.sent if name not in kept and uuid not in self.completed]
+        """The JMSMessageIDs that were neither executed, nor parked, nor duplicates of a completed uuid.
+
+        Copies of one document have one place where they are parked, and are counted there.
+        """
+        places = Counter({one.uuid: one.copies for one in self.parked})
+        left = [
+            (uuid, name)
+            for uuid, name in self.sent
+            if name not in self.executed and uuid not in self.completed
+        ]
+        places.subtract(uuid for uuid, _ in left)
+        return [name for uuid, name in left if places[uuid] < 0]
 
 
 #: The same for SQL-JMS.
