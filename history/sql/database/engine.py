@@ -299,6 +299,7 @@ class Pooled:
             HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
             ConfigurationError: it cannot be made as it is set.
         """
+        conflicts = 0
         while True:
             if self.circuit.is_open:
                 self.circuit.refuse(doing)
@@ -310,6 +311,9 @@ class Pooled:
                 # All are in use, which says nothing of the server: one comes back when a service ends.
                 _note_full(self.engine, doing)
             except DBAPIError as error:
+                if is_conflict(error) and conflicts < CONFLICT_ATTEMPTS:
+                    conflicts += 1  # of two that greet at once, where all is serializable
+                    continue
                 if is_unanswered(error):
                     self.circuit.open(error.orig or error)
                 raise translated(error, doing) from error

@@ -129,4 +129,6 @@ def is_conflict(error: DBAPIError) -> bool:
 
 def is_unanswered(error: DBAPIError) -> bool:
     """Tell whether a failed attempt to connect met no server; one that refuses has answered."""
-    return not _REPLY.search(str(error.orig)) and isinstance(translated(error, ""), HistoryUnavailableError)
+    if is_conflict(error) or _REPLY.search(str(error.orig)):
+        return False
+    return isinstance(translated(error, ""), HistoryUnavailableError)
