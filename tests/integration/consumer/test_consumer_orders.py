@@ -144,7 +144,7 @@ class TestSuspending:
         with lane.run([orders], redis_url, history=history_url):
             eventually(lambda: states(store) == [TriggerState.RUNNING])
             order(store, Verb.SUSPEND, "orders")
-            assert states(store) == [TriggerState.SUSPENDED]
+            eventually(lambda: states(store) == [TriggerState.SUSPENDED])
 
         assert beats(store) == []
 

@@ -30,6 +30,13 @@ class TestTheHistory(ClaimContract):
         yield store
         await store.close()
 
+    @pytest.fixture
+    async def another(self, pgbouncer_url: str, *, blocking: bool) -> AsyncIterator[HistoryStore]:
+        another = open_history(pgbouncer_url)
+        another = another if blocking else another.for_asyncio()
+        yield another
+        await another.close()
+
 
 def test_statements_that_are_repeated_are_not_prepared(pgbouncer_url: str) -> None:
     stores = [SqlHistory.from_url(pgbouncer_url) for _ in range(2)]
