@@ -211,7 +211,7 @@ class Judge:
             self._note_absence(error, [run])
         if not conflict or run.decision is None:  # a conflict while claiming comes before every decision
             run.decision = self._read_table(run, Word.NONE)
-        if conflict or (run.decision is not None and run.decision.runs):  # row 0 asks no history
+        if conflict or run.decision.runs:  # row 0 asks no history
             run.end = failed(
                 Ending.TRANSIENT, error, self.settings.policy, recorded=True, suspends=not conflict
             )
