@@ -133,9 +133,9 @@ class TestAnOutage:
             private_redis.stop()
             producer.send("orders", "x")
             assert [producer.drain().failed for _ in range(5)] == [0] * 5
+            # From its first moment: the queue goes on as soon as it answers.
+            private_redis.settings["maxmemory"] = "1"
             private_redis.start()
-            with client_of(private_redis.url) as client:
-                client.config_set("maxmemory", "1")
             eventually(lambda: producer.queue and producer.queue.failed())
 
         [failed] = producer.queue.failed()
