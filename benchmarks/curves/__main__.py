@@ -1,0 +1,67 @@
+"""``python -m benchmarks.curves``: measure how speed changes as something grows, print and draw it."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bench import SETTINGS
+from benchmarks.curves import measuring
+from benchmarks.curves.drawing import draw
+from benchmarks.curves.measuring import Curve
+from triggers.testing.redis_server import RedisServer
+
+
+def main(
+    *,
+    picture: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Write the numbers into this JSON file.")] = None,
+    entries: Annotated[int, typer.Option(min=1_000_000, help="How many entries at most.")] = 10_000_000,
+) -> None:
+    """Measure each curve on a Redis of its own: about eight minutes."""
+    console = Console()
+    curves: list[Curve] = []
+    for curve in _measured(entries):
+        console.print(_table(curve))
+        curves.append(curve)
+    if data is not None:
+        data.write_text(json.dumps([asdict(curve) for curve in curves], indent=2) + "\n")
+    if picture is not None:
+        draw(curves, picture)
+
+
+def _measured(entries: int) -> Iterator[Curve]:
+    sizes = [size for size in measuring.ENTRIES if size <= entries]
+    curves: Sequence[Callable[[str], Curve]] = (
+        measuring.batches,
+        measuring.bodies,
+        partial(measuring.processes, batch=1),
+        partial(measuring.processes, batch=200),
+        partial(measuring.entries, sizes=sizes),
+    )
+    for measure in curves:
+        with (
+            tempfile.TemporaryDirectory(prefix="doubtless-curves-", ignore_cleanup_errors=True) as folder,
+            RedisServer(Path(folder), **SETTINGS) as server,
+        ):
+            yield measure(server.url)
+
+
+def _table(curve: Curve) -> Table:
+    table = Table(title=curve.title)
+    table.add_column(curve.grows, justify="right")
+    table.add_column("messages/s", justify="right")
+    for size, speed in curve.points:
+        table.add_row(f"{size:,}", f"{speed:,.0f}")
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)

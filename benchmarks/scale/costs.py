@@ -1,0 +1,149 @@
+"""What one message costs a server, measured on this machine: processor time, and bytes that stay."""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import redis
+
+from history.bridge import drive
+from history.entry import EntryOutcome, Settlement
+from history.message import Message, Uuid
+from history.redis import RedisHistory
+from history.store import CLAIM_BATCH
+from triggers import trigger
+from triggers.testing.postgres_server import PostgresServer
+from triggers.testing.redis_server import RedisServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds of one core, and bytes, for each message that is new.
+
+    ``call`` is what the calls cost Redis besides the message; ``batched`` and ``single`` are a claim and
+    a completion, in batches of 200 and one at a time. ``postgres_*`` are those of the server and its client
+    together, which take turns. ``entry`` and ``postgres_entry`` are the bytes of a completed entry.
+    """
+
+    batched: float
+    single: float
+    entry: float
+    postgres_batched: float
+    postgres_single: float
+    postgres_entry: float
+
+    @property
+    def call(self) -> float:
+        """Return what a call costs besides its message, in seconds."""
+        return max(0.0, self.single - self.batched)
+
+
+def measure(*, entries: int = 200_000, singles: int = 5_000) -> Costs:
+    """Measure on private servers, in about a minute."""
+    with _folder() as folder, RedisServer(folder, appendfsync="everysec") as server:
+        batched, single, entry = _on_redis(server, entries, singles)
+    with _folder() as folder, PostgresServer(folder) as postgres:
+        on_postgres = _on_postgres(postgres, entries // 10, singles // 10)
+    return Costs(
+        batched=batched,
+        single=single,
+        entry=entry,
+        postgres_batched=on_postgres[0],
+        postgres_single=on_postgres[1],
+        postgres_entry=on_postgres[2],
+    )
+
+
+@contextmanager
+def _folder() -> Generator[Path]:
+    with TemporaryDirectory(prefix="doubtless-scale-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def _on_redis(server: RedisServer, entries: int, singles: int) -> tuple[float, float, float]:
+    history, numbers = RedisHistory.from_url(server.url), count()
+    try:
+        with cast("Any", redis.Redis).from_url(server.url) as client:
+            _remember(history, "warm", numbers, CLAIM_BATCH)
+            bytes_before = _used(client)
+            batched = _processor(
+                client, lambda: _remember_all(history, "batched", numbers, entries, CLAIM_BATCH)
+            )
+            each = (_used(client) - bytes_before) / entries
+            single = _processor(client, lambda: _remember_all(history, "single", numbers, singles, 1))
+            return batched / entries, single / singles, each
+    finally:
+        drive(history.close())
+
+
+def _remember_all(
+    history: RedisHistory, name: str, numbers: Iterator[int], entries: int, at_once: int
+) -> None:
+    for _ in range(entries // at_once):
+        _remember(history, name, numbers, at_once)
+
+
+def _remember(history: RedisHistory, name: str, numbers: Iterator[int], amount: int) -> None:
+    uuids = [str(next(numbers)) for _ in range(amount)]
+    claims = drive(history.claim(name, uuids, "scale"))
+    ends = [
+        Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
+        for uuid, claim in zip(uuids, claims, strict=True)
+    ]
+    drive(history.settle(name, ends))
+
+
+def _processor(client: Any, work: Callable[[], object]) -> float:
+    """Return how much processor time Redis took for it, in seconds."""
+    before = _seconds(client)
+    work()
+    return _seconds(client) - before
+
+
+def _seconds(client: Any) -> float:
+    used = client.info("cpu")
+    return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
+
+def _used(client: Any) -> int:
+    info = client.info("memory")
+    return int(info["used_memory"]) - int(info["mem_aof_buffer"])
+
+
+def _on_postgres(server: PostgresServer, entries: int, singles: int) -> tuple[float, float, float]:
+    @trigger("queue", name="scale", history=server.url)
+    def idle(_message: Message) -> None: ...
+
+    numbers = count()
+
+    def fresh(amount: int) -> list[Message]:
+        return [Message(body=b"{}", uuid=str(next(numbers)), delivery_count=1) for _ in range(amount)]
+
+    idle.handle_batch(fresh(CLAIM_BATCH))
+    before, begun = _table_bytes(server), time.perf_counter()
+    for _ in range(entries // CLAIM_BATCH):
+        idle.handle_batch(fresh(CLAIM_BATCH))
+    batched = (time.perf_counter() - begun) / entries
+    each = (_table_bytes(server) - before) / entries
+    begun = time.perf_counter()
+    for message in fresh(singles):
+        idle.handle(message)
+    return batched, (time.perf_counter() - begun) / singles, each
+
+
+def _table_bytes(server: PostgresServer) -> int:
+    import psycopg  # noqa: PLC0415  (only where it is measured)
+
+    with psycopg.connect(server.url) as connection:
+        row = connection.execute(
+            "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind = 'r'"
+        ).fetchone()
+    return int(row[0] or 0) if row else 0

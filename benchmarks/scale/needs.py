@@ -1,0 +1,59 @@
+"""How many shards, partitions and executors a load needs: arithmetic on measured costs."""
+
+import math
+from dataclasses import dataclass
+
+from benchmarks.scale.costs import Costs
+
+#: How busy a server may be in the long run. Above it, waiting grows fast (see the simulation).
+BUSY = 0.6
+
+#: How long an entry is kept, in seconds: seven days.
+KEPT = 7 * 24 * 3600
+
+#: Memory of one Redis shard that is given to entries, in bytes.
+SHARD = 48 * 2**30
+
+#: Cores of one PostgreSQL server.
+POSTGRES_CORES = 16
+
+#: Cores of one Spark executor, and what a new row costs all of Spark, Python and our client, in seconds.
+EXECUTOR_CORES, SPARK_ROW = 4, 9e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a load needs, in numbers of servers; ``memory`` and ``disk`` are bytes of seven days."""
+
+    messages: float
+    shards_batched: int
+    shards_single: int
+    shards_memory: int
+    memory: float
+    postgres: int
+    disk: float
+    executors: int
+
+    @property
+    def shards(self) -> int:
+        """Return how many Redis shards batches need: by work or by memory, whichever is more."""
+        return max(self.shards_batched, self.shards_memory)
+
+
+def needs_of(messages: float, costs: Costs) -> Needs:
+    """Return what so many new messages a second need."""
+    memory = messages * KEPT * costs.entry
+    return Needs(
+        messages=messages,
+        shards_batched=_servers(messages * costs.batched),
+        shards_single=_servers(messages * costs.single),
+        shards_memory=math.ceil(memory / SHARD),
+        memory=memory,
+        postgres=_servers(messages * costs.postgres_batched / POSTGRES_CORES),
+        disk=messages * KEPT * costs.postgres_entry,
+        executors=_servers(messages * SPARK_ROW / EXECUTOR_CORES),
+    )
+
+
+def _servers(work: float) -> int:
+    return max(1, math.ceil(work / BUSY))
