@@ -78,7 +78,7 @@ class Work:
 def is_connected(url: str, stream: str) -> bool:
     """Whether the provider knows of a living consumer of a subscription."""
     with client_of(url) as client:
-        return bool(client.keys(f"{{{stream}}}:doubtless:consumer:{stream}:*"))
+        return bool(client.keys(f"{{{stream}}}:doubtless:consumer:{stream}:worker*"))
 
 
 def held(url: str, stream: str) -> int:
