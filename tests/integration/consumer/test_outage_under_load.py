@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 OUTAGE_SECONDS = sized(3, full=30)
 
 #: How much is sent at once, and how long a sender rests after it, in seconds.
-BATCH, REST = 10, 0.05
+BATCH, REST = 10, 0.15
 
 #: After how many messages each is sent once more: a duplicate, whatever happened in between.
 AGAIN = 200

@@ -315,7 +315,7 @@ class TestKills:
         lane = Lane(asyncio=False, folder=tmp_path)
         dice = random.Random(11)  # noqa: S311  (no secret)
         sent, effects = Ledger(tmp_path / "sent"), Ledger(tmp_path / "effects")
-        total, kills = 2000, 0
+        total, kills = 800, 0
         done = threading.Event()
         weather = threading.Thread(target=_come_and_go, args=(private_redis, done))
         weather.start()

@@ -415,6 +415,7 @@ print([one.message.body for one in received])
 """
 
 
+@pytest.mark.prove
 def test_jms_and_spark_share_a_process(activemq: ActiveMqServer) -> None:
     words, environment = (
         [sys.executable, "-c", SPARK, activemq.url],
