@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 
-def is_failure(error: BaseException, *, blocking: bool) -> bool:
+def is_failure(error: BaseException) -> bool:
     """Tell whether what user code raised is a failure of it; everything else is let through.
 
     An :class:`asyncio.CancelledError` is one where nobody has cancelled the task that runs it: the code
@@ -14,8 +14,8 @@ def is_failure(error: BaseException, *, blocking: bool) -> bool:
     if issubclass(kind, Exception):
         return True
     if issubclass(kind, BaseExceptionGroup):
-        return all(is_failure(member, blocking=blocking) for member in members(error))
-    return issubclass(kind, asyncio.CancelledError) and (blocking or not _was_cancelled())
+        return all(is_failure(member) for member in members(error))
+    return issubclass(kind, asyncio.CancelledError) and not _was_cancelled()
 
 
 def _was_cancelled() -> bool:

@@ -1,11 +1,11 @@
 """Putting a pipeline together from a trigger's settings, its service and a history."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 
 from history.memory.history import MemoryHistory
 from history.opening import open_history
+from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.atomic import transactions_of
@@ -47,12 +47,9 @@ class Parts:
         Raises:
             ConfigurationError: the service asks for what this history does not have.
         """
-        blocking = loop is None
-        store = opened if opened is None or blocking else opened.for_asyncio()
-        sleep = time.sleep if blocking else asyncio.sleep
-        service = ServiceExecution(
-            settings=self.settings, binding=self.binding, sleep=sleep, blocking=blocking
-        )
+        shell: Shell = ThreadShell() if loop is None else TaskShell()
+        store = opened if opened is None or shell.blocking else opened.for_asyncio()
+        service = ServiceExecution(settings=self.settings, binding=self.binding, shell=shell)
         leases = self._keeper(opened, store, loop)
         given = self.settings.uuid
         pipeline = MessagePipeline(
@@ -62,13 +59,12 @@ class Parts:
                 settings=self.settings,
                 store=store,
                 resolver=self.resolver,
-                blocking=blocking,
                 leases=leases,
             ),
-            completion=EntryCompletion(settings=self.settings, store=store, sleep=sleep),
-            lot=_open_lot(self.settings, store, blocking=blocking),
-            blocking=blocking,
-            transactions=transactions_of(self.settings, self.binding, store, blocking=blocking),
+            completion=EntryCompletion(settings=self.settings, store=store, sleep=shell.sleep),
+            lot=_open_lot(self.settings, store, shell),
+            shell=shell,
+            transactions=transactions_of(self.settings, self.binding, store, shell),
             routing=self.routing,
             identify=None if given is None else read_identity(given, self.settings.max_body_size),
             observe=observe,
@@ -103,10 +99,10 @@ def _owned(
     return stores
 
 
-def _open_lot(settings: Settings, store: HistoryStore | None, *, blocking: bool) -> ParkingLot:
+def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> ParkingLot:
     given, file = settings.parking, settings.local_parking_file
     if isinstance(given, str):
-        opened = open_history(given) if blocking else open_history(given).for_asyncio()
+        opened = open_history(given) if shell.blocking else open_history(given).for_asyncio()
         return ParkingLot(opened.parking, file, owned=opened)
     beside = None if store is None else store.parking
     return ParkingLot(beside if given is None else given, file)

@@ -5,6 +5,8 @@ import re
 import threading
 from collections.abc import Awaitable
 
+from history.shell import Shell
+
 
 def wildcard(pattern: str) -> re.Pattern[str]:
     """Return what matches whole names, in which each ``*`` stands for anything; case matters."""
@@ -21,13 +23,13 @@ async def failure_of(handling: Awaitable[None]) -> BaseException | None:
     return None
 
 
-async def finish(handling: Awaitable[None], *, blocking: bool) -> None:
+async def finish(handling: Awaitable[None], shell: Shell) -> None:
     """Let a handler that is a coroutine come to its end; in blocking code on an event loop of its own.
 
     Raises:
         BaseException: whatever the handler raised.
     """
-    if not blocking:
+    if not shell.blocking:
         await handling
         return
 

@@ -21,8 +21,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from history.bridge import settled
 from history.errors import ConfigurationError, UnavailableError
+from history.shell import Shell
 from history.support.rendering import exception_info, text_of
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import failure_of
@@ -66,9 +66,8 @@ class Mailbox:
         self._current_since = 0.0
         self._thread: threading.Thread | None = None
 
-    async def put(self, event: RetrievalFailureEvent, *, blocking: bool) -> None:
+    async def put(self, event: RetrievalFailureEvent, shell: Shell) -> None:
         """Hand an event over; wait while the queue is full, unless the handler hangs."""
-        pause = time.sleep if blocking else asyncio.sleep
         warned = False
         while not self._offer(event):
             if self._hangs():
@@ -79,7 +78,7 @@ class Mailbox:
                     "the queue of %s is full: waiting for it", named(self._handler), extra=_extra(event)
                 )
             warned = True
-            await settled(pause(FULL_PAUSE))
+            await shell.sleep(FULL_PAUSE)
 
     def _hangs(self) -> bool:
         with self._changed:

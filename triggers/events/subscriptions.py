@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from history.errors import ConfigurationError
+from history.shell import Shell
 from history.support.user_code import is_failure
 from triggers.events.event import RetrievalFailureEvent
 from triggers.events.hearing import finish, wildcard
@@ -41,18 +42,18 @@ class Subscription:
         """Call the handler itself."""
         return self.handler(event)
 
-    async def tell(self, event: RetrievalFailureEvent, *, blocking: bool) -> None:
+    async def tell(self, event: RetrievalFailureEvent, shell: Shell) -> None:
         """Have the handler called, now or later, with an event of its own; what it raises is logged."""
         event = event.copied()
         if self._mailbox is not None:
-            await self._mailbox.put(event, blocking=blocking)
+            await self._mailbox.put(event, shell)
             return
         try:
             handling = self.handler(event)
             if inspect.isawaitable(handling):
-                await finish(handling, blocking=blocking)
+                await finish(handling, shell)
         except BaseException as error:
-            if not is_failure(error, blocking=blocking):
+            if not is_failure(error):
                 raise
             log_failure(self.handler, event, error)
 
@@ -125,11 +126,11 @@ def _hearing(trigger: str) -> Sequence[Subscription]:
         return [subscription for subscription in _subscriptions if subscription.hears(trigger)]
 
 
-async def publish(event: RetrievalFailureEvent, *, blocking: bool) -> None:
+async def publish(event: RetrievalFailureEvent, shell: Shell) -> None:
     """Tell every subscriber whose pattern matches, in the order of subscription; never raise what they raise.
 
     Raises:
         BaseException: KeyboardInterrupt, SystemExit and their kind, from a synchronous handler.
     """
     for subscription in _hearing(event.trigger_name):
-        await subscription.tell(event, blocking=blocking)
+        await subscription.tell(event, shell)

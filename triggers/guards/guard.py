@@ -252,7 +252,7 @@ class _HeldExecution:
         try:
             result = await Pause(delivery)
         except BaseException as error:
-            if not is_failure(error, blocking=True):
+            if not is_failure(error):
                 raise
             failure = error
         conclude(run, result, failure, self.settings, transaction)
@@ -284,7 +284,7 @@ async def _end_badly(
     handling: asyncio.Future[Outcome], ended: asyncio.Future[Any], error: BaseException
 ) -> Outcome | None:
     """End a run whose body raised: as its failure, or as the death of its task. Return its outcome."""
-    if is_failure(error, blocking=False) and not isinstance(error, StopIteration):
+    if is_failure(error) and not isinstance(error, StopIteration):
         ended.set_exception(error)
         return await handling
     handling.cancel()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
+from history.shell import TaskShell, ThreadShell
 from history.store import HistoryStore
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.tasks import AsyncConsumer
@@ -114,7 +115,7 @@ class PatchBay:
 
             name, lease = self.file.patchbay.name or socket.gethostname(), self.file.patchbay.lease
             limbo = Limbo.from_url(url, name=name, lease=lease, clock=self._clock)
-        return Outputs(self.file, providers, limbo, blocking=True)
+        return Outputs(self.file, providers, limbo, ThreadShell())
 
     @property
     def async_outputs(self) -> Outputs:
@@ -128,7 +129,7 @@ class PatchBay:
             url, limbo = limbo_url(self.file), self.outputs.limbo
             twin = None if url is None or limbo is None else limbo.for_asyncio(url)
             providers = {name: provider.for_asyncio() for name, provider in self.outputs.providers.items()}
-            self._async_outputs, self._loop = Outputs(self.file, providers, twin, blocking=False), loop
+            self._async_outputs, self._loop = Outputs(self.file, providers, twin, TaskShell()), loop
         if self._loop is not loop:
             raise ConfigurationError("asend", "the Patch Bay belongs to another event loop", "use send there")
         return self._async_outputs

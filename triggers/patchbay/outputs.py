@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.shell import Shell
 from history.store import instant
 from triggers.patchbay.wiring.checks import is_sql, provider_name
 from triggers.patchbay.wiring.model import Destination, InputDestination, PatchBayFile
@@ -49,7 +50,7 @@ class Outputs:
     file: PatchBayFile
     providers: Mapping[str, Provider]
     limbo: "Limbo | None"
-    blocking: bool
+    shell: Shell
     here: Mapping[str, InDatabase] = field(default_factory=dict[str, InDatabase])
     _identity: int | None = field(default=None)
 

@@ -264,7 +264,7 @@ class RedeliveringReceiver:
     async def _give_up(self, arrival: Arrival, error: BaseException, attempts: int, cause: Cause) -> None:
         """Tell of it, send the copies, take the message off; after a death in between, do it all again."""
         event = failure_event(self.terms, arrival.message, error, attempts=attempts, cause=cause)
-        await publish(event, blocking=self.outputs.blocking)
+        await publish(event, self.outputs.shell)
         copy = failure_copy(event, arrival.message)
         waiting, limbo = self._waiting(arrival), self.outputs.limbo
         hand_on = partial(self._hand_on, waiting=waiting, copy=copy)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from history.bridge import settled
 from history.errors import ConfigurationError
+from history.shell import ThreadShell
 from history.store.parking import Parked, ParkedKind, parked_id
 from history.support.rendering import class_of, exception_info, text_of
 from triggers.events import Cause, RetrievalFailureEvent, publish
@@ -125,8 +126,7 @@ class Releaser:
             exception_message=problem,
             cause=Cause.UNREADABLE,
         )
-        # Its loop has a thread of its own, which blocks.
-        await publish(event, blocking=True)
+        await publish(event, ThreadShell())  # its loop has a thread of its own
         await limbo.take_out([row])
         _log.error("message parked: %s", problem, extra={"trigger": name})
 

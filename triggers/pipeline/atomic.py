@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from history.errors import ConfigurationError, HistoryUnavailableError, TransactionConflictError
+from history.shell import Shell
 from history.store import HistoryStore
 from triggers.pipeline.completion import settlement_of
 from triggers.pipeline.run import Run
@@ -89,7 +90,7 @@ class Removal:
 
 
 def transactions_of(
-    settings: Settings, binding: Binding, store: HistoryStore | None, *, blocking: bool
+    settings: Settings, binding: Binding, store: HistoryStore | None, shell: Shell
 ) -> Transactions | None:
     """Return where an atomic trigger's transactions come from; None for a trigger that is not atomic.
 
@@ -115,7 +116,7 @@ def transactions_of(
             f"its service takes a {asked}, and its history is not in SQL",
             "give history='postgresql://...' or 'sqlite:///...', the database of the effects",
         )
-    if any(for_asyncio == blocking for for_asyncio in binding.resources.values()):
+    if any(for_asyncio == shell.blocking for for_asyncio in binding.resources.values()):
         raise ConfigurationError(
             setting,
             f"its service takes a {asked}, which this pipeline does not have",

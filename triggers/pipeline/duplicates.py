@@ -5,8 +5,9 @@ between tells of it again. Neither can change what becomes of the message.
 """
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
+from history.shell import Shell
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
 from triggers.detection.table import Status
@@ -26,7 +27,7 @@ def is_duplicate(run: Run) -> bool:
     return run.decision is not None and run.decision.status is Status.DUPLICATE
 
 
-async def tell_of_duplicates(runs: Sequence[Run], settings: Settings, *, blocking: bool) -> None:
+async def tell_of_duplicates(runs: Sequence[Run], settings: Settings, shell: Shell) -> None:
     """Log the duplicates among the messages of one call, in one line, and tell the trigger's hook of each."""
     found = [run for run in runs if is_duplicate(run)]
     if not found:
@@ -36,7 +37,7 @@ async def tell_of_duplicates(runs: Sequence[Run], settings: Settings, *, blockin
     hook = settings.on_duplicate
     if hook is not None:
         for run in found:
-            await _tell(hook, run, settings.name, blocking=blocking)
+            await _tell(hook, run, settings.name, shell)
 
 
 def _write_line(found: Sequence[Run], messages: int, trigger: str) -> None:
@@ -50,19 +51,15 @@ def _write_line(found: Sequence[Run], messages: int, trigger: str) -> None:
     _log.info("%d of %d messages are duplicates: %s%s", len(found), messages, named, more, extra=extra)
 
 
-def _awaitable(result: Awaitable[None], *, blocking: bool) -> Awaitable[None]:
-    if blocking:
-        raise UnawaitedError("on_duplicate", result)
-    return result
-
-
-async def _tell(hook: DuplicateHook, run: Run, trigger: str, *, blocking: bool) -> None:
+async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> None:
     try:
         result = hook(run.message.copied(), run.outcome())
         if result is not None and hasattr(result, "__await__"):
-            await _awaitable(result, blocking=blocking)
+            if shell.blocking:
+                raise UnawaitedError("on_duplicate", result)  # noqa: TRY301  (told of below, as what it raises)
+            await result
     except BaseException as error:
-        if not is_failure(error, blocking=blocking):
+        if not is_failure(error):
             raise
         _log.error(
             "%s: on_duplicate failed, and the message is a duplicate all the same: %s",

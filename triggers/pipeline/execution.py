@@ -7,7 +7,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, Self
 
-from history.bridge import settled
+from history.shell import Shell
 from history.support.rendering import told_of
 from history.support.user_code import is_failure
 from triggers.detection.aftermath import Ending
@@ -18,7 +18,6 @@ from triggers.service.delivery import Delivery
 from triggers.service.failures import (
     BodyTooLargeError,
     LeaseLostError,
-    Sleep,
     UnawaitedError,
     is_transient,
     own_error,
@@ -94,8 +93,7 @@ class ServiceExecution:
 
     settings: Settings
     binding: Binding
-    sleep: Sleep
-    blocking: bool
+    shell: Shell
     pause: Pause | None = None
 
     @property
@@ -162,7 +160,7 @@ class ServiceExecution:
         try:
             return self._arguments(self.binding, run, 1, transaction)
         except BaseException as error:
-            if not is_failure(error, blocking=self.blocking):
+            if not is_failure(error):
                 raise
             conclude(run, None, error, self.settings, transaction)
             return None
@@ -188,7 +186,7 @@ class ServiceExecution:
         )
 
     async def _await(self, binding: Binding, result: Awaitable[Any]) -> Any:
-        if self.blocking:
+        if self.shell.blocking:
             raise UnawaitedError(binding.name, result)
         return await result
 
@@ -201,7 +199,7 @@ class ServiceExecution:
         try:
             return await call(1), None  # what nearly every message comes to; so without one more coroutine
         except BaseException as error:
-            if not is_failure(error, blocking=self.blocking):
+            if not is_failure(error):
                 raise
             failure = own_error(error)
         settings = self.settings
@@ -222,7 +220,7 @@ class ServiceExecution:
                 _log.info(text, run.attempts, told_of(failure), seconds, extra=extra)
             # Acknowledged already, it could not be given back.
             if self.pause is None or settings.acknowledge_mode == "auto":
-                await settled(self.sleep(seconds))
+                await self.shell.sleep(seconds)
             elif await self.pause(seconds):
                 for run in runs:
                     run.stopped = True
@@ -247,7 +245,7 @@ class ServiceExecution:
         try:
             return await call, None
         except BaseException as error:
-            if not is_failure(error, blocking=self.blocking):
+            if not is_failure(error):
                 raise
             return None, own_error(error)
 

@@ -47,8 +47,7 @@ CLAIM_ROUNDS = 5
 class Judge:
     """Finds out what a message is, and leaves a run that is to execute with a claim of its own.
 
-    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed;
-    ``blocking``, that no event loop runs what is asked here, so that nobody can cancel it.
+    ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
     ``leases`` renews those of what is claimed; whoever concludes the run lets it go. ``undecided`` are the
     claims of before that had no answer.
@@ -58,7 +57,6 @@ class Judge:
     store: HistoryStore | None
     resolver: Asked | None
     inside: bool = False
-    blocking: bool = False
     batch: BatchOwner | None = None
     leases: LeaseKeeper | None = None
     undecided: UndecidedClaims = field(default_factory=UndecidedClaims)
@@ -242,7 +240,7 @@ class Judge:
                 reason = f": {answer.reason}" if answer.reason else ""
                 _log.info("%s: the resolver says NEW%s", run.named, reason, extra=extra)
         except BaseException as error:
-            if not is_failure(error, blocking=self.blocking):
+            if not is_failure(error):
                 raise
             run.problem = own_error(error)
             return Word.TRANSIENT if is_transient(error, self.settings.transient) else Word.BROKEN

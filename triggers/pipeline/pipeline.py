@@ -28,6 +28,7 @@ from typing import Self
 
 from history.errors import ConfigurationError
 from history.message import Message
+from history.shell import Shell
 from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.rendering import exception_info, told_of
@@ -92,7 +93,7 @@ class MessagePipeline:
     judge: Judge
     completion: Completion
     lot: ParkingLot
-    blocking: bool
+    shell: Shell
     transactions: Transactions | None = None
     routing: Routing | None = None
     identify: Identify | None = None
@@ -162,7 +163,7 @@ class MessagePipeline:
         run = self._begin(message)
         await self._handle_wave([run])
         if is_duplicate(run):
-            await tell_of_duplicates([run], self.settings, blocking=self.blocking)
+            await tell_of_duplicates([run], self.settings, self.shell)
         return run.outcome()
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
@@ -175,7 +176,7 @@ class MessagePipeline:
     async def close(self) -> None:
         """Stop renewing leases, and give back the connections that were opened for this pipeline."""
         if (leases := self.judge.leases) is not None:
-            if self.blocking:
+            if self.shell.blocking:
                 leases.close()
             else:
                 await leases.aclose()
@@ -186,7 +187,7 @@ class MessagePipeline:
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         for wave in _waves(runs):
             await self._handle_wave(wave, removal)
-        await tell_of_duplicates(runs, self.settings, blocking=self.blocking)
+        await tell_of_duplicates(runs, self.settings, self.shell)
         return [run.outcome() for run in runs]
 
     def _begin(self, message: Message) -> Run:
@@ -194,7 +195,7 @@ class MessagePipeline:
         run = Run(message, finding, self.settings.silenced)
         # What was delivered too often is asked nothing: reading it may be what ended its process.
         if self.identify is not None and message.delivery_count <= self.settings.policy.max_delivery_count:
-            run.identify(self.identify, blocking=self.blocking)
+            run.identify(self.identify)
         return run
 
     async def _handle_wave(self, runs: Sequence[Run], removal: Removal | None = None) -> None:
@@ -343,7 +344,7 @@ class MessagePipeline:
 
     async def _publish(self, run: Run) -> None:
         run.event = run.make_event(self.settings.name, *self._origin(run.message))
-        await publish(run.event, blocking=self.blocking)
+        await publish(run.event, self.shell)
         self._reach(Step.PUBLISHED)
 
     async def park_unreadable(self, unreadable: Unreadable) -> bool:
@@ -359,7 +360,7 @@ class MessagePipeline:
             exception_message=unreadable.problem,
             cause=Cause.UNREADABLE,
         )
-        await publish(event, blocking=self.blocking)
+        await publish(event, self.shell)
         return parked
 
     def _origin(self, message: Message | None = None) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, Self
 
 from history.message import Message
+from history.shell import Shell
 from history.store import HistoryStore
 from history.store.parking import Parking
 from triggers.pipeline.execution import Pause
@@ -16,8 +17,8 @@ class Pipeline(Protocol):
     """What a trigger does with its messages, over a blocking or an asyncio history."""
 
     @property
-    def blocking(self) -> bool:
-        """Whether it may block the thread that calls it."""
+    def shell(self) -> Shell:
+        """How it waits: in the thread that calls it, or in a task."""
         ...
 
     @property

@@ -130,7 +130,7 @@ class Routing:
                 return True
         except BaseException as error:
             # A filter answers at once, so nobody can have cancelled it.
-            if not is_failure(error, blocking=True):
+            if not is_failure(error):
                 raise
             run.decision, run.verdict, run.problem = _BROKEN, FILTER_FAILED, error
             return False

@@ -125,12 +125,12 @@ class Run:
         """Add something to the reason."""
         self.notes += (text,)
 
-    def identify(self, read: Identify, *, blocking: bool) -> None:
+    def identify(self, read: Identify) -> None:
         """Know the message by the identity that its trigger reads, or note that it has none."""
         try:
             self.message = self.message.known_by(read(self.message))
         except BaseException as error:
-            if not is_failure(error, blocking=blocking):
+            if not is_failure(error):
                 raise
             self.unidentified = own_error(error)
             self.message = self.message.known_by(None)

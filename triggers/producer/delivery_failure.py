@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from history.errors import ConfigurationError
+from history.shell import Shell
 from history.store.parking import EncodableText, MessageText
 from history.support.rendering import exception_info
 from history.support.user_code import is_failure
@@ -119,7 +120,7 @@ def on_delivery_failure(alias: str = "*") -> Callable[[DeliveryFailureHandler], 
     return subscribe
 
 
-async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
+async def publish(event: DeliveryFailureEvent, shell: Shell) -> None:
     """Log the event, and call every handler whose pattern matches; never raise what they raise."""
     extra = {"alias": event.alias, "uuid": event.message.uuid, "status": "given up"}
     _log.error(
@@ -141,9 +142,9 @@ async def publish(event: DeliveryFailureEvent, *, blocking: bool) -> None:
             # An event of its own: what it does to the message stays with it.
             returned = subscription.handler(event.model_copy(update={"message": event.message.copied()}))
             if inspect.isawaitable(returned):
-                await finish(returned, blocking=blocking)
+                await finish(returned, shell)
         except BaseException as error:
-            if not is_failure(error, blocking=blocking):
+            if not is_failure(error):
                 raise
             _log.error(
                 "a handler of delivery failure events failed; the others are called",

@@ -22,6 +22,7 @@ from history.entry import Fence, State
 from history.errors import ConfigurationError
 from history.memory.history import MemoryHistory
 from history.message import Message, Uuid
+from history.shell import Shell
 from history.store import HistoryStore
 from history.store.owners import owner_token
 from triggers.declaration.decorator import Trigger
@@ -183,13 +184,13 @@ def active_consumer_of(trigger: Trigger[..., object], pipeline: Pipeline) -> Act
             "is ordered, and has no document history to decide which process receives",
             "give it one, such as history='redis://...', or leave ordered out",
         )
-    keeping = _keeping(trigger, store, blocking=pipeline.blocking)
+    keeping = _keeping(trigger, store, pipeline.shell)
     return ActiveConsumer(trigger.name, store, keeping, LEASE)
 
 
-def _keeping(trigger: Trigger[..., object], used: HistoryStore, *, blocking: bool) -> Keeping:
+def _keeping(trigger: Trigger[..., object], used: HistoryStore, shell: Shell) -> Keeping:
     """Renew over a blocking store where there is one, so that a busy event loop does not make it late."""
-    if blocking or isinstance(used, MemoryHistory):
+    if shell.blocking or isinstance(used, MemoryHistory):
         return Keeping(LeaseKeeper(trigger.name, LEASE, used), None, on_loop=False)
     opened = trigger.open_store()
     if opened is None or opened is used:

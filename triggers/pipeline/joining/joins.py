@@ -97,11 +97,11 @@ def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPip
     store, settings = _store_of(pipeline), pipeline.settings
     joining, hold = _joining_of(store), Hold(owner_token(), HOLD)
     of_parts = settings_of_parts(settings)
-    usual = EntryCompletion(settings=of_parts, store=store, sleep=service.sleep)
+    usual = EntryCompletion(settings=of_parts, store=store, sleep=service.shell.sleep)
     parts = replace(
         pipeline,
         settings=of_parts,
-        execution=PartExecution(settings=of_parts, sleep=service.sleep, joining=joining, hold=hold),
+        execution=PartExecution(settings=of_parts, sleep=service.shell.sleep, joining=joining, hold=hold),
         judge=replace(pipeline.judge, settings=of_parts, resolver=asking(may_be_kept), leases=None),
         completion=PartCompletion(settings=of_parts, store=store, usual=usual),
     )
@@ -114,5 +114,5 @@ def _joining(pipeline: MessagePipeline, service: ServiceExecution) -> JoiningPip
         joined=joined,
         joining=joining,
         hold=hold,
-        time_out=TimeOut(settings=settings, lot=pipeline.lot, blocking=pipeline.blocking),
+        time_out=TimeOut(settings=settings, lot=pipeline.lot, shell=pipeline.shell),
     )

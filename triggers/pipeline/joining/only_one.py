@@ -72,7 +72,7 @@ class FirstExecution:
             lambda: self.joining.first(
                 settings.name, activation, message.uuid or "", time_out=settings.join_timeout
             ),
-            self.service.sleep,
+            self.service.shell.sleep,
         )
 
     def _discard(self, run: Run) -> None:

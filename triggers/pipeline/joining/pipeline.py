@@ -15,6 +15,7 @@ from typing import Self
 
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
+from history.shell import Shell
 from history.store import HistoryStore
 from history.store.joining import Added, Hold, Joining, Period, PeriodState
 from history.store.parking import Parking
@@ -69,9 +70,9 @@ class JoiningPipeline:
     running: Running = field(default_factory=Running)
 
     @property
-    def blocking(self) -> bool:
-        """Whether it may block the thread that calls it."""
-        return self.joined.blocking
+    def shell(self) -> Shell:
+        """How it waits: in the thread that calls it, or in a task."""
+        return self.joined.shell
 
     @property
     def store(self) -> HistoryStore | None:

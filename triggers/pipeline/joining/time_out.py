@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from history.shell import Shell
 from history.store.joining import JoinPart, Period
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from triggers.detection.causes import Cause
@@ -26,7 +27,7 @@ class TimeOut:
 
     settings: Settings
     lot: ParkingLot
-    blocking: bool
+    shell: Shell
 
     async def give_up(self, period: Period) -> Sequence[Outcome]:
         """Tell of each message, and keep it aside; the store has failed their entries already.
@@ -36,7 +37,7 @@ class TimeOut:
         reason = self._reason(period)
         events = [self._event(part, reason) for part in period.parts.values()]
         for event in events:
-            await publish(event, blocking=self.blocking)
+            await publish(event, self.shell)
         parked = await self.lot.park([self._copy(part, reason) for part in period.parts.values()])
         _log.warning("%s: %s", "parked" if parked else "kept", reason, extra={"trigger": self.settings.name})
         return [

@@ -205,5 +205,5 @@ class Drainer:
         await self._report(event)
 
     async def _report(self, event: DeliveryFailureEvent) -> None:
-        await publish(event, blocking=self.shell.blocking)
+        await publish(event, self.shell)
         self.queue.mark_reported(event.number)

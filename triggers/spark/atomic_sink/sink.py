@@ -27,6 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from history.errors import ConfigurationError
+from history.shell import ThreadShell
 from history.store.progress import KEPT_BATCHES, BatchRecord, BatchState
 from history.support.references import dereferenced
 from resolvers.loading import load_resolver
@@ -194,7 +195,7 @@ class AtomicSink:
     def _publish(self, events: Sequence[str]) -> None:
         for document in events:
             event = RetrievalFailureEvent.model_validate_json(document)
-            patiently(self.settings.patience, publish, event, blocking=True)
+            patiently(self.settings.patience, publish, event, ThreadShell())
 
 
 def _check(history: Any, write: Any, rows: Any) -> None:

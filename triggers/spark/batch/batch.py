@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from history.entry import EntryOutcome
+from history.shell import ThreadShell
 from history.store.progress import BatchRecord, BatchState, Ending
 from triggers.events import RetrievalFailureEvent, publish
 from triggers.service.failures import TransientError, is_transient
@@ -107,7 +108,7 @@ class Batch:
         """Publish the events of what was given up, and hand over what was kept aside."""
         for document in frames.events(tally):
             event = RetrievalFailureEvent.model_validate_json(document)
-            patiently(self.settings.patience, publish, event, blocking=True)
+            patiently(self.settings.patience, publish, event, ThreadShell())
         if self.settings.parked_to is not None:
             self.settings.parked_to(frames.parked(), self.record.batch)
 

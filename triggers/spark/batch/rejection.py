@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from history.shell import ThreadShell
 from history.support.rendering import class_of, text_of
 from triggers.detection.aftermath import Ending
 from triggers.detection.table import Count, Facts, HistoryUse, Word, decide
@@ -42,7 +43,7 @@ def reject(new: DataFrame, settings: BatchSettings, run: BatchRun, error: Except
             parked.count()
         for document in brought(parked, expected):
             event = RetrievalFailureEvent.model_validate_json(document)
-            patiently(settings.patience, publish, event, blocking=True)
+            patiently(settings.patience, publish, event, ThreadShell())
         if kept:
             parked.unpersist()
 

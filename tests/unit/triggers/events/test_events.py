@@ -9,6 +9,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from history.shell import TaskShell, ThreadShell
 from tests.unit.helpers.given_up import event
 from triggers.events import Handler, RetrievalFailureEvent, Subscription, on_retrieval_failure, publish
 
@@ -34,7 +35,7 @@ def fail(event: RetrievalFailureEvent) -> None:
 
 
 def tell(trigger: str = "book") -> None:
-    drive(publish(event(trigger), blocking=True))
+    drive(publish(event(trigger), ThreadShell()))
 
 
 class TestSubscriptions:
@@ -187,7 +188,7 @@ class TestHandlers:
 
         subscribe("*", handler)
 
-        await publish(event(), blocking=False)
+        await publish(event(), TaskShell())
 
         assert loops == [asyncio.get_running_loop()]
         assert "no mailbox" in caplog.text

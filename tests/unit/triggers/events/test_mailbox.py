@@ -14,6 +14,7 @@ import pytest
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from history.shell import TaskShell, ThreadShell
 from tests import ROOT
 from tests.fixtures.waiting import PATIENCE, eventually, patience
 from tests.unit.helpers.given_up import event
@@ -69,7 +70,7 @@ def gate() -> Iterator[Gate]:
 
 def tell(*triggers: str) -> None:
     for trigger in triggers:
-        drive(publish(event(trigger), blocking=True))
+        drive(publish(event(trigger), ThreadShell()))
 
 
 class TestTelling:
@@ -130,7 +131,7 @@ class TestTelling:
     ) -> None:
         subscription = subscribe(gate)
 
-        await publish(event("a"), blocking=False)
+        await publish(event("a"), TaskShell())
         gate.open.set()
 
         assert subscription.flush(SOON)
@@ -196,11 +197,11 @@ class TestFullQueue:
         self, subscribe: Subscribe, gate: Gate, caplog: pytest.LogCaptureFixture
     ) -> None:
         subscription = subscribe(gate, queue_size=1)
-        await publish(event("a"), blocking=False)
+        await publish(event("a"), TaskShell())
         assert gate.entered.wait(SOON.total_seconds())
-        await publish(event("b"), blocking=False)
+        await publish(event("b"), TaskShell())
 
-        publishing = asyncio.create_task(publish(event("c"), blocking=False))
+        publishing = asyncio.create_task(publish(event("c"), TaskShell()))
         await asyncio.to_thread(eventually, lambda: "is full" in caplog.text, SOON.total_seconds())
         gate.open.set()
         await publishing
@@ -275,7 +276,7 @@ class TestEnding:
         subscription = subscribe(gate)
         subscription.close(SOON)
 
-        drive(subscription.tell(event("late"), blocking=True))
+        drive(subscription.tell(event("late"), ThreadShell()))
 
         assert subscription.flush(SOON)
         assert gate.heard == ["late"]
@@ -343,6 +344,7 @@ import logging, os, sys, threading, time
 from datetime import timedelta
 from history.bridge import drive
 from triggers.events import mailbox, on_retrieval_failure, publish
+from history.shell import ThreadShell
 from tests.unit.helpers.given_up import event
 
 logging.basicConfig(format="%(trigger)s: %(message)s")
@@ -353,7 +355,7 @@ def say(told):
 
 def tell(*triggers):
     for trigger in triggers:
-        drive(publish(event(trigger), blocking=True))
+        drive(publish(event(trigger), ThreadShell()))
 """
 
 

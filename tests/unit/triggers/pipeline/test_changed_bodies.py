@@ -11,6 +11,7 @@ from pydantic import BaseModel, JsonValue
 from history.bridge import drive
 from history.memory import MemoryHistory
 from history.message import Message, Uuid
+from history.shell import ThreadShell
 from history.store.parking import Evidence
 from resolvers.bulk import asking_in_bulk
 from resolvers.resolution import Resolution
@@ -318,7 +319,7 @@ def test_handlers_of_delivery_failures_can_change_nothing_but_their_own() -> Non
     )
     subscription = on_delivery_failure()(lambda told: spoil(told.message.body))
 
-    drive(publish_delivery_failure(event, blocking=True))
+    drive(publish_delivery_failure(event, ThreadShell()))
 
     subscription.cancel()
     assert sent.body == order()

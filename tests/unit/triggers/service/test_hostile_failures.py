@@ -11,6 +11,7 @@ from pydantic import BaseModel, field_validator
 from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.message import Message
+from history.shell import TaskShell, ThreadShell
 from history.support.rendering import LONGEST_TEXT, LONGEST_TRACE
 from tests.unit.helpers.given_up import event
 from tests.unit.helpers.in_memory import (
@@ -168,8 +169,8 @@ class TestServices:
 
         subscriptions = [on_retrieval_failure()(plain), on_retrieval_failure()(waiting)]
         try:
-            drive(publish(event("book"), blocking=True))
-            asyncio.run(publish(event("book"), blocking=False))
+            drive(publish(event("book"), ThreadShell()))
+            asyncio.run(publish(event("book"), TaskShell()))
         finally:
             for one in subscriptions:
                 one.cancel()

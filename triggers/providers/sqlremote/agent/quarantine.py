@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from history.message import Message
+from history.shell import ThreadShell
 from history.sql.links.history import LinkHistory
 from history.store.parking import Parked, ParkedKind, encodable, parked_id, raw_fields
 from triggers.events import Cause, RetrievalFailureEvent, publish
@@ -48,7 +49,7 @@ class Quarantine:
             exception_message=problem,
             cause=Cause.UNREADABLE,
         )
-        await publish(event, blocking=True)
+        await publish(event, ThreadShell())
         await self.history.parking.park([parked])
         _log.error(
             "link %s: a message was not accepted and is parked: %s",
