@@ -140,13 +140,15 @@ class PostgresServer:
 
     def kill(self) -> None:
         """End it and its backends with SIGKILL, as a crash of the machine would."""
-        backends = self._backends()
+        backends = self.backends
         self._end(signal.SIGKILL)
         for backend in backends:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(backend, signal.SIGKILL)
 
-    def _backends(self) -> list[int]:
+    @property
+    def backends(self) -> list[int]:
+        """The ids of its processes besides the first."""
         # Left alone, a backend may answer one more query before it notices that its parent is gone.
         if self._process is None:
             return []
