@@ -1,11 +1,13 @@
 """Waking suspended triggers and sweeping, on a clock of the test's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from history.bridge import drive
+from history.entry import Claim
 from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory, MemoryParking
 from history.shell import ThreadShell
@@ -21,14 +23,30 @@ INTERVAL = 60.0
 AT_ONCE = 1000.0
 
 
+class Refusing(MemoryHistory):
+    """A history that can be read and takes no claims, as a full server."""
+
+    refuses = True
+
+    async def claim(self, *args: Any, **options: Any) -> Sequence[Claim]:
+        if self.refuses:
+            raise HistoryUnavailableError("claim")
+        return await super().claim(*args, **options)
+
+
 class House:
     """A suspended trigger's housekeeping, with a monitor that counts how often it is asked."""
 
-    def __init__(self, monitor: Callable[[], bool] | None = None, lot: Parking | None = None) -> None:
+    def __init__(
+        self,
+        monitor: Callable[[], bool] | None = None,
+        lot: Parking | None = None,
+        store: MemoryHistory | None = None,
+    ) -> None:
         self.asked = 0
         self.lot = lot
         self._monitor = monitor
-        self.store = MemoryHistory()
+        self.store = store or MemoryHistory()
 
         @trigger(
             "orders",
@@ -98,6 +116,18 @@ class TestWaking:
 
         assert not house.resumes_at(AT_ONCE)
         assert house.resumes_at(AT_ONCE + 1)
+
+    @pytest.mark.parametrize("by_history", [True, False])
+    def test_nothing_resumes_while_the_history_takes_no_claims(self, *, by_history: bool) -> None:
+        store = Refusing()
+        house = House(lambda: True, store=store)
+        house.suspend(by_history=by_history)
+
+        for second in range(3 * int(INTERVAL)):
+            assert not house.resumes_at(AT_ONCE + second)
+
+        store.refuses = False
+        assert house.resumes_at(AT_ONCE + 4 * INTERVAL)
 
     def test_asking_the_history_leaves_nothing_behind(self) -> None:
         house = House(lambda: True)

@@ -3,13 +3,15 @@
 import asyncio
 import json
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 
 from history.bridge import SuspendedError, drive
-from history.entry import EntryOutcome, State
+from history.entry import Claim, EntryOutcome, State
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message
@@ -151,6 +153,27 @@ class TestInDoubt:
         assert outcomes[-1].rejected
         assert state_of(book) is None
         assert len(parked_of(book)) == 1
+
+    def test_of_one_that_is_rejected_the_history_is_not_asked(self) -> None:
+        store = Noting()
+        book = made(Effects(), history=store, max_delivery_count=3)
+
+        outcomes = book.handle_batch([message("u-1", delivery_count=4), message("u-2", delivery_count=3)])
+
+        assert [outcome.row for outcome in outcomes] == [1, 7]
+        assert store.claimed == ["u-2"]
+
+
+class Noting(MemoryHistory):
+    """A history that notes what is claimed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claimed: list[str] = []
+
+    async def claim(self, trigger: str, uuids: Sequence[str], *args: Any, **options: Any) -> Sequence[Claim]:
+        self.claimed += uuids
+        return await super().claim(trigger, uuids, *args, **options)
 
 
 class TestLease:

@@ -123,6 +123,17 @@ class TestForgottenMessages:
         assert (outcome.row, outcome.status, len(effects.runs)) == (21, Status.NEW, 1)
         assert state_of(book) is EntryOutcome.OK
 
+    @pytest.mark.parametrize("resolution", [Resolution.DUPLICATE, Resolution.IN_DOUBT])
+    def test_what_a_resolver_does_not_let_run_leaves_no_claim(self, resolution: Resolution) -> None:
+        def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
+            return resolution
+
+        book = made(Effects(), forgotten="in_doubt", history_time_to_live=DAY, resolver=resolve)
+        outcome = book.handle(message(delivery_count=2, timestamp=self.OLD))
+
+        assert (outcome.row, outcome.executed, outcome.status) == (21, False, Status[resolution.name])
+        assert state_of(book) is None
+
     def test_it_is_new_unless_the_trigger_says_otherwise(self) -> None:
         book = made(Effects(), history_time_to_live=DAY)
 
