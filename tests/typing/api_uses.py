@@ -264,6 +264,7 @@ def booked_atomically(order: Order, connection: Connection) -> None: ...
     "orders",
     transacted=True,
     forgotten="in_doubt",
+    on_duplicate="orders.duplicates",
     resolved_duplicate="leave",
     redelivery_horizon=timedelta(days=30),
 )

@@ -30,6 +30,7 @@ from triggers.consumer.options import (
 )
 from triggers.consumer.orders import Controllable, Heartbeat, first_orders, heartbeats_for
 from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
+from triggers.pipeline.duplicates import forwarding_to
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.opening import open_provider
@@ -116,6 +117,8 @@ class ConsumerCore(Controllable):
         monitors = Monitors()
         for gate in self.gates:
             pipeline = self._pipeline_of(gate.trigger).waiting(partial(self._pause, gate))
+            if isinstance(gate.trigger.settings.on_duplicate, str):
+                pipeline = pipeline.forwarding(forwarding_to(self.provider))
             checked = pipeline.store in [other.pipeline.store for other in kept]
             monitor = monitors.of(gate.trigger.settings.monitor)
             kept.append(

@@ -45,8 +45,9 @@ def trigger(
             entity's: with the number of an order, its second event is a duplicate. A message that has none is
             rejected and parked.
         on_duplicate: called with the message and its outcome for each duplicate, before that is acknowledged;
-            a coroutine function where the service is one. Its failure is logged, and changes nothing. After a
-            crash it may be told of the same copy again.
+            a coroutine function where the service is one. Its failure is logged, and changes nothing. Or the
+            name of a destination: a consumer sends the duplicate there, whole, through its own provider, and
+            gives it back while that is away. After a crash the same copy may be told of, or sent, again.
         max_delivery_count: deliveries above it are rejected; a message that kills its process ends here.
         detect_duplicates: False runs the service on every delivery.
         history_time_to_live: how long an entry is remembered, from the start of the service; make it longer

@@ -1,22 +1,30 @@
 """What is told of duplicates: a line in the log, and the trigger's ``on_duplicate``.
 
 Both come once the outcome is known and before the message is acknowledged, so that a process that dies in
-between tells of it again. Neither can change what becomes of the message.
+between tells of it again. Neither can change what becomes of the message; only where ``on_duplicate`` names a
+destination that cannot be reached is the message given back, so that it is sent there later.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
+from history.message import Message
 from history.shell import Shell
 from history.support.rendering import text_of
 from history.support.user_code import is_failure
-from triggers.detection.table import Status
-from triggers.pipeline.run import Run
+from triggers.detection.table import Answer, Status
+from triggers.pipeline.run import UNPARKED_DELAY, Run
+from triggers.providers.outgoing import compose
+from triggers.providers.provider import Provider, ProviderUnavailableError
 from triggers.service.failures import UnawaitedError
 from triggers.service.outcome import DuplicateHook
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
+
+#: Sends a message, whole, to a destination.
+Forward = Callable[[str, Message], Awaitable[None]]
 
 #: How many duplicates of one batch the log names.
 NAMED = 3
@@ -27,16 +35,34 @@ def is_duplicate(run: Run) -> bool:
     return run.decision is not None and run.decision.status is Status.DUPLICATE
 
 
-async def tell_of_duplicates(runs: Sequence[Run], settings: Settings, shell: Shell) -> None:
-    """Log the duplicates among the messages of one call, in one line, and tell the trigger's hook of each."""
+def forwarding_to(provider: Provider) -> Forward:
+    """Return what sends to the destinations of a provider."""
+
+    async def forward(destination: str, message: Message) -> None:
+        await provider.send(destination, [compose(destination, message, uuid=message.sent_uuid)])
+
+    return forward
+
+
+async def tell_of_duplicates(
+    runs: Sequence[Run], settings: Settings, shell: Shell, forward: Forward | None = None
+) -> None:
+    """Log the duplicates among the messages of one call, in one line, and tell the trigger's hook of each.
+
+    ``forward`` sends them where ``on_duplicate`` is a destination; without it nobody can.
+    """
     found = [run for run in runs if is_duplicate(run)]
     if not found:
         return
     if _log.isEnabledFor(logging.INFO):
         _write_line(found, len(runs), settings.name)
     hook = settings.on_duplicate
-    if hook is not None:
-        for run in found:
+    if hook is None:
+        return
+    for run in found:
+        if isinstance(hook, str):
+            await _send(hook, run, settings.name, forward)
+        else:
             await _tell(hook, run, settings.name, shell)
 
 
@@ -67,4 +93,35 @@ async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> No
             text_of(error),
             exc_info=error,
             extra={"trigger": trigger, "uuid": run.message.uuid},
+        )
+
+
+async def _send(destination: str, run: Run, trigger: str, forward: Forward | None) -> None:
+    extra = {"trigger": trigger, "uuid": run.message.uuid}
+    if forward is None:
+        _log.warning(
+            "%s: the duplicate is not sent to %s: only a consumer can send it",
+            run.named,
+            destination,
+            extra=extra,
+        )
+        return
+    try:
+        await forward(destination, run.message)
+    except ProviderUnavailableError as error:
+        # Not acknowledged: it comes again, is a duplicate again, and is sent then.
+        run.acknowledge = False
+        run.patience = UNPARKED_DELAY
+        if run.decision is not None:
+            run.decision = replace(run.decision, answer=Answer.RECOVER_LATER)
+        run.note(f"it could not be sent to {destination}: {text_of(error)}")
+        _log.warning("%s: given back: %s", run.named, run.notes[-1], extra=extra)
+    except Exception as error:  # noqa: BLE001  (whatever a provider raises: it would raise it again)
+        _log.error(
+            "%s: the duplicate cannot be sent to %s, and is acknowledged: %s",
+            run.named,
+            destination,
+            text_of(error),
+            exc_info=error,
+            extra=extra,
         )

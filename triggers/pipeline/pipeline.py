@@ -37,7 +37,7 @@ from triggers.detection.table import Answer, Status
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.pipeline.atomic import Removal, Transactions
 from triggers.pipeline.completion import Completion
-from triggers.pipeline.duplicates import is_duplicate, tell_of_duplicates
+from triggers.pipeline.duplicates import Forward, is_duplicate, tell_of_duplicates
 from triggers.pipeline.execution import Execution, Pause, Transaction
 from triggers.pipeline.finding import NO_HISTORY, NOT_ASKED
 from triggers.pipeline.judge import Judge
@@ -101,6 +101,7 @@ class MessagePipeline:
     index: int | None = None
     upkeep: Callable[[], Awaitable[None]] | None = None
     owned: Sequence[HistoryStore] = ()
+    forward: Forward | None = None
 
     @property
     def store(self) -> HistoryStore | None:
@@ -119,6 +120,10 @@ class MessagePipeline:
     def waiting(self, pause: Pause) -> Self:
         """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
         return replace(self, execution=self.execution.waiting(pause))
+
+    def forwarding(self, forward: Forward) -> Self:
+        """Return the same pipeline, sending duplicates by ``forward`` where the trigger wants it."""
+        return replace(self, forward=forward)
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under the judge that ``by`` makes of the usual one."""
@@ -163,7 +168,7 @@ class MessagePipeline:
         run = self._begin(message)
         await self._handle_wave([run])
         if is_duplicate(run):
-            await tell_of_duplicates([run], self.settings, self.shell)
+            await tell_of_duplicates([run], self.settings, self.shell, self.forward)
         return run.outcome()
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
@@ -187,7 +192,7 @@ class MessagePipeline:
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         for wave in _waves(runs):
             await self._handle_wave(wave, removal)
-        await tell_of_duplicates(runs, self.settings, self.shell)
+        await tell_of_duplicates(runs, self.settings, self.shell, self.forward)
         return [run.outcome() for run in runs]
 
     def _begin(self, message: Message) -> Run:

@@ -7,6 +7,7 @@ from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
 from history.store.parking import Parking
+from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
 from triggers.pipeline.judge import Judge
 from triggers.providers.provider import Capabilities, Received, Receiver, Unreadable
@@ -42,6 +43,10 @@ class Pipeline(Protocol):
 
     def waiting(self, pause: Pause) -> Self:
         """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
+        ...
+
+    def forwarding(self, forward: Forward) -> Self:
+        """Return the same pipeline, sending duplicates by ``forward`` where the trigger wants it."""
         ...
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:

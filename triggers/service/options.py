@@ -61,7 +61,7 @@ class TriggerOptions(CommonOptions, total=False):
     history: HistorySource
     resolver: Resolver | str | None
     uuid: IdentitySource | None
-    on_duplicate: DuplicateHook | None
+    on_duplicate: DuplicateHook | str | None
     detect_duplicates: bool
     lease: timedelta | None
     retry: Retry | None

@@ -95,7 +95,7 @@ class Settings:
     filter: MessageFilter | None = None
     resolved_duplicate: ResolvedDuplicatePolicy = "complete"
     uuid: IdentitySource | None = None
-    on_duplicate: DuplicateHook | None = None
+    on_duplicate: DuplicateHook | str | None = None
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -176,16 +176,26 @@ class Settings:
         check_choice("resolved_duplicate", self.resolved_duplicate, ResolvedDuplicatePolicy)
         if self.monitor is not None:
             check_callable("monitor", self.monitor, "give a function that returns True or False")
-        if self.on_duplicate is not None:
-            check_callable(
-                "on_duplicate", self.on_duplicate, "give a function of the message and its outcome"
-            )
+        self._check_on_duplicate()
         if self.local_parking_file is not None:
             check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
         if isinstance(self.parking, str):
             check_text("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:
             check_able("parking", self.parking, ("park", "labels", "remove"), "give a URL or a parking lot")
+
+    def _check_on_duplicate(self) -> None:
+        given, remedy = self.on_duplicate, "give a function of the message and its outcome, or a destination"
+        if isinstance(given, str):
+            check_text("on_duplicate", given, remedy)
+            if given in self.destinations:
+                raise ConfigurationError(
+                    "on_duplicate",
+                    f"duplicates sent to {given} would come back here",
+                    "name another destination",
+                )
+        elif given is not None:
+            check_callable("on_duplicate", given, remedy)
 
     @property
     def destinations(self) -> tuple[str, ...]:

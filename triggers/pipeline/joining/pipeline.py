@@ -19,6 +19,7 @@ from history.shell import Shell
 from history.store import HistoryStore
 from history.store.joining import Added, Hold, Joining, Period, PeriodState
 from history.store.parking import Parking
+from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
 from triggers.pipeline.joining.composite import compose, is_joined
 from triggers.pipeline.joining.time_out import TimeOut
@@ -95,6 +96,10 @@ class JoiningPipeline:
     def waiting(self, pause: Pause) -> Self:
         """Return the same pipeline, waiting by ``pause`` between the tries of a message."""
         return replace(self, joined=self.joined.waiting(pause))
+
+    def forwarding(self, forward: Forward) -> Self:
+        """Return the same pipeline, which sends duplicates among the parts by ``forward``."""
+        return replace(self, parts=self.parts.forwarding(forward))
 
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under other judges, of parts and of what is joined."""

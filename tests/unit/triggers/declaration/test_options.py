@@ -53,7 +53,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "resolver": (5, object(), "", "no such module:function"),
     "max_delivery_count": NO_COUNT,
     "uuid": (5, "", "event_id", "body", "body.a b", "body.a = 1", "properties.a.b", "properties"),
-    "on_duplicate": (5, "duplicates", Nothing.asynchronously),
+    "on_duplicate": (5, "", "orders", Nothing.asynchronously),
     "detect_duplicates": NO_SWITCH,
     "history_time_to_live": (*NO_DURATION, None),
     "lease": NO_DURATION,

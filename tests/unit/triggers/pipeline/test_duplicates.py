@@ -1,14 +1,18 @@
 """What is told of duplicates: a line in the log, and the trigger's own hook."""
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from history import MemoryHistory
 from history.bridge import drive
+from history.errors import ConfigurationError
 from resolvers import Resolution, Resolved
-from triggers import Message, Outcome, Status, trigger
+from triggers import AsyncConsumer, Consumer, Message, Outcome, ProviderUnavailableError, Status, trigger
+from triggers.providers.memory import MemoryProvider
+from triggers.providers.provider import Arrival
 
 LOGGER = "triggers.pipeline"
 
@@ -134,3 +138,89 @@ async def test_a_coroutine_function_is_awaited() -> None:
         await service.ahandle(message)
 
     assert heard == ["a"]
+
+
+def sending_duplicates(history: MemoryHistory) -> Any:
+    @trigger("orders", name="t", history=history, on_duplicate="orders.again", concurrency=1)
+    def service(message: Message) -> None: ...
+
+    return service
+
+
+async def sent_twice(provider: MemoryProvider) -> None:
+    sent = Message(uuid="a", body={"id": 1}, properties={"colour": "red"}, priority=7, correlation_id="c")
+    await provider.send("orders", [sent, sent, Message(uuid="b", body="")])
+
+
+async def letters_in(provider: MemoryProvider) -> list[Message]:
+    receiver = await provider.open_receiver("orders.again", subscription="s", name="n")
+    received = await receiver.receive(10, timedelta(0))
+    return [arrival.message for arrival in received if isinstance(arrival, Arrival)]
+
+
+def check_letter(letters: list[Message]) -> None:
+    (letter,) = letters
+    assert (letter.uuid, letter.body, letter.delivery_count) == ("a", {"id": 1}, 1)
+    assert (letter.properties["colour"], letter.priority, letter.correlation_id) == ("red", 7, "c")
+
+
+def test_a_consumer_sends_each_duplicate_whole_to_the_destination_that_is_named() -> None:
+    provider = MemoryProvider()
+    drive(sent_twice(provider))
+
+    consumer = Consumer([sending_duplicates(MemoryHistory())], provider)
+    consumer.run(until_idle=0)
+
+    assert (consumer.counts["t"]["ok"], consumer.counts["t"]["duplicate"]) == (2, 1)
+    check_letter(drive(letters_in(provider)))
+
+
+async def test_so_does_one_under_asyncio() -> None:
+    provider = MemoryProvider().for_asyncio()
+    await sent_twice(provider)
+
+    consumer = AsyncConsumer([sending_duplicates(MemoryHistory())], provider)
+    await consumer.run(until_idle=0)
+
+    check_letter(await letters_in(provider))
+
+
+def test_a_duplicate_is_given_back_while_it_cannot_be_sent() -> None:
+    kept: list[str | None] = []
+    away = True
+
+    async def forward(destination: str, message: Message) -> None:
+        if away:
+            raise ProviderUnavailableError("the provider", "sending")
+        kept.append(message.uuid)
+
+    pipeline = sending_duplicates(MemoryHistory()).pipeline().forwarding(forward)
+    message = Message(body="", uuid="a")
+
+    drive(pipeline.handle(message))
+    back = drive(pipeline.handle(message))
+    away = False
+    sent = drive(pipeline.handle(message))
+
+    assert (back.status, back.acknowledge, back.recover_after > 0) == (Status.DUPLICATE, False, True)
+    assert "could not be sent to orders.again" in back.reason
+    assert (sent.status, sent.acknowledge, kept) == (Status.DUPLICATE, True, ["a"])
+
+
+def test_what_a_destination_refuses_is_said_and_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
+    async def forward(destination: str, message: Message) -> None:
+        raise ConfigurationError("body", "is too large", "send less")
+
+    pipeline = sending_duplicates(MemoryHistory()).pipeline().forwarding(forward)
+    outcomes = drive(pipeline.handle_batch(messages("a", "a")))
+
+    assert [outcome.acknowledge for outcome in outcomes] == [True, True]
+    assert "a: the duplicate cannot be sent to orders.again, and is acknowledged" in caplog.text
+
+
+def test_without_a_consumer_nothing_is_sent_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    service = sending_duplicates(MemoryHistory())
+    service.handle(messages("a")[0])
+
+    assert service.handle(messages("a")[0]).acknowledge
+    assert "a: the duplicate is not sent to orders.again: only a consumer can send it" in caplog.text
