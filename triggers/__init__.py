@@ -5,7 +5,15 @@ Each name is loaded when it is first asked for, so importing this package alone 
 
 from typing import TYPE_CHECKING
 
-from history.support.faces import lazy
+try:
+    from history.support.faces import lazy
+except ModuleNotFoundError as error:  # said here: nothing else of ours can be imported
+    import history
+
+    raise ImportError(
+        f"{history.__file__} has the name of a package of doubtless, so that only one of them can be "
+        "imported: rename it, such as to my_history.py"
+    ) from error
 
 if TYPE_CHECKING:
     from history.errors import ConfigurationError, DoubtlessError, MissingExtraError, UnavailableError

@@ -54,6 +54,10 @@ class RedisClient:
     def __init__(
         self, client: Any, url: str | None = None, *, circuit: bool = True, durability: str | None = None
     ) -> None:
+        if isinstance(client, str):
+            raise ConfigurationError(
+                "history", "a redis-py client is wanted here, not a URL", "use open_history(URL)"
+            )
         if client.get_encoder().decode_responses:
             raise ConfigurationError(
                 "history",

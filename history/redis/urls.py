@@ -1,6 +1,9 @@
 """From a URL to a redis-py client that sends nothing twice by itself, blocking or asyncio."""
 
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -16,12 +19,21 @@ from history.redis.deployments import UNBOUNDED, check_database, open_cluster, o
 from history.redis.probe import pool_of
 from history.support.urls import guarded
 
+#: What a URL of any use may say, beside what redis-py knows.
+OWN_OPTIONS = ("circuit", "durability")
+
+_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
+
 #: What to write instead of a URL that cannot be used.
 REMEDY = "use redis://host:6379/0, redis+sentinel://a,b,c/service/0 or redis+cluster://a,b,c"
 
 
-def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
+def open_client(
+    url: str, *, setting: str, asyncio: bool, connect: float, answer: float, options: Sequence[str] = ()
+) -> Any:
     """Make a client that waits so many seconds to connect and for an answer; nothing is connected yet.
+
+    ``options`` are those of the URL that its opener has taken out, for the error about one there is not.
 
     Any, because redis-py leaves the keywords of ``from_url`` untyped, and its answers blocking or not.
 
@@ -29,7 +41,14 @@ def open_client(url: str, *, setting: str, asyncio: bool, connect: float, answer
         ConfigurationError: the URL is none, names no number as its database, or has an unknown option.
     """
     with guarded(url, setting):
-        return _open(url, setting=setting, asyncio=asyncio, connect=connect, answer=answer)
+        try:
+            return _open(url, setting=setting, asyncio=asyncio, connect=connect, answer=answer)
+        except TypeError as error:
+            if (unknown := _UNKNOWN.search(str(error))) is None:
+                problem, remedy = f"its URL cannot be used: {error}", REMEDY
+            else:
+                problem, remedy = f"its URL has an unknown option {unknown[1]!r}", _meant(unknown[1], options)
+            raise ConfigurationError(setting, problem, remedy) from error
 
 
 def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: float) -> Any:
@@ -44,9 +63,21 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
         raise
     except ValueError as error:
         raise ConfigurationError(setting, str(error), REMEDY) from error
-    except (TypeError, redis.RedisError) as error:
+    except redis.RedisError as error:
         raise ConfigurationError(setting, f"its URL cannot be used: {error}", REMEDY) from error
     return client
+
+
+def _meant(name: str, options: Sequence[str]) -> str:
+    known = {*options, *OWN_OPTIONS}
+    for kind in redis.Connection.__mro__[:-1]:
+        known.update(inspect.signature(kind.__init__).parameters)
+    near = get_close_matches(name, known)
+    return (
+        f"did you mean {near[0]}?"
+        if near
+        else f"use {', '.join(sorted({*options, *OWN_OPTIONS}))}, or leave it out"
+    )
 
 
 def _opener(url: str, setting: str) -> Callable[..., Any]:

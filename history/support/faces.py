@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from history.support.namesakes import hiding
+
 
 def lazy(
     package: str, elsewhere: Mapping[str, Sequence[str]] | None = None, /, **modules: Sequence[str]
@@ -22,7 +24,13 @@ def lazy(
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        try:
+            module = import_module(homes[name])
+        except ModuleNotFoundError as error:
+            if (problem := hiding()) is not None:
+                raise ImportError(problem) from error
+            raise
+        value = getattr(module, name)
         setattr(import_module(package), name, value)  # the next access costs nothing
         return value
 

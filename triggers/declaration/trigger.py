@@ -23,7 +23,7 @@ from triggers.pipeline.joining.joins import bind
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
-from triggers.service.checking import pointing
+from triggers.service.checking import pointing, users_line
 from triggers.service.filters import MessageFilter
 from triggers.service.options import CONSUMERS_DEFAULT, ConsumersDefault, HistorySource
 from triggers.service.outcome import Outcome
@@ -77,6 +77,7 @@ class Trigger(Generic[P, R]):
         self.routing = Routing(settings, self.binding)
         self._parts = Parts(settings, self.binding, self.resolver, self.routing)
         self._source = history
+        self._where = users_line()
         self._default: str | HistoryStore | None = None
         self._lock = threading.Lock()
         self._blocking: Pipeline | None = None
@@ -260,7 +261,12 @@ class Trigger(Generic[P, R]):
         """
         source = self._default if isinstance(self._source, ConsumersDefault) else self._source
         if isinstance(source, str):
-            return open_history(source)
+            try:
+                return open_history(source)
+            except ConfigurationError as error:
+                if source is self._source and self._where is not None:
+                    error.point_at(self._where)
+                raise
         if source is None and self.needs_history:
             raise ConfigurationError(
                 f"trigger {self.name}",

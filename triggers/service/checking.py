@@ -110,13 +110,14 @@ def pointing() -> Generator[None]:
     try:
         yield
     except ConfigurationError as error:
-        if (line := _users_line(inspect.currentframe())) is not None:
+        if (line := users_line()) is not None:
             error.point_at(line)
         raise
 
 
-def _users_line(frame: FrameType | None) -> str | None:
+def users_line() -> str | None:
     """Return the nearest line that is not ours; None where our own command line is behind it."""
+    frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name.startswith("triggers.cli"):

@@ -197,6 +197,10 @@ def refuse_other_drivers(engine: AnyEngine) -> None:
     Raises:
         ConfigurationError: it is one.
     """
+    if isinstance(engine, str | URL):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        raise ConfigurationError(
+            "history", "an engine of SQLAlchemy is wanted here, not a URL", "use open_history(URL)"
+        )
     if (engine.dialect.name, engine.dialect.driver) not in DRIVERS:
         raise ConfigurationError(
             "history",

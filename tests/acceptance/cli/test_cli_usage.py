@@ -59,6 +59,14 @@ def test_every_command_lists_the_options_that_all_share(doubtless: InProcess) ->
         assert option in answer.out
 
 
+@pytest.mark.parametrize("words", [[], ["run"], ["parked", "run"], ["sqljms", "queues"]], ids=str)
+def test_a_flag_takes_no_value_in_the_help(doubtless: InProcess, words: list[str]) -> None:
+    answer = doubtless(*words, "--help")
+
+    assert answer.code == 0
+    assert "bool" not in answer.out.lower()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

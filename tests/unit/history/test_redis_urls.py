@@ -1,12 +1,14 @@
 """URLs of Redis behind Sentinel and of Clusters; nothing is connected."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from history import ConfigurationError
+from history import ConfigurationError, open_history
 from history.redis import RedisHistory
 from history.redis.urls import open_client
+from history.sql import SqlHistory
 from triggers import open_provider
 
 
@@ -72,3 +74,29 @@ def test_a_history_opens_while_nothing_is_there(url: str) -> None:
 )
 def test_a_provider_opens_while_nothing_is_there(url: str) -> None:
     assert repr(open_provider(url))
+
+
+@pytest.mark.parametrize("kind", [RedisHistory, SqlHistory])
+def test_a_url_in_the_place_of_a_client_is_refused_with_the_remedy(kind: Callable[[Any], object]) -> None:
+    with pytest.raises(ConfigurationError, match=r"not a URL; use open_history\(URL\)"):
+        kind("redis://127.0.0.1:1/0")
+
+
+@pytest.mark.parametrize(
+    ("opening", "option", "remedy"),
+    [
+        (open_history, "claim_idel=1", "use circuit, durability, or leave it out"),
+        (open_history, "durabilty=replicas:1", "did you mean durability?"),
+        (open_history, "socket_timout=1", "did you mean socket_timeout?"),
+        (open_provider, "claim_idel=1", "did you mean claim_idle?"),
+        (open_provider, "lease=30", "leave it out"),
+    ],
+)
+def test_an_option_that_there_is_not_is_named_with_the_nearest(
+    opening: Callable[[str], object], option: str, remedy: str
+) -> None:
+    name = option.partition("=")[0]
+    with pytest.raises(ConfigurationError, match=f"its URL has an unknown option '{name}'") as refused:
+        opening(f"redis://127.0.0.1:1/0?{option}")
+
+    assert refused.value.remedy.endswith(remedy)

@@ -32,6 +32,10 @@ class LazyGroup(TyperGroup):
         commands: Any = _Loading(self.lazy_commands)
         self.commands = commands
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, of which flags take no value in the help."""
+        return _without_types_of_flags(super().get_params(ctx))
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order of the table."""
         del ctx
@@ -75,4 +79,29 @@ def _load(name: str, target: str) -> Any:
         app.add_typer(found, name=name)
     else:
         app.command(name)(found)
-    return typer.main.get_group(app).commands[name]
+    command = typer.main.get_group(app).commands[name]
+    _show_flags_plainly(command)
+    return command
+
+
+def _show_flags_plainly(command: Any) -> None:
+    """Have the help of a command, and of those below it, show ``--yes`` instead of ``--yes <bool>``."""
+    get_params = command.get_params
+
+    def plainly(ctx: Any) -> list[Any]:
+        return _without_types_of_flags(get_params(ctx))
+
+    command.get_params = plainly
+    for below in getattr(command, "commands", {}).values():
+        _show_flags_plainly(below)
+
+
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.display_type_rich = _no_type  # a newer Typer shows "<bool>", as if one had to be given
+    return params
+
+
+def _no_type(ctx: Any) -> None:
+    del ctx

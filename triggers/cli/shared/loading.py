@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from history.errors import ConfigurationError
+from history.support.namesakes import OURS, hidden_in, hiding
 from triggers.cli.shared.output import first_line
 from triggers.declaration.decorator import Trigger
 from triggers.guards.guard import Guard
@@ -54,9 +55,13 @@ def _imported(module: str) -> ModuleType:
         raise ConfigurationError("MODULE", f"{module!r} is no dotted path", _as_dotted(module))
     if os.getcwd() not in sys.path:  # noqa: PTH109  (sys.path holds text)
         sys.path.insert(0, os.getcwd())  # noqa: PTH109  (as above)
+    here = Path.cwd()
+    if module.partition(".")[0] in OURS and (problem := hidden_in(here)) is not None:
+        raise ConfigurationError("MODULE", *problem.rsplit(": ", 1))
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        _blame_namesakes(error, here)
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise _failed_inside(module, error) from error
         raise ConfigurationError(
@@ -65,7 +70,15 @@ def _imported(module: str) -> ModuleType:
             "start where it can be imported, or install it",
         ) from error
     except (Exception, SystemExit) as error:
+        if isinstance(error, ImportError):
+            _blame_namesakes(error, here)
         raise _failed_inside(module, error) from error
+
+
+def _blame_namesakes(error: ImportError, folder: Path) -> None:
+    """Blame a file that has the name of a package of ours for what cannot be imported, where there is one."""
+    if (problem := hiding() or hidden_in(folder)) is not None:
+        raise ConfigurationError("MODULE", *problem.rsplit(": ", 1)) from error
 
 
 def _as_dotted(module: str) -> str:

@@ -26,6 +26,7 @@ from history.redis.forks import survive_forks
 from history.redis.probe import close_client, hang_up, pool_of, stranger_at
 from history.redis.urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.redis_streams.settings import NAMES
 
 #: How long connecting may take, and how much longer than its wait an answer may take, in seconds.
 PATIENCE = 5.0
@@ -89,7 +90,9 @@ class RedisLink:
         Raises:
             ConfigurationError: the URL is none, or says what cannot be.
         """
-        client = open_client(url, setting="provider", asyncio=asyncio, connect=PATIENCE, answer=patience)
+        client = open_client(
+            url, setting="provider", asyncio=asyncio, connect=PATIENCE, answer=patience, options=NAMES
+        )
         return cast("Client", client)
 
     async def call(self, doing: str, *words: Any) -> Any:

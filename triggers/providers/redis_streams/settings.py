@@ -78,6 +78,10 @@ class StreamSettings:
         return cls(**settings), urlunsplit(parts._replace(query=rest))
 
 
+#: What a URL may say of them.
+NAMES = tuple(field.name for field in fields(StreamSettings))
+
+
 def _is_age(given: object) -> bool:
     return isinstance(given, bool | timedelta)
 

@@ -309,6 +309,16 @@ def test_an_unknown_option_is_refused_with_the_nearest_that_there_are(wrong: str
     assert caught.value.where.startswith("tests/unit/triggers/declaration/test_options.py, line ")
 
 
+def test_a_history_that_cannot_be_opened_is_blamed_on_the_line_that_names_it() -> None:
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    book = trigger("orders", name="t", history="redis://127.0.0.1:1/0?claim_idel=1")(print)
+
+    for use in (lambda: book.handle(Message(body="")), lambda: Consumer([book], "memory://").run()):
+        with pytest.raises(ConfigurationError, match="unknown option 'claim_idel'") as refused:
+            use()
+        assert refused.value.where == f"tests/unit/triggers/declaration/test_options.py, line {line}"
+
+
 def test_one_that_resembles_none_is_refused_with_all_there_are() -> None:
     options: dict[str, Any] = {"xyz": 5}
 

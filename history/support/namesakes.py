@@ -1,0 +1,46 @@
+"""Files of users that have the name of one of our packages, and hide it or are hidden by it.
+
+Python takes the first ``history``, ``resolvers`` or ``triggers`` that it finds, and a script's own folder
+comes first. What fails then says only that a module is missing.
+"""
+
+import sys
+from pathlib import Path
+
+#: Our packages.
+OURS = ("history", "resolvers", "triggers")
+
+_HOME = Path(__file__).resolve().parents[2]
+
+
+def hiding() -> str | None:
+    """Say which module that is not ours was imported in the place of a package of ours; None if none was."""
+    for name in OURS:
+        module = sys.modules.get(name)
+        file = None if module is None else getattr(module, "__file__", None)
+        if file is not None and not _is_ours(Path(file)):
+            return remedy(Path(file), name)
+    return None
+
+
+def hidden_in(folder: Path) -> str | None:
+    """Say which file of a folder cannot be imported because a package of ours has its name; None if none."""
+    for name in OURS:
+        for file in (folder / f"{name}.py", folder / name / "__init__.py"):
+            if file.is_file() and not _is_ours(file):
+                return remedy(file, name)
+    return None
+
+
+def remedy(file: Path, name: str) -> str:
+    """Say what to rename."""
+    found = file.parent if file.name == "__init__.py" else file
+    suffix = "" if found is not file else ".py"
+    return (
+        f"{found} has the name of a package of doubtless, so that only one of them can be imported: "
+        f"rename it, such as to my_{name}{suffix}"
+    )
+
+
+def _is_ours(file: Path) -> bool:
+    return file.resolve().is_relative_to(_HOME) and file.resolve().parent.parent == _HOME
