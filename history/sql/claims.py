@@ -6,6 +6,7 @@ SQLite has one writer at a time: what its transaction has found absent stays abs
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from history.entry import Claim, Entry, EntryOutcome, Fence, State, Terms
 from history.errors import HistoryUnavailableError
@@ -25,16 +26,29 @@ from history.sql.statements.entries import (
     WRITE_FOR_BATCH,
 )
 from history.store import BatchOwner, Owner, instant, milliseconds
+from history.support.rendering import text_of
+from history.support.spoilt import UNREADABLE, tell
 
 #: A row of LOOKUP or of a claim.
 EntryRow = AnyRow
+
+#: For how long an entry that cannot be read is said to be remembered: nobody knows.
+SPOILT_LIVES = timedelta(days=7)
 
 #: How often a claim that others get in the way of is tried before it is given up.
 ATTEMPTS = 20
 
 
 def entry_of(row: EntryRow) -> Entry:
-    """Return the entry in a row."""
+    """Return the entry in a row; one with a cell that cannot be read is In Doubt, for somebody to decide."""
+    try:
+        return _entry(row)
+    except UNREADABLE as error:
+        tell(f"an entry of the history cannot be read, and is In Doubt: {text_of(error)}")
+        return _spoilt(row)
+
+
+def _entry(row: EntryRow) -> Entry:
     return Entry(
         state=State(row.state),
         outcome=None if row.outcome is None else EntryOutcome(row.outcome),
@@ -44,6 +58,19 @@ def entry_of(row: EntryRow) -> Entry:
         lease_until=None if row.lease_until is None else instant(row.lease_until),
         expires_at=instant(row.expires_at),
         read_at=instant(row.now),
+        batch=bool(row.batch),
+    )
+
+
+def _spoilt(row: EntryRow) -> Entry:
+    now = instant(row.now)
+    return Entry(
+        state=State.STARTED,
+        owner=row.owner if isinstance(row.owner, str) else None,
+        fence=Fence(row.fence if isinstance(row.fence, int) else 0),
+        started_at=now,
+        expires_at=now + SPOILT_LIVES,
+        read_at=now,
         batch=bool(row.batch),
     )
 

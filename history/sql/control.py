@@ -155,7 +155,10 @@ async def _look(connection: AnyConnection, *, silence: timedelta) -> Overview:
     beats = list(readable("what the consumer", words, _beat_of))
     counts: dict[str, dict[str, int]] = {}
     for row in await fetch(connection, LIST_STATISTICS):
-        counts.setdefault(row.trigger_name, {})[row.name] = row.value
+        if row.name in Counts.model_fields and isinstance(
+            row.value, int
+        ):  # others are spoilt, or a newer version's
+            counts.setdefault(row.trigger_name, {})[row.name] = row.value
     return Overview(
         now=instant(now),
         beats=[beat for beat in beats if not beat.report.leaving],

@@ -399,6 +399,7 @@ class SqlHistory(SingleVerbs):
         return sorted(
             name
             for (name,) in await self._database.run("listing triggers", partial(fetch, statement=TRIGGERS))
+            if isinstance(name, str)  # another cell is spoilt
         )
 
     async def close(self) -> None:

@@ -25,6 +25,7 @@ from history.store.decisions import (
     record_of,
 )
 from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
+from history.support.spoilt import UNREADABLE, readable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -114,7 +115,8 @@ class SqlParking:
         before = _LAST if cursor is None else int(cursor)
         read = partial(fetch, statement=statements.DECISIONS, trigger=trigger, before=before, limit=limit)
         rows = await self._run("reading decisions", read)
-        records = [_record(trigger, row) for row in rows]
+        named = ((f"{row.number} about {trigger}", row) for row in rows)
+        records = list(readable("decision", named, partial(_record, trigger)))
         return DecisionPage(records, str(rows[-1].number) if len(rows) == limit else None)
 
 
@@ -196,9 +198,17 @@ def _read(row: AnyRow) -> Parked:
         document,
         trigger=row.trigger_name,
         parked_id=row.id,
-        parked_at=_EPOCH + timedelta(microseconds=row.parked_at),
-        copies=row.copies,
+        parked_at=_instant(row.parked_at),
+        copies=row.copies if isinstance(row.copies, int) else 1,
     )
+
+
+def _instant(microseconds: Any) -> datetime:
+    """Return when something was parked; 1970 where the cell cannot be read."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except UNREADABLE:
+        return _EPOCH
 
 
 def _record(trigger: str, row: AnyRow) -> DecisionRecord:

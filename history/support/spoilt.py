@@ -13,6 +13,10 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
+#: What reading a record may raise that others have written over.
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+
+
 def readable(what: str, records: Iterable[tuple[object, T]], read: Callable[[T], R]) -> Iterator[R]:
     """Yield what can be read of records with their names; what cannot is named in the log, and skipped.
 
@@ -21,11 +25,11 @@ def readable(what: str, records: Iterable[tuple[object, T]], read: Callable[[T],
     for name, record in records:
         try:
             yield read(record)
-        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
-            _tell(f"{what} {name} cannot be read, and is skipped: {text_of(error).splitlines()[0]}")
+        except UNREADABLE as error:
+            tell(f"{what} {name} cannot be read, and is skipped: {text_of(error).splitlines()[0]}")
 
 
 @lru_cache(maxsize=1000)
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
     """Log it, once in the life of a process: some records are read every second."""
     _log.error("%s", text)
