@@ -42,6 +42,12 @@ async def all_decisions(
 class DecisionContract:
     """What somebody decided about parked messages."""
 
+    async def test_a_trigger_with_nothing_but_decisions_is_still_named(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(0)])
+        assert await store.parking.decide(TRIGGER, by_somebody(), [Decided(parked(0).id, "u0")]) == [True]
+
+        assert TRIGGER in await store.triggers()
+
     async def test_done_completes_the_entries_and_takes_the_messages_out(self, store: HistoryStore) -> None:
         claims = await store.claim(TRIGGER, [f"u{n}" for n in range(3)], "dead")
         await store.parking.park([parked(n) for n in range(3)])

@@ -393,7 +393,7 @@ class MemoryHistory(SingleVerbs):
     async def triggers(self) -> Sequence[str]:
         """Name the triggers seen so far."""
         with self._lock:
-            return sorted(self._namespaces)
+            return sorted({*self._namespaces, *self._parking.decided_triggers()})
 
     async def close(self) -> None:
         """Do nothing: what is remembered stays until the process ends."""

@@ -116,6 +116,11 @@ class MemoryParking:
             begin = max(0, end - limit)
             return DecisionPage(records[begin:end][::-1], str(begin) if begin else None)
 
+    def decided_triggers(self) -> Sequence[str]:
+        """Name the triggers about whose messages something was decided."""
+        with self._lock:
+            return list(self._decisions)
+
     def _carry_out(self, trigger: str, kind: DecisionKind, one: Decided) -> bool:
         if (trigger, one.id) not in self._parked:
             return False

@@ -177,7 +177,7 @@ class RedisClient:
             cursor, some = await self.call("naming the triggers", page)
             names.update(some)
             if cursor == 0:
-                return sorted(name.decode() for name in names)
+                return sorted(name.decode(errors="backslashreplace") for name in names)
 
     async def _hang_up(self) -> None:
         if self.wires is not None:

@@ -128,7 +128,8 @@ def _beat(value: bytes) -> Beat:
 def _statistics(fields: Sequence[tuple[bytes, bytes]]) -> dict[str, Counts]:
     found: dict[str, dict[str, int]] = {}
     for (name, trigger), value in _of_kind(fields, b"s"):
-        found.setdefault(trigger, {})[name] = int(value)
+        if name in Counts.model_fields and value.isdigit():  # what is not was written by others
+            found.setdefault(trigger, {})[name] = int(value)
     return {trigger: Counts(**counts) for trigger, counts in found.items()}
 
 

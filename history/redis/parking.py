@@ -24,6 +24,7 @@ from history.store.decisions import (
     record_of,
 )
 from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
+from history.support.spoilt import readable
 
 #: How many messages one command takes.
 PIECE = 200
@@ -159,7 +160,8 @@ class RedisParking:
         before = "+" if cursor is None else f"({cursor}"
         read = partial(self._redis.client.xrevrange, key, before, "-", count=limit)
         found = await self._call(read)
-        records = [_record(trigger, id_, fields) for id_, fields in found]
+        named = ((f"{entry[0].decode()} about {trigger}", entry) for entry in found)
+        records = list(readable("decision", named, lambda entry: _record(trigger, *entry)))
         return DecisionPage(records, found[-1][0].decode() if len(found) == limit else None)
 
     async def _triggers(self, trigger: str | None) -> Sequence[str]:

@@ -41,7 +41,7 @@ from history.sql.database.probe import circuit_for
 from history.sql.fences import Granted
 from history.sql.joining import SqlJoining
 from history.sql.lineage import greet
-from history.sql.parking import SqlParking
+from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
 from history.sql.settlements import settle_batches, settle_entries, turns_of
@@ -54,7 +54,6 @@ from history.sql.statements.entries import (
     RENEW_WHOLE_BATCH,
     SCAN,
     STATS,
-    TRIGGERS,
 )
 from history.sql.tables.history import Prepared
 from history.sql.transaction import SqlTransaction, guard, open_transaction
@@ -395,12 +394,8 @@ class SqlHistory(SingleVerbs):
             begin = until
 
     async def triggers(self) -> Sequence[str]:
-        """Name the triggers that have entries."""
-        return sorted(
-            name
-            for (name,) in await self._database.run("listing triggers", partial(fetch, statement=TRIGGERS))
-            if isinstance(name, str)  # another cell is spoilt
-        )
+        """Name the triggers that have entries, or of whose messages somebody has decided."""
+        return await self._database.run("listing triggers", known_triggers)
 
     async def close(self) -> None:
         """Close the connections, unless the engine is somebody else's."""

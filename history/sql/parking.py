@@ -13,6 +13,7 @@ from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, e
 from history.sql.settlements import settle_entries
 from history.sql.statements import parking as statements
 from history.sql.statements.dialects import Dialect
+from history.sql.statements.entries import TRIGGERS
 from history.sql.tables.history import PARKING_TABLES
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.decisions import (
@@ -118,6 +119,14 @@ class SqlParking:
         named = ((f"{row.number} about {trigger}", row) for row in rows)
         records = list(readable("decision", named, partial(_record, trigger)))
         return DecisionPage(records, str(rows[-1].number) if len(rows) == limit else None)
+
+
+async def known_triggers(connection: AnyConnection) -> Sequence[str]:
+    """Name the triggers that have entries, or of whose messages somebody has decided."""
+    rows = [*await fetch(connection, TRIGGERS)]
+    if await _exist(connection):
+        rows += await fetch(connection, statements.DECIDED_TRIGGERS)
+    return sorted({name for (name,) in rows if isinstance(name, str)})  # another cell is spoilt
 
 
 async def _exist(connection: AnyConnection) -> bool:

@@ -19,6 +19,21 @@ with {server}(Path(sys.argv[1])) as server:
 """
 
 
+#: A worker of a demo whose server is away: it waits for that, and does not end by itself.
+_WORKER = """
+import sys
+from pathlib import Path
+from triggers.demo.ground import Ground
+from triggers.demo.job import Job
+
+folder = Path(sys.argv[1])
+ground = Ground.redis(folder, "redis://127.0.0.1:1/0")
+with Job(folder=folder, ground=ground, orders=folder / "orders.jsonl", say=print)._worker() as worker:
+    print(worker.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
 def test_a_redis_server_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:
     _check("redis_server", "RedisServer", tmp_path)
 
@@ -27,11 +42,17 @@ def test_a_postgres_server_ends_with_the_process_that_was_killed(postgres_folder
     _check("postgres_server", "PostgresServer", postgres_folder)
 
 
+def test_a_worker_of_the_demo_ends_with_it(tmp_path: Path) -> None:
+    _watch([sys.executable, "-c", _WORKER, str(tmp_path)])
+
+
 def _check(module: str, server: str, folder: Path) -> None:
-    program = _STARTED.format(module=module, server=server)
-    parent = subprocess.Popen(
-        [sys.executable, "-c", program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    _watch([sys.executable, "-c", _STARTED.format(module=module, server=server), str(folder)])
+
+
+def _watch(command: list[str]) -> None:
+    """Kill a process that has started another, whose number it prints, and wait until that has ended."""
+    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())

@@ -23,6 +23,7 @@ from triggers.pipeline.parking.sweep import close_settled
 from triggers.producer.lines import read_lines
 from triggers.service.delivery import Delivery
 from triggers.service.failures import FatalError
+from triggers.testing.child import Child
 
 _NO_DELIVERY = Delivery(uuid=None, fence=None, attempt=1, trigger_name=book.name)
 
@@ -135,7 +136,7 @@ class Job:
     def _command(self, *words: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "BOOKINGS": str(self.ground.bookings)}
         with (self.folder / "worker.log").open("ab") as log:
-            return subprocess.Popen(
+            return Child(  # a demo that is killed leaves no worker behind
                 [sys.executable, "-m", "triggers.cli", *words], env=environment, stdout=log, stderr=log
             )
 

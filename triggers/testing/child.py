@@ -23,7 +23,7 @@ class Child(subprocess.Popen[bytes]):
         group = "-" if options.get("start_new_session") else ""
         # In a session of its own, so that Ctrl-C does not end it first.
         self._watcher = subprocess.Popen(
-            ["sh", "-c", _WATCH, "sh", f"{group}{self.pid}"],
+            ["/bin/sh", "-c", _WATCH, "sh", f"{group}{self.pid}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

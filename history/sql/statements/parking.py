@@ -110,6 +110,18 @@ RECORD = statement("""
     VALUES (:trigger, :token, {now}, :document)
 """)
 
+# The triggers about whose messages something was decided.
+DECIDED_TRIGGERS = statement("""
+    WITH RECURSIVE named (trigger_name) AS (
+        SELECT MIN(trigger_name) FROM doubtless_decisions
+        UNION ALL
+        SELECT (SELECT MIN(d.trigger_name) FROM doubtless_decisions AS d
+                WHERE d.trigger_name > named.trigger_name)
+        FROM named WHERE named.trigger_name IS NOT NULL
+    )
+    SELECT trigger_name FROM named WHERE trigger_name IS NOT NULL
+""")
+
 # What was decided, the newest first.
 DECISIONS = statement("""
     SELECT number, decided_at, document FROM doubtless_decisions

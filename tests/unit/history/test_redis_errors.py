@@ -115,7 +115,9 @@ def test_what_the_driver_finds_by_itself_is_sorted_too(error: Exception, kind: F
 )
 @pytest.mark.parametrize("form", ["blocking", "asyncio"])
 def test_a_url_that_says_what_cannot_be_is_refused_before_anything_is_connected(url: str, form: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"history: .*; use redis://host:6379/0"):
+    with pytest.raises(
+        ConfigurationError, match=r"history: .*; use (redis://host:6379/0|circuit, durability)"
+    ):
         open_client(url, setting="history", asyncio=form == "asyncio", connect=1, answer=1)
 
 

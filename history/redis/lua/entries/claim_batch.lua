@@ -26,7 +26,7 @@ local function show(value, begins, length, step)
   local shown = shows[value]
   if shown == nil then
     --include shared/show
-    if struct.unpack('>I2', value) < BATCH then return shown end
+    if #value ~= 5 or struct.unpack('>I2', value) < BATCH then return shown end
     shows[value] = shown or false
   end
   return shown or nil

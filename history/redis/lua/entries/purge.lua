@@ -63,7 +63,7 @@ local function purge_bucket(slice, key)
   left = left - 1
   local fields, gone = redis.call('HGETALL', key), {}
   for i = 1, #fields, 2 do
-    local plain = fields[i] ~= '' and struct.unpack('>I2', fields[i + 1]) < BATCH
+    local plain = #fields[i + 1] == 5 and struct.unpack('>I2', fields[i + 1]) < BATCH
     if plain and not show(slice, fields[i + 1]) then gone[#gone + 1] = fields[i] end
   end
   if #gone > 0 then deleted = deleted + redis.call('HDEL', key, unpack(gone)) end

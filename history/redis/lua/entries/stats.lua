@@ -30,7 +30,8 @@ local function count_held(cursor)
     local number = string.match(page[2][i], '^c (%d+)$')
     local batch = number and read_batch(tonumber(number))
     if batch and batch.state == 'S' then
-      started, completed = started + page[2][i + 1], completed - page[2][i + 1]
+      local held = tonumber(page[2][i + 1]) or 0
+      started, completed = started + held, completed - held
     end
   end
   return page[1]

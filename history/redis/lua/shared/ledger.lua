@@ -2,7 +2,7 @@
 -- `begins` and `length`; false when the batch was forgotten, which is when its time to live was over. A plain
 -- concatenation would round a number that large.
 local ledger_key = KEYS[1] .. ':batches'
-local record = redis.call('HGET', ledger_key, string.format('b %.0f', last_fence - (last_fence - number) % (FENCES * UNITS)))
+record = redis.call('HGET', ledger_key, string.format('b %.0f', last_fence - (last_fence - number) % (FENCES * UNITS)))
 if not record then
   -- It may have got its number before a step, see origin.lua.
   local ranges = redis.call('HGET', KEYS[1] .. ':origin', 'before') or ''

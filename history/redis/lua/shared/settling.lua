@@ -1,11 +1,15 @@
 -- Settling one claim whose fence still stands, for scripts that settle few at a time. end_settling() comes last.
 local gone = {}
 
-local function settle_in_flight(digest, entry, asked)
-  gone[#gone + 1] = digest
-  if asked == 'R' then return end
-  open_slice(entry.started, entry.expires - entry.started)
-  insert(digest, entry.started, asked, entry.fence)
+-- `key` is nil, but for what others have written over: that stands in a bucket, and is replaced.
+local function settle_in_flight(digest, entry, asked, key)
+  if not key then gone[#gone + 1] = digest end
+  local target
+  if asked ~= 'R' then
+    open_slice(entry.started, entry.expires - entry.started)
+    target = insert(digest, entry.started, asked, entry.fence)
+  end
+  if key and key ~= target then redis.call('HDEL', key, digest) end
 end
 
 -- Settles one entry of a batch by itself; the batch then holds it no more.
@@ -28,7 +32,7 @@ local function settle(digest, asked, fence, owner)
   if entry.batch then
     settle_held(digest, entry, asked, key, slice)
   else
-    settle_in_flight(digest, entry, asked)
+    settle_in_flight(digest, entry, asked, key)
   end
   return '1'
 end

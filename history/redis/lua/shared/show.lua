@@ -1,7 +1,11 @@
 -- Sets `shown` to the entry whose `value` stands in a bucket of the slice with `begins`, `length` and `step`; leaves
--- it nil when the entry has expired.
-local head, number = struct.unpack('>I2I3', value)
-if head < BATCH then
+-- it nil when the entry has expired. What is no such value, or of a batch whose record is none, was written by others.
+local head, number, record
+if #value == 5 then head, number = struct.unpack('>I2I3', value) end
+if not head then
+  --include shared/spoilt
+  shown = 'S-' .. record
+elseif head < BATCH then
   local fence = last_fence - (last_fence - number) % FENCES
   local started = begins + head % UNITS * step
   if started + 2 * length > now then
@@ -12,8 +16,10 @@ else
   -- The ledger knows the state, unless the batch was released.
   number = number + (head - BATCH) * FENCES
   --include shared/ledger
-  if record and #record <= RECORD then error('LOST ' .. ledger_key, 0) end
-  if record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
+  if record and #record <= RECORD then
+    --include shared/spoilt
+    shown = 'S-' .. record
+  elseif record and string.sub(record, 1, 1) ~= 'R' and struct.unpack('>I8', record, 26) > now then
     shown = string.sub(record, 1, 1) .. 'B' .. string.sub(record, 2)
   end
 end

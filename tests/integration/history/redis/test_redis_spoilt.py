@@ -1,0 +1,154 @@
+"""What others have written into the keys of a history in Redis harms itself alone."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history import Message, RedisHistory
+from history.bridge import drive
+from history.entry import Entry, EntryOutcome, Settlement, State
+from history.message import Uuid
+from history.redis.client import TRIGGERS_KEY, keys_of
+from history.redis.control import CONTROL_KEY
+from history.store import BatchOwner
+from history.store.control import Counts, Report, TriggerState
+from history.store.decisions import Decided, DecisionKind, OperatorDecision
+from history.store.parking import Parked, ParkedKind
+from tests.fixtures.servers.redis import connected
+from tests.fixtures.spoiling import spoil_remembered
+
+TRIGGER = "book-order"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def history(redis_url: str) -> Iterator[RedisHistory]:
+    history = RedisHistory.from_url(redis_url)
+    yield history
+    drive(history.close())
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Any]:
+    with connected(redis_url) as client:
+        yield client
+
+
+def complete(history: RedisHistory, *uuids: str) -> None:
+    claims = drive(history.claim(TRIGGER, list(uuids), "worker-1"))
+    ends = [Settlement(Uuid(u), c.fence, EntryOutcome.OK) for u, c in zip(uuids, claims, strict=True)]
+    assert all(drive(history.settle(TRIGGER, ends)))
+
+
+def look_up(history: RedisHistory, uuid: str) -> Entry:
+    (entry,) = drive(history.lookup(TRIGGER, [uuid]))
+    assert entry is not None
+    return entry
+
+
+def test_a_completed_entry_is_in_doubt_and_hides_no_other(history: RedisHistory, redis_url: str) -> None:
+    complete(history, "u1", "u2")
+    drive(history.claim(TRIGGER, ["u3"], BatchOwner("q/1")))
+    for uuid in ("u1", "u3"):
+        spoil_remembered(redis_url, TRIGGER, uuid)
+
+    claims = drive(history.claim(TRIGGER, ["u1", "u2", "u3", "u4"], "worker-2"))
+    of_batch = drive(history.claim(TRIGGER, ["u1", "u2", "u5"], BatchOwner("q/2")))
+    scanned = drive(history.scan(TRIGGER)).entries
+    drive(history.purge(TRIGGER))
+    drive(history.stats(TRIGGER))
+
+    found = [claim.found for claim in claims]
+    assert [entry.state if entry else None for entry in found] == [
+        State.STARTED,
+        State.COMPLETED,
+        State.STARTED,
+        None,
+    ]
+    assert found[0] is not None
+    assert "cannot be read" in (found[0].owner or "")
+    assert [claim.found is None for claim in of_batch] == [False, False, True]
+    assert len(scanned) == 5
+
+
+@pytest.mark.parametrize("outcome", [EntryOutcome.OK, EntryOutcome.FAILED, None])
+def test_it_can_be_settled_and_stands_once_afterwards(
+    history: RedisHistory, redis_url: str, outcome: EntryOutcome | None
+) -> None:
+    complete(history, "u1", "u2")
+    spoil_remembered(redis_url, TRIGGER, "u1")
+    spoilt = look_up(history, "u1")
+
+    (done,) = drive(history.settle(TRIGGER, [Settlement(Uuid("u1"), spoilt.fence, outcome, spoilt.owner)]))
+
+    (after,) = drive(history.lookup(TRIGGER, ["u1"]))
+    assert done
+    assert (None if after is None else after.outcome) is outcome
+    assert len(drive(history.scan(TRIGGER)).entries) == (1 if outcome is None else 2)
+    assert look_up(history, "u2").outcome is EntryOutcome.OK
+
+
+def test_it_can_be_taken_over_and_forgotten(history: RedisHistory, redis_url: str) -> None:
+    complete(history, "u1", "u2")
+    for uuid in ("u1", "u2"):
+        spoil_remembered(redis_url, TRIGGER, uuid)
+    spoilt = look_up(history, "u1")
+
+    taken = drive(
+        history.take_over(TRIGGER, "u1", "worker-2", HOUR, spoilt.fence, expected_owner=spoilt.owner)
+    )
+
+    assert taken is not None
+    assert look_up(history, "u1").owner == "worker-2"
+    assert drive(history.forget(TRIGGER, "u2"))
+    assert drive(history.lookup(TRIGGER, ["u2"])) == [None]
+
+
+def test_the_record_of_a_batch_makes_what_it_holds_in_doubt(history: RedisHistory, client: Any) -> None:
+    complete(history, "u1")
+    drive(history.claim(TRIGGER, ["u2"], BatchOwner("q/1")))
+    (ledger,) = keys_of(TRIGGER, "history:batches")
+    for field in client.hkeys(ledger):
+        if field[:2] in {b"b ", b"c "}:
+            client.hset(ledger, field, b"spoilt")
+
+    u1, u2 = (claim.found for claim in drive(history.claim(TRIGGER, ["u1", "u2"], "worker-2")))
+
+    assert u1 is not None
+    assert u1.outcome is EntryOutcome.OK
+    assert u2 is not None
+    assert (u2.state, u2.lease_alive) == (State.STARTED, False)
+    assert len(drive(history.scan(TRIGGER)).entries) == 2
+    drive(history.stats(TRIGGER))
+    drive(history.purge(TRIGGER))
+
+
+def test_sums_decisions_and_names_that_are_none_hide_no_others(history: RedisHistory, client: Any) -> None:
+    report = Report(
+        consumer="c",
+        trigger=TRIGGER,
+        state=TriggerState.RUNNING,
+        reason=None,
+        by_command=False,
+        elapsed=0,
+        obeyed=0,
+        busy=0,
+        counts=Counts(new=1, runs=2),
+        leaving=False,
+    )
+    drive(history.control.beat("token", [report]))
+    parked = Parked(
+        id="i", trigger_name=TRIGGER, kind=ParkedKind.IN_DOUBT, reason="?", message=Message(body="")
+    )
+    drive(history.parking.park([parked]))
+    decision = OperatorDecision(kind=DecisionKind.DISCARD, by="me")
+    drive(history.parking.decide(TRIGGER, decision, [Decided("i", None)]))
+    client.hset(CONTROL_KEY, f"s new {TRIGGER}", b"\xff")
+    client.xadd(*keys_of(TRIGGER, "decisions"), {"x": b"\xff"})
+    client.sadd(TRIGGERS_KEY, b"\xff")
+
+    assert drive(history.control.overview()).statistics[TRIGGER] == Counts(runs=2)
+    assert [record.by for record in drive(history.parking.decisions(TRIGGER)).records] == ["me"]
+    assert TRIGGER in drive(history.triggers())
