@@ -20,6 +20,7 @@ from tests.fixtures.servers.redis import connected
 from triggers import on_retrieval_failure, trigger
 from triggers.cli import app
 from triggers.consumer import Consumer
+from triggers.pipeline.pipeline import Step
 from triggers.providers.redis_streams import RedisStreams
 from triggers.providers.sqljms.limbo.tables import LIMBO_BODY
 from triggers.service.options import ConsumersDefault
@@ -65,6 +66,15 @@ def test_the_three_levels_are_told_in_the_same_words_everywhere() -> None:
 
     assert [row[0] for row in levels] == ["**atomic**", "**fenced**", "**in doubt**"]
     assert [row for row in rows(page("README.md")) if row[0].startswith("**")] == levels
+
+
+@pytest.mark.parametrize("name", ["docs/outcomes.md", "docs/detection.md"])
+def test_the_steps_of_the_pipeline_have_one_numbering(name: str) -> None:
+    words = "|".join(step.name.lower() for step in Step)
+    cells = [row[0] for row in rows(page(name)) if re.search(rf"\b[1-8] ({words})\b", row[0])]
+    steps = [(int(number), word) for cell in cells for number, word in re.findall(r"\b([1-8]) (\w+)", cell)]
+
+    assert steps == [(step.value, step.name.lower()) for step in Step]
 
 
 def test_every_command_and_option_is_documented() -> None:
