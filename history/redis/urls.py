@@ -70,8 +70,9 @@ def _open(url: str, *, setting: str, asyncio: bool, connect: float, answer: floa
 
 def _meant(name: str, options: Sequence[str]) -> str:
     known = {*options, *OWN_OPTIONS}
-    for kind in redis.Connection.__mro__[:-1]:
-        known.update(inspect.signature(kind.__init__).parameters)
+    for kind in redis.Connection.__mro__:
+        if (init := vars(kind).get("__init__")) is not None and kind is not object:
+            known.update(inspect.signature(init).parameters)
     near = get_close_matches(name, known)
     return (
         f"did you mean {near[0]}?"
