@@ -19,7 +19,10 @@ INSTALLING = patience(600.0)
 RUNNING = patience(180.0)
 
 #: Every extra for users.
-EXTRAS = ("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq", "celery")
+EXTRAS = (
+    *("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq"),
+    *("celery", "dramatiq", "taskiq", "faststream"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,14 @@ def test_celery_brings_its_guard(environment: Environment, tmp_path: Path, redis
     assert use(environment, tmp_path, "guarded_task.py", redis_url) == "booked 1 booked 1 1"
 
 
+@each_of(
+    *(Kind(host, oldest=oldest) for host in ("dramatiq", "taskiq", "faststream") for oldest in (False, True))
+)
+def test_a_host_brings_its_guard(environment: Environment, tmp_path: Path, redis_url: str) -> None:
+    program = f"guarded_{environment.kind.extra}.py"
+    assert use(environment, tmp_path, program, redis_url) == "1"
+
+
 @each_of(*SPARKS)
 def test_micro_batches_come_out_the_same_on_each_spark(
     environment: Environment, tmp_path: Path, redis_url: str

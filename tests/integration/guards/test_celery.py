@@ -1,29 +1,26 @@
-"""Celery's own workers on a real broker: each task has its effect once, however often they are killed."""
+"""Celery's own workers on a real broker: what a guarded task does, and what is refused."""
 
 import contextlib
 import importlib
 import os
-import random
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from history.bridge import drive
-from history.opening import open_history
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
-APPLICATION = "tests.integration.guards.celery_app"
+APPLICATION = "tests.integration.guards.hosts.celery_app"
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,6 +40,8 @@ class Shop:
             "HISTORY": history,
             "EFFECTS": str(self.effects.file),
             "QUEUE": f"celery-{uuid4().hex}",
+            "GUARDED": "yes",
+            "RESULTS": "yes",
         }
         self.environment = {**os.environ, **self.names}
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -69,28 +68,11 @@ class Shop:
             )
         self.workers.append(worker)
 
-    def kill(self) -> None:
-        """Kill a worker with its children, and start another."""
-        victim = self.workers.pop(0)
-        os.killpg(victim.pid, signal.SIGKILL)
-        victim.wait()
-        self.start()
-
     def end(self) -> None:
         for worker in self.workers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
-
-    def undecided(self, task: str, keys: Iterable[str]) -> Collection[str]:
-        """Return the keys that are neither done nor kept for a person."""
-        store = open_history(self.history)
-        known = sorted(keys)
-        entries = drive(store.lookup(task, known))
-        parked = {one.uuid for one in drive(store.parking.list(trigger=task))}
-        drive(store.close())
-        done = {key for key, entry in zip(known, entries, strict=True) if entry and entry.outcome}
-        return set(known) - done - parked
 
 
 @pytest.fixture
@@ -98,7 +80,7 @@ def shop(
     tmp_path: Path, rabbitmq_server: RabbitmqServer, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shop]:
     # Not Redis: there Celery's own transport may lose a task whose worker dies while it fetches.
-    shop = Shop(tmp_path, f"amqp://{rabbitmq_server.address}//", redis_url)
+    shop = Shop(tmp_path, f"amqp://{rabbitmq_server.address}/", redis_url)
     for name, value in shop.names.items():
         monkeypatch.setenv(name, value)
     try:
@@ -111,53 +93,11 @@ def shop(
 def tasks(shop: Shop) -> Iterator[Any]:
     """The tasks, as a publisher has them: a module anew, for its servers are in the environment."""
     del shop
-    sys.modules.pop(APPLICATION, None)
+    for name in (APPLICATION, f"{APPLICATION.rpartition('.')[0]}.work"):
+        sys.modules.pop(name, None)
     application: Any = importlib.import_module(APPLICATION)
     yield application
     application.app.close()
-
-
-def killing(shop: Shop, kills: int, total: int, chance: random.Random) -> None:
-    """Kill workers at so many moments, spread over the effects."""
-    for due in sorted(chance.sample(range(1, total * 3 // 4), kills)):
-        eventually(lambda due=due: shop.effects.count() >= due)  # type: ignore[misc]
-        shop.kill()
-
-
-@pytest.mark.crash
-@pytest.mark.timeout(600)
-def test_tasks_that_are_sent_twice_to_workers_that_are_killed_have_one_effect(shop: Shop, tasks: Any) -> None:
-    orders, kills = 150, 3
-    chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
-    sent = [f"order-{n}" for n in range(orders)]
-    sent += chance.sample(sent, orders // 5)
-    chance.shuffle(sent)
-    for order in sent:
-        tasks.book.delay(order)
-    shop.start()
-    shop.start()
-
-    killing(shop, kills, orders, chance)
-    eventually(lambda: not shop.undecided("book", sent))
-
-    effects = shop.effects.counts()
-    assert max(effects.values()) == 1, effects.most_common(3)
-    assert len(effects) >= orders - kills * CHILDREN, "what was running at a kill may not have begun"
-
-
-@pytest.mark.crash
-@pytest.mark.timeout(600)
-@pytest.mark.prove
-def test_without_a_guard_the_same_has_two_effects(shop: Shop, tasks: Any) -> None:
-    orders = 150
-    for number in range(orders):
-        tasks.book_unguarded.delay(f"order-{number}")
-    shop.start()
-    shop.start()
-
-    killing(shop, 4, orders, random.Random(7))  # noqa: S311  (no secret)
-
-    eventually(lambda: max(shop.effects.counts().values()) > 1)
 
 
 @pytest.mark.timeout(300)

@@ -17,40 +17,22 @@ IN_DOUBT                    FAILURE with an :class:`~triggers.guards.celery.Give
 ==========================  ===========================================================================
 """
 
-import inspect
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, Unpack, cast
+from typing import Any, NoReturn, Unpack
 
-from history.errors import ConfigurationError, DoubtlessError, MissingExtraError
+from history.errors import ConfigurationError, MissingExtraError
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
-from triggers.guards.guard import Guard, protect
-from triggers.guards.options import GuardOptions
+from triggers.guards.guard import Guard
+from triggers.guards.host import AWAY_FOR, GivenUpError, HostOptions, Key, TaskGuards, key_of, shown
 from triggers.service.outcome import Outcome
 
-#: When a task is sent again whose history is away, in seconds.
-AWAY_FOR = 5.0
-
-#: What says which run is meant: the name of a parameter of the task, or a function of its arguments.
-Key = str | Callable[..., str]
-
-#: What is transient for every trigger that does not say otherwise.
-_TRANSIENT: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+__all__ = ["GivenUpError", "guarded"]
 
 
-class GivenUpError(DoubtlessError):
-    """A task was not run, and is kept for a person to decide: it may have happened, or may not be run."""
-
-    def __init__(self, guard: str, outcome: Outcome) -> None:
-        super().__init__(
-            f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
-        )
-
-
-def guarded(*, history: str | HistoryStore, **options: Unpack[GuardOptions]) -> type[Any]:
+def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> type[Any]:
     """Return a base class for tasks: ``Celery("shop", task_cls=guarded(history="redis://..."))``.
 
     Each task is a guard of its own under its name. The uuid of a run is the task's id. A task that is sent
@@ -59,25 +41,18 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[GuardOptions]) -> 
 
     Args:
         history: a URL or a store. Each process of a prefork pool opens its own.
-        options: as of :func:`~triggers.guards.protect`.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are Celery's.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Celery is not installed.
     """
-    protect("celery", history=history, **options)  # where the user's line is still known
     celery = _celery()
-    kept = (*options.get("transient", _TRANSIENT), celery.exceptions.Retry, celery.exceptions.Reject)
-    released: GuardOptions = {**options, "transient": kept, "transacted": True}
-    guards: dict[str, Guard] = {}
+    guards = TaskGuards("celery", history, options, (celery.exceptions.Retry, celery.exceptions.Reject))
 
     def call(task: Any, *args: Any, **kwargs: Any) -> Any:
         if task.request.called_directly:
             return task.run(*args, **kwargs)
-        guard = guards.get(task.name)
-        if guard is None:
-            _refuse_green_threads()
-            guard = guards.setdefault(task.name, protect(task.name, history=history, **released))
-        return _Run(task, guard, celery).of(args, kwargs)
+        return _Run(task, guards.of(task.name), celery).of(args, kwargs)
 
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",
@@ -144,7 +119,7 @@ class _Run:
         info: Mapping[str, Any] = request.delivery_info or {}
         return Message(
             uuid=self._key(args, kwargs),
-            body={"task": self._task.name, "args": _shown(args), "kwargs": _shown(kwargs)},
+            body={"task": self._task.name, "args": shown(args), "kwargs": shown(kwargs)},
             # Celery does not count: redelivered means more than once, and its absence means nothing.
             delivery_count=2 if info.get("redelivered") else UNDEFINED_COUNT,
             properties={"celery_task_id": request.id},
@@ -154,28 +129,18 @@ class _Run:
         key: Key | None = self._task.uuid
         if key is None:
             return str(self._task.request.id)
-        if callable(key):
-            return str(key(*args, **kwargs))
-        bound = inspect.signature(self._task.run).bind(*args, **kwargs)
-        bound.apply_defaults()
-        if key not in bound.arguments:
-            raise ConfigurationError(
-                f"task {self._task.name}: uuid",
-                f"it has no parameter {key!r}",
-                "name one, or give a function",
-            )
-        return str(bound.arguments[key])
+        return key_of(self._task.name, key, self._task.run, args, kwargs)
 
     def _answer(self, outcome: Outcome) -> Any:
-        if outcome.error is not None:
-            raise outcome.error
         if outcome.executed:
+            if outcome.error is not None:
+                raise outcome.error
             return outcome.result
         if outcome.status is Status.DUPLICATE:
             return self._first_result()
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)
-        raise GivenUpError(self._guard.name, outcome)
+        raise GivenUpError(self._guard.name, outcome) from outcome.error
 
     def _first_result(self) -> Any:
         """Return what the first run returned, so that Celery goes on with what follows it.
@@ -193,27 +158,3 @@ class _Run:
         again = self._task.signature_from_request(countdown=seconds, retries=self._task.request.retries)
         again.apply_async()
         raise self._celery.exceptions.Ignore
-
-
-def _shown(value: Any) -> Any:
-    """Return arguments as JSON values, for a person to read; what is none is shown as text."""
-    if isinstance(value, Mapping):
-        return {str(name): _shown(one) for name, one in cast("Any", value).items()}
-    if isinstance(value, list | tuple):
-        return [_shown(one) for one in cast("Sequence[Any]", value)]
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
-
-
-def _refuse_green_threads() -> None:
-    """Refuse pools of green threads: a lease is renewed by a thread, which must run while a task computes.
-
-    Raises:
-        ConfigurationError: threads are patched.
-    """
-    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
-    if (gevent and gevent.is_module_patched("threading")) or (
-        eventlet and eventlet.is_monkey_patched("thread")
-    ):
-        raise ConfigurationError(
-            "celery worker --pool", "gevent and eventlet are not supported", "use prefork, threads or solo"
-        )

@@ -1,0 +1,61 @@
+"""A Celery application whose tasks have effects in a file; its servers are named by the environment.
+
+As a program it sends the orders that its input names.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+from tests.integration.guards.hosts.work import BROKER, GUARDED, HISTORY, LEASE, QUEUE, effects, work
+from triggers.guards.celery import guarded
+
+#: As Any: Celery tells no types.
+celery: Any = import_module("celery")
+
+app: Any = celery.Celery("shop", broker=f"{BROKER}/", backend=HISTORY)
+app.conf.task_default_queue = QUEUE
+app.conf.worker_prefetch_multiplier = 2
+app.conf.task_ignore_result = os.environ.get("RESULTS") != "yes"
+
+_base: Any = guarded(history=HISTORY, lease=LEASE)
+_of_book: dict[str, Any] = (
+    {"base": _base, "uuid": "order"} if GUARDED else {"acks_late": True, "reject_on_worker_lost": True}
+)
+
+
+@app.task(name="book", **_of_book)
+def book(order: str) -> str:
+    """Book an order, which may be sent under several ids."""
+    return work(order)
+
+
+@app.task(base=_base, name="step", bind=True)
+def step(self: Any, done: list[str], name: str) -> list[str]:
+    """Do a link of a chain."""
+    work(f"{self.request.id}")
+    return [*done, name]
+
+
+@app.task(base=_base, name="flaky", bind=True, autoretry_for=(OSError,), retry_backoff=False)
+def flaky(self: Any) -> str:
+    """Fail twice, and be sent again by Celery."""
+    effects.note("try", str(self.request.retries))
+    if self.request.retries < 2:
+        raise OSError("busy")
+    return "done"
+
+
+flaky.default_retry_delay = 0
+
+
+@app.task(base=_base, name="broken")
+def broken() -> None:
+    """Fail for good."""
+    raise ValueError("no such card")
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        book.delay(line.strip())

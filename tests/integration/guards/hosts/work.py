@@ -1,0 +1,30 @@
+"""What the tasks of every host do: an effect in a file, somewhere in the middle of a task that is killed."""
+
+import os
+import random
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from tests.fixtures.ledger import Ledger
+
+#: How long each half of a task takes at most, in seconds: it is killed somewhere in there.
+LONGEST = float(os.environ.get("LONGEST", "0.05"))
+
+#: How long a task whose worker was killed is left alone.
+LEASE = timedelta(seconds=4)
+
+HISTORY, BROKER, QUEUE = os.environ["HISTORY"], os.environ["BROKER"], os.environ["QUEUE"]
+
+#: Whether the tasks of this process are guarded.
+GUARDED = os.environ["GUARDED"] == "yes"
+
+effects = Ledger(Path(os.environ["EFFECTS"]))
+
+
+def work(order: str) -> str:
+    """Book an order."""
+    time.sleep(random.uniform(0, LONGEST))  # noqa: S311  (no secret)
+    effects.note(order, str(os.getpid()))
+    time.sleep(random.uniform(0, LONGEST))  # noqa: S311  (no secret)
+    return f"booked {order}"

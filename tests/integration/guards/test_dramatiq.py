@@ -1,0 +1,207 @@
+"""What a guarded actor of Dramatiq does, with its own worker threads and its broker for tests."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.results import Results
+from dramatiq.results.backends import StubBackend
+from dramatiq.worker import Worker
+
+from history import MemoryHistory
+from history.bridge import drive
+from triggers.guards import protect
+from triggers.guards.dramatiq import guarded
+
+Declare = Callable[..., Any]
+
+
+class Shop:
+    """A broker with a guard, and a worker."""
+
+    def __init__(self) -> None:
+        self.history = MemoryHistory()
+        self.done: list[str] = []
+        self.broker: Any = StubBroker()
+        self.broker.emit_after("process_boot")
+        self.backend: Any = StubBackend()
+        self.broker.add_middleware(Results(backend=self.backend))
+        self.broker.add_middleware(guarded(history=self.history))
+        self.worker: Any = Worker(self.broker, worker_timeout=10, worker_threads=2)
+
+    def actor(self, function: Callable[..., Any], **options: Any) -> Any:
+        """Declare an actor that is tried again at once."""
+        known = {"min_backoff": 1, "max_backoff": 1, **options}
+        return dramatiq.actor(broker=self.broker, **known)(function)
+
+    def work(self) -> None:
+        """Wait until all is done, retries too."""
+        self.broker.join("default", fail_fast=False)
+        self.worker.join()
+
+    @property
+    def parked(self) -> list[Any]:
+        return [one.message.body for one in drive(self.history.parking.list()) if one.message is not None]
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    shop = Shop()
+    shop.worker.start()
+    yield shop
+    shop.worker.stop()
+    shop.broker.close()
+
+
+def test_a_message_that_comes_again_runs_once_and_keeps_its_result(shop: Shop) -> None:
+    def book(order: str) -> str:
+        shop.done.append(order)
+        return f"booked {order}"
+
+    actor = shop.actor(book, store_results=True)
+    message = actor.send("1")
+    shop.work()
+    shop.broker.enqueue(message)
+    shop.work()
+
+    assert shop.done == ["1"]
+    assert message.get_result(backend=shop.backend) == "booked 1"
+
+
+@pytest.mark.parametrize("key", ["order", lambda order: order])
+def test_a_key_makes_two_messages_one(shop: Shop, key: Any) -> None:
+    def book(order: str) -> None:
+        shop.done.append(order)
+
+    actor = shop.actor(book, uuid=key)
+    actor.send("1")
+    shop.work()
+    second = actor.send(order="1")
+    shop.work()
+
+    assert shop.done == ["1"]
+    with pytest.raises(dramatiq.results.ResultMissing):
+        second.get_result(backend=shop.backend)
+
+
+def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop) -> None:
+    def step(name: str, done: str) -> str:
+        shop.done.append(done)
+        return f"{done}{name}"
+
+    actor = shop.actor(step, store_results=True)
+    links = [actor.message("a", ""), actor.message("b"), actor.message("c")]
+    chain: Any = dramatiq.pipeline(links, broker=shop.broker)
+    first = chain.messages[0]
+    chain.run()
+    shop.work()
+    shop.broker.enqueue(first)  # as after the death of a worker that had not acknowledged it
+    shop.work()
+
+    assert links[-1].get_result(backend=shop.backend, block=True) == "abc"
+    assert shop.done == ["", "a", "ab"]
+    assert shop.parked == []
+
+
+def test_what_dramatiq_tries_again_runs_again(shop: Shop) -> None:
+    def flaky() -> str:
+        shop.done.append("try")
+        if len(shop.done) < 3:
+            raise OSError("busy")
+        return "done"
+
+    message = shop.actor(flaky, store_results=True).send()
+    shop.work()
+
+    assert message.get_result(backend=shop.backend, block=True) == "done"
+    assert len(shop.done) == 3
+    assert shop.parked == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_retries": 1}, {"retry_when": lambda retries, _error: retries < 1}],
+    ids=["max_retries", "retry_when"],
+)
+def test_what_dramatiq_gives_up_is_parked_with_its_arguments(shop: Shop, options: dict[str, Any]) -> None:
+    def broken(order: str) -> None:
+        shop.done.append(order)
+        raise ValueError("no such card")
+
+    shop.actor(broken, **options).send("1")
+    shop.work()
+
+    assert shop.done == ["1", "1"]
+    assert shop.parked == [{"actor": "broken", "args": ["1"], "kwargs": {}}]
+
+
+def test_what_an_actor_throws_is_parked_at_once(shop: Shop) -> None:
+    def broken() -> None:
+        shop.done.append("try")
+        raise ValueError("no such card")
+
+    shop.actor(broken, throws=ValueError).send()
+    shop.work()
+
+    assert (len(shop.done), len(shop.parked)) == (1, 1)
+
+
+def test_what_nobody_can_know_fails_once_and_is_parked(shop: Shop) -> None:
+    actor = shop.actor(lambda: shop.done.append("run"), actor_name="book", store_results=True)
+    message = actor.message()
+    with pytest.raises(KeyboardInterrupt):
+        protect("book", history=shop.history, lease=None).handle(message.message_id, _die)
+
+    shop.broker.enqueue(message)
+    shop.work()
+
+    assert shop.done == []
+    assert len(shop.parked) == 1
+    with pytest.raises(dramatiq.results.ResultFailure, match="GivenUpError"):
+        message.get_result(backend=shop.backend)
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+def test_actors_from_before_the_guard_and_coroutines_are_guarded_and_those_left_out_are_not() -> None:
+    broker: Any = StubBroker()
+    done: list[str] = []
+    early: Any = dramatiq.actor(broker=broker, actor_name="early")(lambda: done.append("early"))
+    broker.add_middleware(guarded(history=MemoryHistory()))
+    left: Any = dramatiq.actor(broker=broker, actor_name="left", guarded=False)(lambda: done.append("left"))
+    worker = Worker(broker, worker_timeout=10, worker_threads=1)
+    worker.start()
+    for actor in (early, left):
+        message = actor.send()
+        broker.join("default")
+        broker.enqueue(message)
+        broker.join("default")
+        worker.join()
+    worker.stop()
+
+    assert done == ["early", "left", "left"]
+
+
+def test_a_plain_call_runs_the_function_and_so_does_one_of_another_actor(shop: Shop) -> None:
+    def book(depth: int) -> None:
+        shop.done.append(str(depth))
+        if depth:
+            actor(depth - 1)
+
+    actor = shop.actor(book)
+    actor(0)
+    actor.send(1)
+    shop.work()
+
+    assert shop.done == ["0", "1", "0"]
+
+
+@pytest.mark.parametrize("option", ["retry", "transient", "transacted", "on_retry_failure"])
+def test_retries_are_dramatiqs(option: str) -> None:
+    wrong: Callable[..., Any] = guarded
+    with pytest.raises(ValueError, match=rf"{option}: dramatiq decides itself.*test_dramatiq\.py"):
+        wrong(history="memory://", **{option: None})

@@ -1,0 +1,208 @@
+"""What a guarded handler of FastStream does, on real brokers and on its broker for tests."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from faststream import AckPolicy
+from faststream.exceptions import AckMessage, NackMessage
+from faststream.rabbit import RabbitBroker, TestRabbitBroker
+from faststream.redis import RedisBroker, StreamSub, TestRedisBroker
+
+from history import MemoryHistory
+from tests.fixtures.waiting import PATIENCE
+from triggers.guards import protect
+from triggers.guards.faststream import guarded
+
+
+class Shop:
+    """A broker with a guard, and what its handlers have done."""
+
+    def __init__(self, uuid: Any = "order") -> None:
+        self.history = MemoryHistory()
+        self.done: list[Any] = []
+        self.broker: Any = guarded(RabbitBroker(), history=self.history, uuid=uuid)
+
+    def listen(self, function: Callable[..., Any], **options: Any) -> None:
+        self.broker.subscriber("orders", **options)(function)
+
+    async def receive(self, *bodies: Any, **headers: str) -> None:
+        """Let the handler have messages, one after the other."""
+        async with TestRabbitBroker(self.broker) as broker:
+            for body in bodies:
+                await broker.publish(body, "orders", headers=headers)
+
+    async def parked(self) -> list[Any]:
+        listed = await self.history.for_asyncio().parking.list()
+        return [one.message.body for one in listed if one.message is not None]
+
+
+async def _id(message: Any) -> str:
+    return str((await message.decode())["id"])
+
+
+@pytest.mark.parametrize(
+    "uuid", ["order", _id, lambda message: message.headers["order"]], ids=["header", "body", "message"]
+)
+async def test_a_message_that_comes_again_runs_once(uuid: Any) -> None:
+    shop = Shop(uuid)
+
+    async def book(order: dict[str, Any]) -> None:
+        shop.done.append(order)
+
+    shop.listen(book)
+    await shop.receive({"id": 1}, {"id": 1}, order="1")
+
+    assert shop.done == [{"id": 1}]
+
+
+async def test_a_failure_is_parked_with_its_body() -> None:
+    shop = Shop()
+
+    def broken(order: dict[str, Any]) -> None:
+        shop.done.append(order)
+        raise ValueError("no such card")
+
+    shop.listen(broken)
+    with pytest.raises(ValueError, match="no such card"):
+        await shop.receive({"id": 1}, order="1")
+
+    assert await shop.parked() == [{"id": 1}]
+
+
+async def test_what_is_given_back_runs_again() -> None:
+    shop = Shop()
+
+    def flaky(order: str) -> None:
+        shop.done.append(order)
+        if len(shop.done) < 2:
+            raise NackMessage
+        if len(shop.done) < 3:
+            raise OSError("busy")
+
+    shop.listen(flaky, ack_policy=AckPolicy.NACK_ON_ERROR)
+    await shop.receive("1", order="1")
+    with pytest.raises(OSError, match="busy"):
+        await shop.receive("1", order="1")
+    await shop.receive("1", "1", order="1")
+
+    assert len(shop.done) == 3
+    assert await shop.parked() == []
+
+
+async def test_a_handler_that_acknowledges_by_itself_is_done() -> None:
+    shop = Shop()
+
+    async def book(order: str) -> None:
+        shop.done.append(order)
+        raise AckMessage
+
+    shop.listen(book)
+    await shop.receive("1", "1", order="1")
+
+    assert shop.done == ["1"]
+
+
+async def test_what_nobody_can_know_is_parked() -> None:
+    shop = Shop()
+    shop.listen(lambda order: shop.done.append(order))  # noqa: PLW0108  (FastStream reads its signature)
+    with pytest.raises(KeyboardInterrupt):
+        protect("<lambda>@orders", history=shop.history, lease=None).handle("1", _die)
+
+    await shop.receive("1", order="1")
+
+    assert shop.done == []
+    assert await shop.parked() == ["1"]
+
+
+def _nothing(order: str) -> None: ...
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+async def test_a_message_without_its_key_is_not_run() -> None:
+    shop = Shop()
+    shop.listen(lambda order: shop.done.append(order))  # noqa: PLW0108  (as above)
+
+    with pytest.raises(ValueError, match=r"subscriber <lambda>@orders: uuid: a message has no header order"):
+        await shop.receive("1")
+
+    assert shop.done == []
+
+
+class TestSettings:
+    """What loses a message is refused before the broker starts, and connects."""
+
+    async def test_an_early_acknowledgement_is_refused(self) -> None:
+        shop = Shop()
+        shop.listen(_nothing, ack_policy=AckPolicy.ACK_FIRST)
+
+        with pytest.raises(ValueError, match=r"ack_policy: is ACK_FIRST.*Kafka.*NACK_ON_ERROR"):
+            await shop.broker.start()
+
+    @pytest.mark.parametrize("source", [{"list": "orders"}, {"channel": "orders"}, {"stream": "orders"}])
+    async def test_what_cannot_acknowledge_is_refused(self, source: dict[str, str]) -> None:
+        broker: Any = guarded(RedisBroker(), history="memory://", uuid="order")
+        broker.subscriber(**source)(_nothing)
+
+        with pytest.raises(ValueError, match=r"ack_policy: is MANUAL.*a stream with a group"):
+            await broker.start()
+
+    async def test_two_of_one_name_are_refused(self) -> None:
+        shop = Shop()
+        shop.listen(_nothing)
+        shop.listen(_nothing)
+
+        with pytest.raises(ValueError, match=r"subscriber _nothing@orders: there are two of this name"):
+            await shop.broker.start()
+
+    async def test_a_batch_is_refused(self) -> None:
+        broker: Any = guarded(RedisBroker(), history="memory://", uuid="order")
+        stream = StreamSub("orders", group="g", consumer="c", batch=True)
+        broker.subscriber(stream=stream)(_nothing)
+
+        with pytest.raises(ValueError, match="batch: a batch is many messages"):
+            await broker.start()
+
+    async def test_a_broker_for_tests_is_checked_too(self) -> None:
+        broker: Any = guarded(RedisBroker(), history="memory://", uuid="order")
+        broker.subscriber(list="orders")(_nothing)
+
+        async with TestRedisBroker(broker) as tested:
+            with pytest.raises(ValueError, match="ack_policy: is MANUAL"):
+                await tested.publish("1", list="orders", headers={"order": "1"})
+
+    @pytest.mark.parametrize("option", ["retry", "transient", "transacted", "on_retry_failure"])
+    def test_retries_are_faststreams(self, option: str) -> None:
+        wrong: Callable[..., Any] = guarded
+        with pytest.raises(ValueError, match=rf"{option}: faststream decides itself.*test_faststream\.py"):
+            wrong(RabbitBroker(), history="memory://", uuid="order", **{option: None})
+
+    def test_a_key_is_required(self) -> None:
+        wrong: Callable[..., Any] = guarded
+        with pytest.raises(ValueError, match=r"uuid: .*name a header"):
+            wrong(RabbitBroker(), history="memory://", uuid=None)
+
+
+async def test_a_stream_of_a_real_redis_is_settled_once(redis_url: str) -> None:
+    name, done = f"orders-{uuid4().hex}", list[str]()
+    last = asyncio.Event()
+    broker: Any = guarded(RedisBroker(redis_url), history=redis_url, uuid="order")
+
+    async def book(order: str) -> None:
+        done.append(order)
+        if order == "last":
+            last.set()
+
+    broker.subscriber(stream=StreamSub(name, group="shop", consumer="one"))(book)
+    async with broker:
+        await broker.start()
+        for order in ("1", "1", "2", "last"):
+            await broker.publish(order, stream=name, headers={"order": order})
+        await asyncio.wait_for(last.wait(), PATIENCE)
+
+    assert done == ["1", "2", "last"]

@@ -1,0 +1,199 @@
+"""A middleware that wraps the function of each actor.
+
+What Dramatiq does with a message and what we do fit together as follows.
+
+==========================  ===========================================================================
+the outcome                 Dramatiq
+==========================  ===========================================================================
+NEW, succeeded              the result, as without the guard
+NEW, failed, and Retries    the entry is released, and Dramatiq's retry runs it again
+sends it again
+NEW, failed for good        as without the guard; the message is parked as well, with its arguments
+DUPLICATE                   the first result, where the result backend has it, so that pipelines go on;
+                            else the copy is skipped and acknowledged
+its original still runs,    sent again, later, with the same id
+or the history is away
+IN_DOUBT                    failed with a :class:`~triggers.guards.dramatiq.GivenUpError`, and not tried
+                            again; parked
+==========================  ===========================================================================
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, NoReturn, Unpack, cast
+
+from history.errors import MissingExtraError
+from history.message import Message
+from history.store import HistoryStore
+from triggers.detection.table import Status
+from triggers.guards.host import (
+    AWAY_FOR,
+    GivenUpError,
+    HostOptions,
+    HostRetryError,
+    Key,
+    TaskGuards,
+    key_of,
+    shown,
+)
+from triggers.service.outcome import Outcome
+
+try:
+    from dramatiq.middleware import Middleware, Retries, SkipMessage
+    from dramatiq.results import ResultFailure, ResultMissing, Results
+except ModuleNotFoundError as missing:
+    raise MissingExtraError("triggers.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
+
+__all__ = ["GivenUpError", "guarded"]
+
+#: What marks a function that a guard has wrapped.
+_MARK = "_doubtless_guarded"
+
+#: The message that this thread is about to call an actor with.
+_current: ContextVar[Any] = ContextVar("_current", default=None)
+
+
+def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> Middleware:
+    """Return a middleware for a broker: ``broker.add_middleware(guarded(history="redis://..."))``.
+
+    Each actor is a guard of its own under its name. The uuid of a run is the message's id, which retries
+    keep. A message that is sent twice has two, so name a key where publishers may do so:
+    ``@dramatiq.actor(uuid="order_id")`` for a parameter, or a function of the arguments.
+    ``@dramatiq.actor(guarded=False)`` leaves an actor out.
+
+    Args:
+        history: a URL or a store. Each process of a worker opens its own.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are Dramatiq's.
+
+    Raises:
+        ConfigurationError: naming the option and the remedy; or (MissingExtraError) Dramatiq is missing.
+    """
+    return _Guarding(TaskGuards("dramatiq", history, options))
+
+
+class _Guarding(Middleware):
+    def __init__(self, guards: TaskGuards) -> None:
+        self._guards = guards
+
+    @property
+    def actor_options(self) -> set[str]:
+        return {"uuid", "guarded"}
+
+    def before_declare_actor(self, broker: Any, actor: Any) -> None:
+        self._wrap(broker, actor)
+
+    def after_declare_actor(self, broker: Any, actor: Any) -> None:
+        # For actors that were there before the middleware was.
+        self._wrap(broker, actor)
+
+    def before_process_message(self, broker: Any, message: Any) -> None:
+        del broker
+        _current.set(message)
+
+    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
+        del broker, worker
+        self._guards.close()
+
+    def _wrap(self, broker: Any, actor: Any) -> None:
+        function: Callable[..., Any] = actor.fn
+        if getattr(function, _MARK, False) or not actor.options.get("guarded", True):
+            return
+
+        @wraps(function)
+        def guarded_call(*args: Any, **kwargs: Any) -> Any:
+            message = _current.get()
+            if message is None or message.actor_name != actor.actor_name:
+                return function(*args, **kwargs)  # a plain call, by a test or by another actor
+            _current.set(None)  # what the actor calls in turn is a plain call
+            return _Run(self._guards, broker, actor, message).of(function, args, kwargs)
+
+        setattr(guarded_call, _MARK, True)
+        actor.fn = guarded_call
+
+
+class _Run:
+    """One delivery of a message."""
+
+    def __init__(self, guards: TaskGuards, broker: Any, actor: Any, message: Any) -> None:
+        self._guard = guards.of(actor.actor_name)
+        self._broker = broker
+        self._actor = actor
+        self._message = message
+
+    def of(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run the actor's function once, and tell Dramatiq what has become of it."""
+
+        def call() -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                if self._is_sent_again(error):
+                    raise HostRetryError("Dramatiq", error) from error
+                raise
+
+        return self._answer(self._guard.handle_message(self._told(function, args, kwargs), call))
+
+    def _told(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
+        name, key = self._actor.actor_name, cast("Key | None", self._actor.options.get("uuid"))
+        uuid = str(self._message.message_id) if key is None else key_of(name, key, function, args, kwargs)
+        return Message(
+            uuid=uuid,
+            body={"actor": name, "args": shown(args), "kwargs": shown(kwargs)},
+            properties={"dramatiq_message_id": self._message.message_id},
+        )
+
+    def _is_sent_again(self, error: Exception) -> bool:
+        """Whether the middleware Retries sends the message again after an error, by its own rules."""
+        options, mine = self._message.options, self._actor.options
+        throws = options.get("throws") or mine.get("throws")
+        retries: Any = next((one for one in self._broker.middleware if isinstance(one, Retries)), None)
+        if retries is None or (throws and isinstance(error, throws)):
+            return False
+        done = options.get("retries", 0)
+        wanted = mine.get("retry_when", retries.retry_when)
+        if wanted is not None:
+            return bool(wanted(done, error))
+        most = options.get("max_retries", mine.get("max_retries", retries.max_retries))
+        return most is None or done < most
+
+    def _answer(self, outcome: Outcome) -> Any:
+        if outcome.executed:
+            if isinstance(outcome.error, HostRetryError):
+                raise outcome.error.error
+            if outcome.error is not None:
+                raise outcome.error
+            return outcome.result
+        if outcome.status is Status.DUPLICATE:
+            return self._first_result()
+        if not outcome.acknowledge:
+            self._send_again(outcome.recover_after or AWAY_FOR)
+        self._message.options["throws"] = GivenUpError  # so that Retries fails it at once
+        raise GivenUpError(self._guard.name, outcome) from outcome.error
+
+    def _first_result(self) -> Any:
+        """Return what the first run returned, so that Dramatiq goes on with what follows it.
+
+        A worker may have died between the completion and that. What follows has its id already, so that a
+        guard drops one of two.
+        """
+        for one in self._broker.middleware:
+            if isinstance(one, Results):
+                try:
+                    return cast("Any", one).backend.get_result(self._message)
+                except ResultMissing:
+                    break
+                except ResultFailure:
+                    self._message.options["throws"] = ResultFailure  # it has failed, and is not tried again
+                    raise
+        return self._skip(f"{self._message.message_id} was done before")
+
+    def _send_again(self, seconds: float) -> NoReturn:
+        """Send the same message again, and drop this copy; it counts as none of the actor's retries."""
+        self._broker.enqueue(self._message.copy(), delay=int(seconds * 1000))
+        self._skip(f"{self._message.message_id} is sent again in {seconds:.1f} s")
+
+    def _skip(self, why: str) -> NoReturn:
+        # A skipped message would have None for its result.
+        self._message.options["store_results"] = False
+        raise SkipMessage(why)

@@ -1,0 +1,12 @@
+"""FastStream handlers that run once for each key of a message."""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.guards.faststream.middleware import guarded
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, middleware=("guarded",))
+
+__all__ = ["guarded"]

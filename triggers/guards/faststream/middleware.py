@@ -1,0 +1,248 @@
+"""A middleware for a broker of FastStream.
+
+What FastStream does with a message and what we do fit together as follows.
+
+==========================  ===========================================================================
+the outcome                 FastStream
+==========================  ===========================================================================
+NEW, succeeded              as without the guard: acknowledged, its answer published
+NEW, failed, and the        the entry is released, and the message given back, as without the guard
+subscriber's policy is
+NACK_ON_ERROR, or the
+handler raised NackMessage
+NEW, failed otherwise       as without the guard; the message is parked as well
+DUPLICATE                   acknowledged; nothing is published
+its original still runs,    waits in its place, unacknowledged, until the other one is over
+or the history is away
+IN_DOUBT                    acknowledged; parked
+==========================  ===========================================================================
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, Unpack, cast
+
+from history.errors import ConfigurationError, MissingExtraError
+from history.message import UNDEFINED_COUNT, Message
+from history.store import HistoryStore
+from triggers.guards.guard import Guard
+from triggers.guards.host import AWAY_FOR, HostOptions, HostRetryError, TaskGuards, shown
+from triggers.service.checking import check_callable, pointing
+from triggers.service.outcome import Outcome
+
+try:
+    from faststream import AckPolicy, BaseMiddleware
+    from faststream.exceptions import AckMessage, HandlerException, RejectMessage
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(
+        "triggers.guards.faststream", extra="faststream", package="faststream"
+    ) from missing
+
+__all__ = ["guarded"]
+
+B = TypeVar("B")
+
+#: What says which run is meant: the name of a header, or a function of the message.
+Identity = str | Callable[[Any], str | Awaitable[str]]
+
+#: When FastStream may acknowledge, so that a message whose process dies comes again.
+_AFTERWARDS = (AckPolicy.ACK, AckPolicy.REJECT_ON_ERROR, AckPolicy.NACK_ON_ERROR)
+
+
+def guarded(broker: B, *, history: str | HistoryStore, uuid: Identity, **options: Unpack[HostOptions]) -> B:
+    """Guard all handlers of a broker: ``guarded(broker, history="redis://...", uuid="order-id")``.
+
+    Each subscriber is a guard of its own, named after its function and what it listens to. Call it before
+    the broker starts; subscribers are checked when it does.
+
+    Args:
+        broker: FastStream's, of any kind that acknowledges.
+        history: a URL or a store.
+        uuid: the name of a header that holds what is to happen once, or a function of FastStream's message,
+            which may be a coroutine function. FastStream's own ``message_id`` is invented where the sender
+            gave none, so that it does not serve.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are FastStream's.
+
+    Returns:
+        The broker.
+
+    Raises:
+        ConfigurationError: naming the option and the remedy; or (MissingExtraError) FastStream is missing.
+    """
+    with pointing():
+        if not isinstance(uuid, str) or not uuid:
+            check_callable("uuid", uuid, "name a header, or give a function of the message")
+    _Broker(cast("Any", broker), TaskGuards("faststream", history, options), uuid)
+    return broker
+
+
+class _Broker:
+    """A broker with a guard for each of its subscribers."""
+
+    def __init__(self, broker: Any, guards: TaskGuards, uuid: Identity) -> None:
+        self.guards = guards
+        self.uuid = uuid
+        self._broker = broker
+        self._start: Callable[[], Awaitable[None]] = broker.start
+        self._stop: Callable[..., Awaitable[None]] = broker.stop
+        self._checked: dict[int, str] = {}
+        broker.start, broker.stop = self.start, self.stop
+        broker.add_middleware(self.middleware)
+
+    def middleware(self, message: Any, /, *, context: Any) -> "_Guarding":
+        """Return the middleware of one message, as FastStream wants it."""
+        return _Guarding(message, context=context, guarded=self)
+
+    async def start(self) -> None:
+        """Start the broker whose subscribers lose nothing.
+
+        Raises:
+            ConfigurationError: one of them would.
+        """
+        for subscriber in self._broker.subscribers:
+            self.name_of(subscriber)
+        await self._start()
+
+    async def stop(self, *told: Any, **known: Any) -> None:
+        """Stop the broker, and give back connections."""
+        await self._stop(*told, **known)
+        await self.guards.aclose()
+
+    def name_of(self, subscriber: Any) -> str:
+        """Return the name of a subscriber's guard.
+
+        Raises:
+            ConfigurationError: its settings would lose a message.
+        """
+        name = self._checked.get(id(subscriber))
+        if name is None:
+            name = _name_of(subscriber)
+            _check(name, subscriber)
+            if name in self._checked.values():
+                raise ConfigurationError(
+                    f"subscriber {name}", "there are two of this name", "give one of them another function"
+                )
+            self._checked[id(subscriber)] = name
+        return name
+
+
+class _Guarding(BaseMiddleware[Any, Any]):
+    def __init__(self, msg: Any, /, *, context: Any, guarded: _Broker) -> None:
+        super().__init__(msg, context=context)
+        self._guarded = guarded
+
+    async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:
+        subscriber = self.context.get_local("handler_")
+        guard = self._guarded.guards.of(self._guarded.name_of(subscriber))
+        message = await _told(guard, self._guarded.uuid, msg)
+        return await _Run(guard, message, subscriber.ack_policy).of(lambda: call_next(msg))
+
+
+class _Run:
+    """One delivery of a message."""
+
+    def __init__(self, guard: Guard, message: Message, policy: AckPolicy) -> None:
+        self._guard = guard
+        self._message = message
+        self._policy = policy
+        self._done: list[HandlerException] = []
+
+    async def of(self, handler: Callable[[], Awaitable[Any]]) -> Any:
+        """Run a handler once, and tell FastStream what has become of it."""
+
+        async def call() -> Any:
+            try:
+                return await handler()
+            except AckMessage as done:
+                self._done.append(done)
+            except Exception as error:
+                if self._comes_again(error):
+                    raise HostRetryError("FastStream", error) from error
+                raise
+
+        while True:
+            outcome = await self._guard.ahandle_message(self._message, call)
+            if outcome.acknowledge or outcome.executed:
+                return self._answer(outcome)
+            await asyncio.sleep(outcome.recover_after or AWAY_FOR)
+
+    def _comes_again(self, error: Exception) -> bool:
+        """Whether FastStream gives a message back after an error."""
+        if isinstance(error, HandlerException):
+            return not isinstance(error, RejectMessage)
+        return self._policy is AckPolicy.NACK_ON_ERROR
+
+    def _answer(self, outcome: Outcome) -> Any:
+        if self._done:
+            raise self._done[0]
+        if not outcome.executed:
+            raise AckMessage  # a duplicate, or it is parked
+        if isinstance(outcome.error, HostRetryError):
+            raise outcome.error.error
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.result
+
+
+async def _told(guard: Guard, uuid: Identity, msg: Any) -> Message:
+    return Message(
+        uuid=await _uuid_of(guard.name, uuid, msg),
+        body=shown(await msg.decode()),
+        delivery_count=2 if getattr(msg.raw_message, "redelivered", False) else UNDEFINED_COUNT,
+        properties={"faststream_message_id": str(msg.message_id)},
+    )
+
+
+async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str:
+    """Return what is to happen once.
+
+    Raises:
+        ConfigurationError: the message does not say.
+    """
+    if isinstance(uuid, str):
+        found: Any = msg.headers.get(uuid)
+    else:
+        found = uuid(msg)
+        found = await found if hasattr(found, "__await__") else found
+    if found is None or found == "":
+        what = f"has no header {uuid}" if isinstance(uuid, str) else f"has the uuid {found!r}"
+        raise ConfigurationError(
+            f"subscriber {name}: uuid",
+            f"a message {what}",
+            "have its sender give one, or name another source",
+        )
+    return str(found)
+
+
+def _name_of(subscriber: Any) -> str:
+    """Return a name that no other subscriber has: its functions, and what it listens to."""
+    functions = "+".join(call.name for call in subscriber.calls)
+    listens = {key: value for key, value in subscriber.get_log_context(None).items() if key != "message_id"}
+    group = getattr(getattr(subscriber, "stream_sub", None), "group", None)
+    places: Sequence[Any] = [*listens.values(), group]
+    return "@".join([functions, *(str(place) for place in places if place)])
+
+
+def _check(name: str, subscriber: Any) -> None:
+    """Refuse settings under which a crash loses a message, or under which there is no uuid.
+
+    Raises:
+        ConfigurationError: naming the subscriber and the setting.
+    """
+    policy, kind = subscriber.ack_policy, type(subscriber).__name__
+    if policy is AckPolicy.ACK_FIRST:
+        raise ConfigurationError(
+            f"subscriber {name}: ack_policy",
+            "is ACK_FIRST: a process that dies has acknowledged what it has not done (Kafka's default)",
+            "use ack_policy=AckPolicy.NACK_ON_ERROR",
+        )
+    if policy not in _AFTERWARDS:
+        raise ConfigurationError(
+            f"subscriber {name}: ack_policy",
+            "is MANUAL, or what it listens to cannot acknowledge (a channel or a list of Redis)",
+            "use NACK_ON_ERROR or REJECT_ON_ERROR, and with Redis a stream with a group",
+        )
+    if "Batch" in kind:
+        raise ConfigurationError(
+            f"subscriber {name}: batch", "a batch is many messages and one run", "take one message at a time"
+        )

@@ -1,0 +1,179 @@
+"""What the guards of all hosts share: one guard for each task of a host, by its name."""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+from history.errors import ConfigurationError, DoubtlessError
+from history.store import HistoryStore
+from history.store.parking import Parking
+from resolvers.resolution import Resolver
+from triggers.detection.table import ForgottenPolicy, HistoryErrorPolicy, InDoubtPolicy
+from triggers.guards.guard import Guard, protect
+from triggers.guards.options import GuardOptions
+from triggers.service.checking import pointing
+from triggers.service.options import check_names
+from triggers.service.outcome import Outcome
+
+#: What says which run is meant: the name of a parameter of the task, or a function of its arguments.
+Key = str | Callable[..., str]
+
+#: When a task is tried again whose history is away, in seconds.
+AWAY_FOR = 5.0
+
+#: The options that a host's own retries stand for.
+_THE_HOSTS = ("on_retry_failure", "retry", "transacted", "transient")
+
+
+class HostOptions(TypedDict, total=False):
+    """The options of ``guarded`` for a host that retries by itself: those of a guard, but for retries."""
+
+    resolver: Resolver | str | None
+    max_delivery_count: int
+    history_time_to_live: timedelta
+    lease: timedelta | None
+    in_doubt: InDoubtPolicy
+    on_history_error: HistoryErrorPolicy
+    forgotten: ForgottenPolicy
+    redelivery_horizon: timedelta | None
+    parking: str | Parking | None
+    local_parking_file: Path | None
+    raise_event_on_exception: bool
+
+
+class GivenUpError(DoubtlessError):
+    """A task was not run, and is kept for a person to decide: it may have happened, or may not be run."""
+
+    def __init__(self, guard: str, outcome: Outcome) -> None:
+        super().__init__(
+            f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
+        )
+
+
+class HostRetryError(DoubtlessError):
+    """A task failed, and its host will run it again: its entry is released. ``error`` is the task's own."""
+
+    def __init__(self, host: str, error: BaseException) -> None:
+        super().__init__(f"{host} runs it again after {type(error).__name__}: {error}")
+        self.error = error
+
+
+class TaskGuards:
+    """One guard for each task of an application, made when its first message comes.
+
+    So each process of a host that forks has connections of its own.
+
+    Raises:
+        ConfigurationError: naming the option and the remedy.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        history: str | HistoryStore,
+        options: HostOptions,
+        released: tuple[type[Exception], ...] = (),
+    ) -> None:
+        with pointing():
+            _refuse_retries(host, options)
+            check_names("guarded", options, HostOptions.__annotations__)
+        known: GuardOptions = {
+            **options,
+            "transient": (HostRetryError, *released),
+            "on_retry_failure": "suspend",
+        }
+        self._host = host
+        self._history = history
+        self._options = known
+        self._guards: dict[str, Guard] = {}
+        protect(host, history=history, **known)  # for its checks, where the user's line is still known
+
+    def of(self, name: str) -> Guard:
+        """Return the guard of a task.
+
+        Raises:
+            ConfigurationError: threads are green here.
+        """
+        guard = self._guards.get(name)
+        if guard is None:
+            refuse_green_threads(self._host)
+            guard = self._guards.setdefault(name, protect(name, history=self._history, **self._options))
+        return guard
+
+    def close(self) -> None:
+        """Give back the connections of this process."""
+        for guard in self._guards.values():
+            guard.close()
+
+    async def aclose(self) -> None:
+        """Give back the connections of this process, those of its running event loop too."""
+        for guard in self._guards.values():
+            await guard.aclose()
+        self.close()
+
+
+def _refuse_retries(host: str, options: Mapping[str, Any]) -> None:
+    for name in _THE_HOSTS:
+        if name in options:
+            raise ConfigurationError(
+                name,
+                f"{host} decides itself what is run again",
+                f"leave it out: use the retries of {host}",
+            )
+
+
+def key_of(
+    task: str, key: Key, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """Return the uuid of a call, as the user's key says.
+
+    Raises:
+        ConfigurationError: the task has no such parameter, or the key is empty.
+    """
+    found = key(*args, **kwargs) if callable(key) else _argument(task, key, function, args, kwargs)
+    if found is None or found == "":
+        raise ConfigurationError(
+            f"task {task}: uuid", f"it is {found!r} for this call", "send one that is not"
+        )
+    return str(found)
+
+
+def _argument(
+    task: str, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if name not in bound.arguments:
+        raise ConfigurationError(
+            f"task {task}: uuid", f"it has no parameter {name!r}", "name one, or give a function"
+        )
+    return bound.arguments[name]
+
+
+def shown(value: Any) -> Any:
+    """Return arguments as JSON values, for a person to read; what is none is shown as text."""
+    if isinstance(value, Mapping):
+        return {str(name): shown(one) for name, one in cast("Any", value).items()}
+    if isinstance(value, list | tuple):
+        return [shown(one) for one in cast("Sequence[Any]", value)]
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def refuse_green_threads(host: str) -> None:
+    """Refuse pools of green threads: a lease is renewed by a thread, which must run while a task computes.
+
+    Raises:
+        ConfigurationError: threads are patched.
+    """
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if (gevent and gevent.is_module_patched("threading")) or (
+        eventlet and eventlet.is_monkey_patched("thread")
+    ):
+        raise ConfigurationError(
+            f"the pool of {host}",
+            "gevent and eventlet are not supported: a thread renews the leases",
+            "use processes or threads",
+        )

@@ -1,0 +1,12 @@
+"""Taskiq tasks that run once for each id, or for each key of yours."""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.guards.taskiq.middleware import GivenUpError, guarded
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, middleware=("GivenUpError", "guarded"))
+
+__all__ = ["GivenUpError", "guarded"]
