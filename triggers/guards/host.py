@@ -80,11 +80,10 @@ class TaskGuards:
         with pointing():
             _refuse_retries(host, options)
             check_names("guarded", options, HostOptions.__annotations__)
-        known: GuardOptions = {
-            **options,
-            "transient": (HostRetryError, *released),
-            "on_retry_failure": "suspend",
-        }
+        known = cast(
+            "GuardOptions",
+            {**options, "transient": (HostRetryError, *released), "on_retry_failure": "suspend"},
+        )
         self._host = host
         self._history = history
         self._options = known

@@ -17,7 +17,8 @@ effects: list[str] = []
 async def main() -> None:
     """Send the order twice, and another."""
     over = asyncio.Event()
-    broker: Any = guarded(RedisBroker(sys.argv[1], logger=None), history=sys.argv[1], uuid="order")
+    quiet: Any = None
+    broker: Any = guarded(RedisBroker(sys.argv[1], logger=quiet), history=sys.argv[1], uuid="order")
 
     async def book(order: str) -> None:
         if order == "last":

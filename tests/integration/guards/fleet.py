@@ -145,4 +145,4 @@ class Fleet:
         parked = frozenset(one.uuid for one in drive(store.parking.list(trigger=self._guard)) if one.uuid)
         drive(store.close())
         done = frozenset(key for key, entry in zip(known, entries, strict=True) if entry and entry.outcome)
-        return Account(done, parked) if done | parked == set(known) else None
+        return Account(done, parked) if done | parked == frozenset(known) else None

@@ -6,7 +6,7 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.results import Results
+from dramatiq.results import ResultFailure, ResultMissing, Results
 from dramatiq.results.backends import StubBackend
 from dramatiq.worker import Worker
 
@@ -18,6 +18,18 @@ from triggers.guards.dramatiq import guarded
 Declare = Callable[..., Any]
 
 
+#: As Any: they have no types.
+TheResults: Any = Results
+
+
+def _itself(order: str) -> str:
+    return order
+
+
+def _once(retries: int, _error: BaseException) -> bool:
+    return retries < 1
+
+
 class Shop:
     """A broker with a guard, and a worker."""
 
@@ -27,13 +39,13 @@ class Shop:
         self.broker: Any = StubBroker()
         self.broker.emit_after("process_boot")
         self.backend: Any = StubBackend()
-        self.broker.add_middleware(Results(backend=self.backend))
+        self.broker.add_middleware(TheResults(backend=self.backend))
         self.broker.add_middleware(guarded(history=self.history))
         self.worker: Any = Worker(self.broker, worker_timeout=10, worker_threads=2)
 
     def actor(self, function: Callable[..., Any], **options: Any) -> Any:
         """Declare an actor that is tried again at once."""
-        known = {"min_backoff": 1, "max_backoff": 1, **options}
+        known: dict[str, Any] = {"min_backoff": 1, "max_backoff": 1, **options}
         return dramatiq.actor(broker=self.broker, **known)(function)
 
     def work(self) -> None:
@@ -70,7 +82,7 @@ def test_a_message_that_comes_again_runs_once_and_keeps_its_result(shop: Shop) -
     assert message.get_result(backend=shop.backend) == "booked 1"
 
 
-@pytest.mark.parametrize("key", ["order", lambda order: order])
+@pytest.mark.parametrize("key", ["order", _itself])
 def test_a_key_makes_two_messages_one(shop: Shop, key: Any) -> None:
     def book(order: str) -> None:
         shop.done.append(order)
@@ -82,7 +94,7 @@ def test_a_key_makes_two_messages_one(shop: Shop, key: Any) -> None:
     shop.work()
 
     assert shop.done == ["1"]
-    with pytest.raises(dramatiq.results.ResultMissing):
+    with pytest.raises(ResultMissing):
         second.get_result(backend=shop.backend)
 
 
@@ -122,7 +134,7 @@ def test_what_dramatiq_tries_again_runs_again(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_retries": 1}, {"retry_when": lambda retries, _error: retries < 1}],
+    [{"max_retries": 1}, {"retry_when": _once}],
     ids=["max_retries", "retry_when"],
 )
 def test_what_dramatiq_gives_up_is_parked_with_its_arguments(shop: Shop, options: dict[str, Any]) -> None:
@@ -159,7 +171,7 @@ def test_what_nobody_can_know_fails_once_and_is_parked(shop: Shop) -> None:
 
     assert shop.done == []
     assert len(shop.parked) == 1
-    with pytest.raises(dramatiq.results.ResultFailure, match="GivenUpError"):
+    with pytest.raises(ResultFailure, match="GivenUpError"):
         message.get_result(backend=shop.backend)
 
 

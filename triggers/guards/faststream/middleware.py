@@ -103,9 +103,9 @@ class _Broker:
             self.name_of(subscriber)
         await self._start()
 
-    async def stop(self, *told: Any, **known: Any) -> None:
+    async def stop(self, *args: Any, **kwargs: Any) -> None:
         """Stop the broker, and give back connections."""
-        await self._stop(*told, **known)
+        await self._stop(*args, **kwargs)
         await self.guards.aclose()
 
     def name_of(self, subscriber: Any) -> str:

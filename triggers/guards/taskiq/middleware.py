@@ -21,13 +21,12 @@ IN_DOUBT                    the result is a :class:`~triggers.guards.taskiq.Give
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
-from inspect import iscoroutinefunction
+from functools import partial, wraps
+from inspect import currentframe, iscoroutinefunction
 from typing import Any, Unpack, cast
 
 from history.errors import ConfigurationError, MissingExtraError
@@ -53,6 +52,9 @@ except ModuleNotFoundError as missing:
     raise MissingExtraError("triggers.guards.taskiq", extra="taskiq", package="taskiq") from missing
 
 __all__ = ["GivenUpError", "guarded"]
+
+#: As Any: its constructor has no types.
+_NO_RESULT: Any = NoResultError
 
 #: What marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
@@ -110,7 +112,7 @@ class _Guarding(TaskiqMiddleware):
         task: Any = self.broker.find_task(message.task_name)
         if not task.labels.get("guarded", True):
             return message
-        _check(message, sys._getframe(1).f_locals.get("self"))  # noqa: SLF001  (the receiver is in no hook)
+        _check(message, _receiver())
         if not getattr(task.original_func, _MARK, False):
             task.original_func = self._wrapped(task)
         _current.set(_Arrival(message, asyncio.get_running_loop()))
@@ -152,6 +154,16 @@ class _Guarding(TaskiqMiddleware):
         return _Run(self._guards, self.broker, task, current, function, args, kwargs)
 
 
+def _receiver() -> Any:
+    """Return the receiver that calls the hook which calls this; None where something else does.
+
+    No hook is handed the receiver, and it alone knows when it acknowledges.
+    """
+    hook = frame.f_back if (frame := currentframe()) is not None else None
+    caller = None if hook is None else hook.f_back
+    return None if caller is None else caller.f_locals.get("self")
+
+
 def _check(message: TaskiqMessage, receiver: Any) -> None:
     """Refuse settings under which a crash loses a task, or a guard cannot be there.
 
@@ -191,7 +203,7 @@ class _Run:
         self._broker = broker
         self._message, self._loop = current.message, current.loop
         message = self._message
-        self._call = lambda: function(*args, **kwargs)
+        self._call: Callable[[], Any] = partial(function, *args, **kwargs)
         self._no_result: NoResultError | None = None
         self._requeued = message.labels.get(_REQUEUED)
         key = cast("Key | None", task.labels.get("uuid"))
@@ -292,7 +304,7 @@ class _Run:
             first = await backend.get_result(task_id)
             if not first.is_err:
                 return first.return_value
-        raise NoResultError
+        raise _NO_RESULT
 
 
 def _retrying() -> tuple[type[Any], ...]:

@@ -1,6 +1,7 @@
 """A Dramatiq application. As a program it sends the orders that its input names."""
 
 import sys
+from typing import Any
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
@@ -13,8 +14,10 @@ dramatiq.set_broker(broker)
 if GUARDED:
     broker.add_middleware(guarded(history=HISTORY, lease=LEASE))
 
+_options: Any = {"queue_name": QUEUE, "actor_name": "book", **({"uuid": "order"} if GUARDED else {})}
 
-@dramatiq.actor(queue_name=QUEUE, actor_name="book", **({"uuid": "order"} if GUARDED else {}))
+
+@dramatiq.actor(**_options)
 def book(order: str) -> None:
     """Book an order, which may be sent under several ids."""
     work(order)
