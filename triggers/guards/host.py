@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypedDict, cast
+from weakref import WeakSet
 
 from history.errors import ConfigurationError, DoubtlessError
+from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
 from resolvers.resolution import Resolver
+from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import ForgottenPolicy, HistoryErrorPolicy, InDoubtPolicy
 from triggers.guards.guard import Guard, protect
 from triggers.guards.options import GuardOptions
 from triggers.service.checking import pointing
+from triggers.service.failures import FatalError
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
 
@@ -61,10 +65,15 @@ class HostRetryError(DoubtlessError):
         self.error = error
 
 
+#: What a guard keeps of a task whose arguments it could not keep as they were.
+CUT = "not kept"
+
+
 class TaskGuards:
     """One guard for each task of an application, made when its first message comes.
 
-    So each process of a host that forks has connections of its own.
+    So each process of a host that forks has connections of its own. ``tasks`` returns the functions of the
+    tasks that there are, by their names; None for one that only its host can call.
 
     Raises:
         ConfigurationError: naming the option and the remedy.
@@ -77,6 +86,8 @@ class TaskGuards:
         options: HostOptions,
         released: tuple[type[Exception], ...] = (),
     ) -> None:
+        self.tasks: Callable[[], Mapping[str, Callable[..., Any] | None]] = dict
+        APPLICATIONS.add(self)
         with pointing():
             _refuse_retries(host, options)
             check_names("guarded", options, HostOptions.__annotations__)
@@ -102,6 +113,14 @@ class TaskGuards:
             guard = self._guards.setdefault(name, protect(name, history=self._history, **self._options))
         return guard
 
+    def triggers(self, *, only_callable: bool = False) -> list[Trigger[..., Any]]:
+        """Return a trigger for each task that there is by now, which calls the task with what was parked."""
+        return [
+            trigger(name, name=name, history=self._history, **self._options)(_calling(name, function))
+            for name, function in self.tasks().items()
+            if function is not None or not only_callable
+        ]
+
     def close(self) -> None:
         """Give back the connections of this process."""
         for guard in self._guards.values():
@@ -112,6 +131,31 @@ class TaskGuards:
         for guard in self._guards.values():
             await guard.aclose()
         self.close()
+
+
+#: The applications of this process whose tasks are guarded, for what looks at triggers.
+APPLICATIONS: WeakSet[TaskGuards] = WeakSet()
+
+
+def _calling(name: str, function: Callable[..., Any] | None) -> Callable[[Message], Any]:
+    """Return a service that calls a task with the arguments that were parked."""
+
+    def arguments(message: Message) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        body: Any = message.body
+        if not isinstance(body, dict) or CUT in body:
+            raise FatalError(f"{name}: its arguments are no JSON, and were not kept: send it anew")
+        kept = cast("dict[str, Any]", body)
+        return kept["args"], kept["kwargs"]
+
+    def call(message: Message) -> Any:
+        assert function is not None  # noqa: S101  (such a task is not handed out to be called)
+        args, kwargs = arguments(message)
+        return function(*args, **kwargs)
+
+    async def await_it(message: Message) -> Any:
+        return await call(message)
+
+    return await_it if inspect.iscoroutinefunction(function) else call
 
 
 def _refuse_retries(host: str, options: Mapping[str, Any]) -> None:
@@ -150,6 +194,21 @@ def _argument(
             f"task {task}: uuid", f"it has no parameter {name!r}", "name one, or give a function"
         )
     return bound.arguments[name]
+
+
+def called_with(kind: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is parked of a call, for a person to decide by, and to run it again."""
+    whole = _is_json(list(args)) and _is_json(dict(kwargs))
+    body = {kind: name, "args": shown(args), "kwargs": shown(kwargs)}
+    return body if whole else {**body, CUT: "what is no JSON is shown as text"}
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_json(one) for name, one in cast("Any", value).items())
+    if isinstance(value, list | tuple):
+        return all(_is_json(one) for one in cast("Sequence[Any]", value))
+    return value is None or type(value) in {bool, int, float, str}
 
 
 def shown(value: Any) -> Any:

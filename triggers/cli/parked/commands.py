@@ -132,7 +132,7 @@ def run(
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (the other commands run no trigger)
 
     state = State.of(context)
-    triggers = collect(module)
+    triggers = collect(module, tasks=True)
     with _lot(history, local=local) as (lot, _):
         labels = chosen(lot, parked_ids or [], selection)
         runs = [(label, _trigger_of(label, triggers)) for label in labels]

@@ -14,15 +14,19 @@ from history.support.namesakes import OURS, hidden_in, hiding
 from triggers.cli.shared.output import first_line
 from triggers.declaration.decorator import Trigger
 from triggers.guards.guard import Guard
+from triggers.guards.host import APPLICATIONS
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
 
 
-def collect(module: str, only: Sequence[str] | None = None, *, guards: bool = False) -> "list[AnyTrigger]":
+def collect(
+    module: str, only: Sequence[str] | None = None, *, guards: bool = False, tasks: bool = False
+) -> "list[AnyTrigger]":
     """Import a module, from the current folder too, and return the triggers it holds.
 
-    With ``guards``, what guards it holds are taken for triggers, which they are but for a provider.
+    With ``guards``, what guards it holds are taken for triggers, which they are but for a provider; with
+    ``tasks``, those that call a guarded task of Celery or another host with what was parked.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such trigger. What it raised itself is
@@ -32,6 +36,8 @@ def collect(module: str, only: Sequence[str] | None = None, *, guards: bool = Fa
     triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
     if guards:
         triggers += _each_once(value.trigger for value in values if isinstance(value, Guard))
+    if guards or tasks:
+        triggers += [one for known in APPLICATIONS for one in known.triggers(only_callable=tasks)]
     if not triggers:
         raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
     if not only:

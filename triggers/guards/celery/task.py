@@ -26,7 +26,7 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, GivenUpError, HostOptions, Key, TaskGuards, key_of, shown
+from triggers.guards.host import AWAY_FOR, GivenUpError, HostOptions, Key, TaskGuards, called_with, key_of
 from triggers.service.outcome import Outcome
 
 __all__ = ["GivenUpError", "guarded"]
@@ -49,6 +49,14 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> t
     celery = _celery()
     guards = TaskGuards("celery", history, options, (celery.exceptions.Retry, celery.exceptions.Reject))
 
+    functions: dict[str, Any] = {}
+    guards.tasks = lambda: functions
+
+    def bound(task: Any, app: Any) -> None:
+        _check(task, app)
+        if task.name is not None:
+            functions[task.name] = task.run
+
     def call(task: Any, *args: Any, **kwargs: Any) -> Any:
         if task.request.called_directly:
             return task.run(*args, **kwargs)
@@ -57,7 +65,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> t
     members: dict[str, Any] = {
         "__doc__": "A task that runs once for each id or key.",
         "__call__": call,
-        "on_bound": classmethod(_check),
+        "on_bound": classmethod(bound),
         "abstract": True,
         "acks_late": True,
         "reject_on_worker_lost": True,
@@ -119,7 +127,7 @@ class _Run:
         info: Mapping[str, Any] = request.delivery_info or {}
         return Message(
             uuid=self._key(args, kwargs),
-            body={"task": self._task.name, "args": shown(args), "kwargs": shown(kwargs)},
+            body=called_with("task", self._task.name, args, kwargs),
             # Celery does not count: redelivered means more than once, and its absence means nothing.
             delivery_count=2 if info.get("redelivered") else UNDEFINED_COUNT,
             properties={"celery_task_id": request.id},

@@ -34,8 +34,8 @@ from triggers.guards.host import (
     HostRetryError,
     Key,
     TaskGuards,
+    called_with,
     key_of,
-    shown,
 )
 from triggers.service.outcome import Outcome
 
@@ -75,6 +75,8 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> M
 class _Guarding(Middleware):
     def __init__(self, guards: TaskGuards) -> None:
         self._guards = guards
+        self._functions: dict[str, Callable[..., Any]] = {}
+        guards.tasks = lambda: self._functions
 
     @property
     def actor_options(self) -> set[str]:
@@ -109,6 +111,7 @@ class _Guarding(Middleware):
             return _Run(self._guards, broker, actor, message).of(function, args, kwargs)
 
         setattr(guarded_call, _MARK, True)
+        self._functions[actor.actor_name] = function
         actor.fn = guarded_call
 
 
@@ -139,7 +142,7 @@ class _Run:
         uuid = str(self._message.message_id) if key is None else key_of(name, key, function, args, kwargs)
         return Message(
             uuid=uuid,
-            body={"actor": name, "args": shown(args), "kwargs": shown(kwargs)},
+            body=called_with("actor", name, args, kwargs),
             properties={"dramatiq_message_id": self._message.message_id},
         )
 

@@ -86,6 +86,8 @@ class _Broker:
         self._start: Callable[[], Awaitable[None]] = broker.start
         self._stop: Callable[..., Awaitable[None]] = broker.stop
         self._checked: dict[int, str] = {}
+        # A handler takes what only its broker can make of a message.
+        guards.tasks = lambda: {_name_of(one): None for one in self._broker.subscribers}
         broker.start, broker.stop = self.start, self.stop
         broker.add_middleware(self.middleware)
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, wraps
-from inspect import currentframe, iscoroutinefunction
+from inspect import currentframe, iscoroutinefunction, unwrap
 from typing import Any, Unpack, cast
 
 from history.errors import ConfigurationError, MissingExtraError
@@ -40,14 +40,15 @@ from triggers.guards.host import (
     HostRetryError,
     Key,
     TaskGuards,
+    called_with,
     key_of,
-    shown,
 )
 from triggers.service.outcome import Outcome
 
 try:
     from taskiq import SimpleRetryMiddleware, TaskiqMessage, TaskiqMiddleware
     from taskiq.exceptions import NoResultError
+    from taskiq_dependencies import DependencyGraph
 except ModuleNotFoundError as missing:
     raise MissingExtraError("triggers.guards.taskiq", extra="taskiq", package="taskiq") from missing
 
@@ -101,6 +102,16 @@ class _Guarding(TaskiqMiddleware):
     def __init__(self, guards: TaskGuards) -> None:
         super().__init__()
         self._guards = guards
+        guards.tasks = self._tasks
+
+    def _tasks(self) -> dict[str, Callable[..., Any] | None]:
+        """Return the functions of the tasks; None for one whose dependencies only a worker has."""
+        tasks: dict[str, Callable[..., Any] | None] = {}
+        for name, task in self.broker.get_all_tasks().items():
+            if task.labels.get("guarded", True):
+                function: Callable[..., Any] = unwrap(task.original_func)
+                tasks[name] = function if DependencyGraph(function).is_empty() else None
+        return tasks
 
     def pre_send(self, message: TaskiqMessage) -> TaskiqMessage:
         """Leave out what is for the worker only, and may be a function."""
@@ -209,7 +220,7 @@ class _Run:
         key = cast("Key | None", task.labels.get("uuid"))
         self._told = Message(
             uuid=message.task_id if key is None else key_of(task.task_name, key, function, args, kwargs),
-            body={"task": task.task_name, "args": shown(message.args), "kwargs": shown(message.kwargs)},
+            body=called_with("task", task.task_name, message.args, message.kwargs),
             properties={"taskiq_task_id": message.task_id},
         )
 

@@ -1,0 +1,108 @@
+"""A guarded task beside a bare one, in each host's own worker or test broker: no broker in between."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from benchmarks.bench import Bench
+from benchmarks.measuring import Pass
+from benchmarks.result import Result
+from history.message import Message
+from triggers.guards import celery as celery_guard
+from triggers.guards import dramatiq as dramatiq_guard
+from triggers.guards import faststream as faststream_guard
+from triggers.guards import taskiq as taskiq_guard
+
+#: As Any: hosts tell few types.
+celery: Any = import_module("celery")
+dramatiq: Any = import_module("dramatiq")
+taskiq: Any = import_module("taskiq")
+
+
+def measure(bench: Bench) -> Iterable[Result]:
+    """Measure tasks that do nothing, one after the other, each with an id that nobody has seen."""
+    for host, make in (
+        ("Celery", _celery),
+        ("Dramatiq", _dramatiq),
+        ("Taskiq", _taskiq),
+        ("FastStream", _fast),
+    ):
+        passes: dict[str, Pass[Message]] = {"guarded": make(bench.server.url), "bare": make(None)}
+        times = bench.rounds().run(f"a guarded task of {host}", bench.fresh, passes)
+        yield Result(
+            what=f"a guarded task of {host}",
+            beside="the same task without a guard, no broker in between",
+            unit="µs",
+            measured=times.of("guarded") * 1e6,
+            floor=times.of("bare") * 1e6,
+            ratio=times.ratio("guarded", "bare"),
+        )
+
+
+def _celery(history: str | None) -> Pass[Message]:
+    app = celery.Celery(f"bench-{uuid4().hex}", broker="memory://")
+    options = {} if history is None else {"base": celery_guard.guarded(history=history)}
+    task = app.task(name="idle", **options)(_idle)
+    return lambda messages: [task.apply(args=("x",), task_id=message.uuid) for message in messages]
+
+
+def _dramatiq(history: str | None) -> Pass[Message]:
+    broker = import_module("dramatiq.brokers.stub").StubBroker()
+    broker.emit_after("process_boot")
+    if history is not None:
+        broker.add_middleware(dramatiq_guard.guarded(history=history))
+    actor = dramatiq.actor(broker=broker, actor_name="idle", max_retries=0)(_idle)
+    worker = import_module("dramatiq.worker").Worker(broker, worker_timeout=10, worker_threads=1)
+    worker.start()
+
+    def run(messages: Sequence[Message]) -> None:
+        for message in messages:
+            broker.enqueue(actor.message("x").copy(message_id=message.uuid))
+        broker.join("default")
+        worker.join()
+
+    return run
+
+
+def _taskiq(history: str | None) -> Pass[Message]:
+    broker = taskiq.InMemoryBroker(await_inplace=True)
+    if history is not None:
+        broker.add_middlewares(taskiq_guard.guarded(history=history))
+    task = broker.task(task_name="idle")(_aidle)
+
+    async def run(messages: Sequence[Message]) -> None:
+        for message in messages:
+            await task.kicker().with_task_id(message.uuid).kiq("x")
+
+    return _on(asyncio.new_event_loop(), run)
+
+
+def _fast(history: str | None) -> Pass[Message]:
+    rabbit: Any = import_module("faststream.rabbit")
+    broker = rabbit.RabbitBroker(logger=None)
+    if history is not None:
+        faststream_guard.guarded(broker, history=history, uuid="uuid")
+    broker.subscriber("orders")(_aidle)
+
+    loop = asyncio.new_event_loop()
+    tested = loop.run_until_complete(rabbit.TestRabbitBroker(broker).__aenter__())
+
+    async def run(messages: Sequence[Message]) -> None:
+        for message in messages:
+            await tested.publish("x", "orders", headers={"uuid": message.uuid})
+
+    return _on(loop, run)
+
+
+def _on(loop: asyncio.AbstractEventLoop, run: Callable[[Sequence[Message]], Any]) -> Pass[Message]:
+    return lambda messages: loop.run_until_complete(run(messages))
+
+
+def _idle(order: str) -> None:
+    del order
+
+
+async def _aidle(order: str) -> None:
+    del order
