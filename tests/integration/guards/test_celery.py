@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import pytest
 
+from history import open_history
+from history.bridge import drive
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
@@ -109,7 +111,12 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
     assert tasks.flaky.delay().get(timeout=120) == "done"
     assert [words[1] for words in shop.effects.lines() if words[0] == "try"] == ["0", "1", "2"]
     with pytest.raises(ValueError, match="no such card"):
-        tasks.broken.delay().get(timeout=120)
+        tasks.broken.delay("1").get(timeout=120)
+    store = open_history(shop.history)
+    [kept] = drive(store.parking.list())
+    drive(store.close())
+    assert kept.message is not None
+    assert kept.message.body == {"task": "broken", "args": ["1"], "kwargs": {}}
 
 
 @pytest.mark.timeout(300)

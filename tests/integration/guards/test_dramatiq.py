@@ -12,8 +12,10 @@ from dramatiq.worker import Worker
 
 from history import MemoryHistory
 from history.bridge import drive
+from tests.fixtures.waiting import eventually
 from triggers.guards import protect
 from triggers.guards.dramatiq import guarded
+from triggers.testing.redis_server import free_port
 
 Declare = Callable[..., Any]
 
@@ -177,6 +179,32 @@ def test_what_nobody_can_know_fails_once_and_is_parked(shop: Shop) -> None:
 
 def _die() -> None:
     raise KeyboardInterrupt
+
+
+def test_a_message_whose_history_is_away_is_sent_again_and_counts_as_no_retry() -> None:
+    broker: Any = StubBroker()
+    broker.emit_after("process_boot")
+    broker.add_middleware(guarded(history=f"redis://127.0.0.1:{free_port()}/0"))
+    sent: list[tuple[int, Any]] = []
+
+    class Watching(dramatiq.Middleware):
+        def after_enqueue(self, broker: Any, message: Any, delay: Any) -> None:
+            del broker
+            sent.append((message.options.get("retries", 0), delay))
+
+    broker.add_middleware(Watching())
+    done: list[str] = []
+    actor: Any = dramatiq.actor(broker=broker, actor_name="book", max_retries=0)(lambda: done.append("run"))
+    worker = Worker(broker, worker_timeout=10, worker_threads=1)
+    worker.start()
+    actor.send()
+    eventually(lambda: len(sent) >= 2)
+    worker.stop()
+
+    assert sent[0] == (0, None)
+    assert sent[1][0] == 0
+    assert sent[1][1] > 0
+    assert done == []
 
 
 def test_actors_from_before_the_guard_and_coroutines_are_guarded_and_those_left_out_are_not() -> None:

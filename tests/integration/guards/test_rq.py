@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from tests.fixtures.ledger import Ledger
 
-#: As Any: RQ tells few types.
+#: As Any: they tell few types.
 rq: Any = import_module("rq")
+redis: Any = import_module("redis")
 
 APPLICATION = "tests.integration.guards.hosts.rq_app"
 
@@ -30,7 +30,7 @@ def effects(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def enqueue(redis_url: str, *args: Any, **options: Any) -> Any:
     """Enqueue the job under one id, and work until nothing is left."""
-    with Redis.from_url(redis_url) as connection:
+    with redis.Redis.from_url(redis_url) as connection:
         queue = rq.Queue("orders", connection=connection)
         job = queue.enqueue(f"{APPLICATION}.book", *args, job_id="one", **options)
         worker = rq.SimpleWorker([queue], connection=connection)

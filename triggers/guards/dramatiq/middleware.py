@@ -93,6 +93,10 @@ class _Guarding(Middleware):
         del broker
         _current.set(message)
 
+    def after_skip_message(self, broker: Any, message: Any) -> None:
+        del broker, message
+        _current.set(None)
+
     def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
         del broker, worker
         self._guards.close()

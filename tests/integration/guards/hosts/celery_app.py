@@ -17,6 +17,7 @@ celery: Any = import_module("celery")
 app: Any = celery.Celery("shop", broker=f"{BROKER}/", backend=HISTORY)
 app.conf.task_default_queue = QUEUE
 app.conf.worker_prefetch_multiplier = 2
+app.conf.broker_transport_options = {"confirm_publish": True}
 app.conf.task_ignore_result = os.environ.get("RESULTS") != "yes"
 
 _base: Any = guarded(history=HISTORY, lease=LEASE)
@@ -51,11 +52,13 @@ flaky.default_retry_delay = 0
 
 
 @app.task(base=_base, name="broken")
-def broken() -> None:
+def broken(order: str) -> None:
     """Fail for good."""
+    del order
     raise ValueError("no such card")
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
         book.delay(line.strip())
+    app.close()

@@ -9,7 +9,7 @@ from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from tests.integration.guards.hosts.work import BROKER, GUARDED, HISTORY, LEASE, QUEUE, work
 from triggers.guards.dramatiq import guarded
 
-broker = RabbitmqBroker(url=f"{BROKER}?heartbeat=0")
+broker = RabbitmqBroker(url=f"{BROKER}?heartbeat=0", confirm_delivery=True)
 dramatiq.set_broker(broker)
 if GUARDED:
     broker.add_middleware(guarded(history=HISTORY, lease=LEASE))
@@ -26,3 +26,4 @@ def book(order: str) -> None:
 if __name__ == "__main__":
     for line in sys.stdin:
         book.send(line.strip())
+    broker.close()
