@@ -18,7 +18,7 @@ from history import open_history
 from history.bridge import drive
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
@@ -117,6 +117,22 @@ def test_chains_retries_results_and_failures_are_as_without_the_guard(shop: Shop
     drive(store.close())
     assert kept.message is not None
     assert kept.message.body == {"task": "broken", "args": ["1"], "kwargs": {}}
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(300)
+def test_a_chain_goes_on_where_a_process_died_before_it_sent_the_next_link(
+    shop: Shop, tasks: Any, tmp_path: Path
+) -> None:
+    died = tmp_path / "died"
+    shop.environment["DIES_ONCE"] = str(died)
+    shop.start()
+
+    chained = (tasks.step.s([], "a") | tasks.step.s("b") | tasks.step.s("c"))()
+
+    assert chained.get(timeout=PATIENCE) == ["a", "b", "c"]
+    assert died.exists()
+    assert sorted(shop.effects.counts().values()) == [1, 1, 1]
 
 
 @pytest.mark.timeout(300)

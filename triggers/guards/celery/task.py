@@ -17,6 +17,7 @@ IN_DOUBT                    FAILURE with an :class:`~triggers.guards.celery.Give
 ==========================  ===========================================================================
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Unpack
@@ -30,6 +31,11 @@ from triggers.guards.host import AWAY_FOR, GivenUpError, HostOptions, Key, TaskG
 from triggers.service.outcome import Outcome
 
 __all__ = ["GivenUpError", "guarded"]
+
+#: How the id begins under which the result backend keeps what a link of a chain returned.
+_KEPT = "doubtless-"
+
+_log = logging.getLogger(__name__)
 
 
 def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> type[Any]:
@@ -112,10 +118,14 @@ class _Run:
 
         def call() -> Any:
             try:
-                return self._task.run(*args, **kwargs)
+                result = self._task.run(*args, **kwargs)
+                self._keep(result)
             except self._celery.exceptions.Ignore as wanted:
                 # The task's own word that it has done what it wanted.
                 ignored.append(wanted)
+                return None
+            else:
+                return result
 
         outcome = self._guard.handle_message(self._message(args, kwargs), call)
         if ignored:
@@ -150,15 +160,30 @@ class _Run:
             self._send_again(outcome.recover_after or AWAY_FOR)
         raise GivenUpError(self._guard.name, outcome) from outcome.error
 
+    def _keep(self, result: Any) -> None:
+        """Keep what a link of a chain returned before it is known to be done, for a copy to go on with.
+
+        Only where something follows: other tasks pay nothing. Not under the task's own id, whose success means
+        to Celery that what follows was sent.
+        """
+        request = self._task.request
+        if request.ignore_result or not (request.chain or request.callbacks or request.chord):
+            return
+        try:
+            self._task.backend.store_result(_KEPT + request.id, result, self._celery.states.SUCCESS)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the task has been done)
+            _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
+
     def _first_result(self) -> Any:
         """Return what the first run returned, so that Celery goes on with what follows it.
 
         A worker may have died between the completion and that. What follows has its id already, so that a
         guard drops one of two.
         """
-        meta = self._task.backend.get_task_meta(self._task.request.id)
-        if meta.get("status") == self._celery.states.SUCCESS:
-            return meta.get("result")
+        for task_id in (self._task.request.id, _KEPT + self._task.request.id):
+            meta = self._task.backend.get_task_meta(task_id)
+            if meta.get("status") == self._celery.states.SUCCESS:
+                return meta.get("result")
         raise self._celery.exceptions.Ignore
 
     def _send_again(self, seconds: float) -> NoReturn:

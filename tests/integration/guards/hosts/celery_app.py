@@ -4,12 +4,18 @@ As a program it sends the orders that its input names.
 """
 
 import os
+import signal
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from history.message import Message
 from tests.integration.guards.hosts.work import BROKER, GUARDED, HISTORY, LEASE, QUEUE, effects, work
 from triggers.guards.celery import guarded
+from triggers.guards.guard import Guard
+from triggers.service.outcome import Outcome
 
 #: As Any: Celery tells no types.
 celery: Any = import_module("celery")
@@ -37,6 +43,20 @@ def step(self: Any, done: list[str], name: str) -> list[str]:
     """Do a link of a chain."""
     work(f"{self.request.id}")
     return [*done, name]
+
+
+if "DIES_ONCE" in os.environ:  # between what the guard has done and what Celery does next
+    _handle = Guard.handle_message
+
+    def _die_once(guard: Guard, message: Message, call: Callable[[], Any]) -> Outcome:
+        outcome = _handle(guard, message, call)
+        died = Path(os.environ["DIES_ONCE"])
+        if outcome.executed and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+
+    Guard.handle_message = _die_once  # type: ignore[method-assign]
 
 
 @app.task(base=_base, name="flaky", bind=True, autoretry_for=(OSError,), retry_backoff=False)
