@@ -163,8 +163,8 @@ class _Run:
     def _keep(self, result: Any) -> None:
         """Keep what a link of a chain returned before it is known to be done, for a copy to go on with.
 
-        Only where something follows: other tasks pay nothing. Not under the task's own id, whose success means
-        to Celery that what follows was sent.
+        Only where something follows: other tasks pay nothing. Not under the task's own id, whose success
+        means to Celery that what follows was sent.
         """
         request = self._task.request
         if request.ignore_result or not (request.chain or request.callbacks or request.chord):
