@@ -23,7 +23,6 @@ from triggers.pipeline.parking.sweep import close_settled
 from triggers.producer.lines import read_lines
 from triggers.service.delivery import Delivery
 from triggers.service.failures import FatalError
-from triggers.testing.child import Child
 
 _NO_DELIVERY = Delivery(uuid=None, fence=None, attempt=1, trigger_name=book.name)
 
@@ -121,6 +120,7 @@ class Job:
     def _worker(self) -> Generator[subprocess.Popen[bytes]]:
         worker = self._command(
             *("run", self.ground.module, "--until-idle", "2"),
+            *("--parent", str(os.getpid())),  # a demo that is killed leaves no worker behind
             *("--provider", self.ground.worker_provider, "--history", self.ground.history),
         )
         try:
@@ -136,7 +136,7 @@ class Job:
     def _command(self, *words: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "BOOKINGS": str(self.ground.bookings)}
         with (self.folder / "worker.log").open("ab") as log:
-            return Child(  # a demo that is killed leaves no worker behind
+            return subprocess.Popen(
                 [sys.executable, "-m", "triggers.cli", *words], env=environment, stdout=log, stderr=log
             )
 
