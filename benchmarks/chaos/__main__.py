@@ -18,7 +18,6 @@ from rich.table import Table
 
 from benchmarks.chaos.account import Fate, Report
 from benchmarks.chaos.ground import Ground
-from benchmarks.chaos.postgres_ground import postgres_ground
 from benchmarks.chaos.redis_grounds import cluster_ground, sentinel_ground
 from benchmarks.chaos.soak import ChaosSoak
 from triggers.testing.redis_server import RedisServer
@@ -27,7 +26,6 @@ from triggers.testing.redis_server import RedisServer
 GROUNDS: Mapping[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "sentinel": sentinel_ground,
     "cluster": cluster_ground,
-    "postgres": postgres_ground,
 }
 
 

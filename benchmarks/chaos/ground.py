@@ -23,11 +23,6 @@ class Ground(Protocol):
         ...
 
     @property
-    def supposed(self) -> str | None:
-        """What a consumer's log says where something may be lost, and need not be."""
-        ...
-
-    @property
     def troubles(self) -> Mapping[str, Trouble]:
         """What may happen here, by name."""
         ...

@@ -47,11 +47,6 @@ class SentinelGround:
         return self.watched.url
 
     @property
-    def supposed(self) -> str | None:
-        """Nothing: what a Redis says is lost, is."""
-        return None
-
-    @property
     def troubles(self) -> Mapping[str, Trouble]:
         """What may happen here."""
         known: dict[str, Trouble] = {
@@ -162,11 +157,6 @@ class ClusterGround:
     def history(self) -> str:
         """The URL of the history."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
-
-    @property
-    def supposed(self) -> str | None:
-        """Nothing: what a Redis says is lost, is."""
-        return None
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:

@@ -82,7 +82,6 @@ class ChaosSoak:
             fates=self._account(fleet).fates(self.sent),
             lost=self.lost,
             announced=fleet.log().count(ANNOUNCEMENT),
-            supposed=0 if self.ground.supposed is None else fleet.log().count(self.ground.supposed),
             failed=self.failed,
         )
 

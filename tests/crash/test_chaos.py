@@ -12,7 +12,7 @@ __all__ = ["redis_server"]
 pytestmark = [pytest.mark.crash, pytest.mark.prove]
 
 #: Of each kind, by ground: so many that each happens.
-TROUBLES = {"sentinel": 10, "cluster": 8, "postgres": 12}
+TROUBLES = {"sentinel": 10, "cluster": 8}
 
 
 @pytest.mark.timeout(900)

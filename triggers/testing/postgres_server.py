@@ -140,15 +140,13 @@ class PostgresServer:
 
     def kill(self) -> None:
         """End it and its backends with SIGKILL, as a crash of the machine would."""
-        backends = self.backends
+        backends = self._backends()
         self._end(signal.SIGKILL)
         for backend in backends:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(backend, signal.SIGKILL)
 
-    @property
-    def backends(self) -> list[int]:
-        """The ids of its processes besides the first."""
+    def _backends(self) -> list[int]:
         # Left alone, a backend may answer one more query before it notices that its parent is gone.
         if self._process is None:
             return []
