@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.fixtures.servers.redis_sentinel",
     "tests.fixtures.sqljms",
     "tests.fixtures.servers.postgres",
+    "tests.fixtures.servers.postgres_pair",
     "tests.fixtures.servers.pgbouncer",
     "tests.fixtures.servers.rabbitmq",
     "tests.fixtures.network",

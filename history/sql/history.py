@@ -40,7 +40,7 @@ from history.sql.database.engine import (
 from history.sql.database.probe import circuit_for
 from history.sql.fences import Granted
 from history.sql.joining import SqlJoining
-from history.sql.lineage import greet
+from history.sql.lineage import HISTORY
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
@@ -107,7 +107,7 @@ class SqlHistory(SingleVerbs):
         self._engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
         self._circuit = circuit
-        greeting = greet if engine.dialect.name == Dialect.POSTGRESQL else None
+        greeting = HISTORY.greet if engine.dialect.name == Dialect.POSTGRESQL else None
         self._database = Prepared(Pooled(own, owned, circuit_for(own, enabled=circuit), greeting))
         self._granted = Granted()
         self._parking = SqlParking(self._database)

@@ -3,15 +3,19 @@
 Each has a timeline or a system identifier of its own. A standby may lack the last commits of its primary, and
 would grant their fences again; a process that starts after that has been granted none, and cannot tell
 (see :mod:`history.sql.fences`). So the database notes which server it was on, every connection looks once,
-and the first on another server has the fences go on above all that were ever granted.
+and the first on another server has the fences go on above all that were ever granted. Other tables that
+give out numbers do the same with a :class:`Lineage` of their own.
 """
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from sqlalchemy import Table
 from sqlalchemy.exc import DBAPIError
 
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, execute, fetch
-from history.sql.statements.dialects import statement
+from history.sql.statements.dialects import Statement, statement
 from history.sql.tables.history import META
 from history.sql.tables.making import ONE_CREATOR, table_exists
 
@@ -27,54 +31,75 @@ LINEAGE = statement(
     END""",
 )
 
-# What was noted before.
-READ = statement("SELECT value FROM doubtless_meta WHERE name = 'lineage'")
 
-# Note it.
-NOTE = statement(
-    "INSERT INTO doubtless_meta (name, value) VALUES ('lineage', :lineage)"
-    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a set of tables notes its server, and the numbers that must not be given twice on another one.
 
-# Let fences go on after the microseconds since 1970; a claim takes longer than one.
-STEP = statement(
-    sqlite="SELECT 1",
-    postgresql="SELECT setval('doubtless_fences', GREATEST(last_value, {now} * 1000)) FROM doubtless_fences",
-)
-
-
-async def greet(connection: AnyConnection) -> bool:
-    """Look at a new connection's server; return whether that is done with, or has to be done again.
-
-    Raises:
-        DBAPIError: the connection is gone.
+    ``read`` and ``note`` are about one row of ``table``. The first who notices another server does ``steps``,
+    under the lock that ``lock`` takes, and says ``warning``.
     """
-    try:
-        ((lineage,),) = await fetch(connection, LINEAGE)
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        _log.debug("this PostgreSQL does not say which server it is: %s", error.orig)
+
+    table: Table
+    lock: Statement
+    read: Statement
+    note: Statement
+    steps: Sequence[Statement]
+    warning: str
+
+    async def greet(self, connection: AnyConnection) -> bool:
+        """Look at a new connection's server; return whether that is done with, or has to be done again.
+
+        Raises:
+            DBAPIError: the connection is gone.
+        """
+        try:
+            ((lineage,),) = await fetch(connection, LINEAGE)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            _log.debug("this PostgreSQL does not say which server it is: %s", error.orig)
+            return True
+        if lineage is None or not await table_exists(connection, self.table):
+            return False
+        if [lineage] != [value for (value,) in await fetch(connection, self.read)]:
+            await self._move(connection, lineage)
         return True
-    if lineage is None or not await table_exists(connection, META):
-        return False
-    if [lineage] != [value for (value,) in await fetch(connection, READ)]:
-        await _move(connection, lineage)
-    return True
+
+    async def _move(self, connection: AnyConnection, lineage: int) -> None:
+        """Note another server; the first who notices steps on, before anybody is given a number."""
+        await execute(connection, BEGIN)
+        await fetch(connection, self.lock)
+        known = [value for (value,) in await fetch(connection, self.read)]
+        if known != [lineage]:
+            if known:
+                for step in self.steps:
+                    await execute(connection, step)
+            await execute(connection, self.note, lineage=lineage)
+        await execute(connection, COMMIT)
+        if known and known != [lineage]:
+            _log.warning(self.warning)
 
 
-async def _move(connection: AnyConnection, lineage: int) -> None:
-    """Note another server; the first who notices steps over the fences, before anybody is granted one."""
-    await execute(connection, BEGIN)
-    await fetch(connection, ONE_CREATOR)
-    known = [value for (value,) in await fetch(connection, READ)]
-    if known != [lineage]:
-        if known:
-            await fetch(connection, STEP)
-        await execute(connection, NOTE, lineage=lineage)
-    await execute(connection, COMMIT)
-    if known and known != [lineage]:
-        _log.warning(
-            "the document history is on another server than before (a standby was promoted, or a backup "
-            "restored): messages whose completion did not reach it are NEW again; fences go on above all"
+#: The history's: its fences.
+HISTORY = Lineage(
+    table=META,
+    lock=ONE_CREATOR,
+    # What was noted before.
+    read=statement("SELECT value FROM doubtless_meta WHERE name = 'lineage'"),
+    # Note it.
+    note=statement(
+        "INSERT INTO doubtless_meta (name, value) VALUES ('lineage', :lineage)"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    ),
+    # Let fences go on after the microseconds since 1970; a claim takes longer than one.
+    steps=[
+        statement(
+            sqlite="SELECT 1",
+            postgresql="SELECT setval('doubtless_fences', GREATEST(last_value, {now} * 1000))"
+            " FROM doubtless_fences",
         )
+    ],
+    warning="the document history is on another server than before (a standby was promoted, or a backup "
+    "restored): messages whose completion did not reach it are NEW again; fences go on above all",
+)

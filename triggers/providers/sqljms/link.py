@@ -17,7 +17,7 @@ from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
 from history.support.forks import at_fork
 from triggers.providers.provider import ProviderUnavailableError
-from triggers.providers.sqljms.tables import create, identity_of, tables_exist
+from triggers.providers.sqljms.tables import LINEAGE, create, identity_of, tables_exist
 
 T = TypeVar("T")
 
@@ -55,7 +55,8 @@ class SqlLink:
     def __init__(self, engine: AnyEngine, *, owned: bool) -> None:
         self.engine = engine
         own = engine if owned else engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._own = Pooled(own, owned)
+        greeting = LINEAGE.greet if engine.dialect.name == Dialect.POSTGRESQL else None
+        self._own = Pooled(own, owned, greet=greeting)
         self._line = Prepared(self._own, look=tables_exist, make=create)
         self._identity: int | None = None
         self._block = _Block()

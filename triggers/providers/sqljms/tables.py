@@ -11,7 +11,8 @@ dms_topic_entry     the messages that wait for subscriptions, or are being handl
 dms_msg             the messages, once each, however many wait for them
 dms_msg_properties  their properties
 dms_id_generator    (ours) the last id that was handed out in each id space
-dms_schema          (ours) ``version`` of these tables; ``identity`` of this database, a random number
+dms_schema          (ours) ``version`` of these tables; ``identity`` of this database, a random number;
+                    ``lineage``, the server that it was on
 ==================  =================================================================================
 
 Names and columns are those of the Dynamo Message System; a column that it does not have is made by
@@ -40,6 +41,7 @@ from sqlalchemy import (
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
+from history.sql.lineage import Lineage
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import make_table, table_exists
@@ -253,6 +255,26 @@ MARK_IDS = statement(
     " ON CONFLICT DO NOTHING"
 )
 
+#: On a standby that was promoted without its primary's last commits, or in a restored backup, all ids go on
+#: after the microseconds since 1970: a message that got the JMSMessageID of a lost one would be taken for its
+#: duplicate, and two consumers with one id for each other.
+LINEAGE = Lineage(
+    table=SCHEMA_TABLE,
+    lock=ONE_CREATOR,
+    read=statement("SELECT value FROM dms_schema WHERE name = 'lineage'"),
+    note=statement(
+        "INSERT INTO dms_schema (name, value) VALUES ('lineage', :lineage)"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    ),
+    steps=[
+        statement(
+            "UPDATE dms_id_generator SET seed = GREATEST(seed, {now} * 1000)"
+            " WHERE id_space_name IN ('dms', 'dms_msg')"
+        )
+    ],
+    warning="SQL-JMS is on another server than before (a standby was promoted, or a backup restored): what"
+    " was sent or acknowledged in commits that did not reach it is undone; ids go on above all",
+)
 
 #: What to do about tables of another program.
 ELSEWHERE = (

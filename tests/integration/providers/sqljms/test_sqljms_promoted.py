@@ -1,0 +1,54 @@
+"""SQL-JMS on a standby that was promoted without the last commits: neither a message nor a consumer gets a lost one's id."""
+
+import logging
+
+import psycopg
+import pytest
+
+from history.memory import MemoryHistory
+from tests.fixtures.servers.postgres_pair import Pair
+from triggers import Message, Status, trigger
+from triggers.providers.sqljms.provider import SqlJms
+
+QUEUE = "queue://orders"
+
+
+async def _sent(url: str, count: int) -> list[str]:
+    """Send messages without a uuid from a process of its own; return their ids."""
+    provider = SqlJms.from_url(url)
+    names = await provider.send(QUEUE, [Message(body=number) for number in range(count)])
+    await provider.close()
+    return list(names)
+
+
+async def _client(url: str) -> int:
+    """Open a consumer, and close it; return its id."""
+    provider = SqlJms.from_url(url)
+    receiver = await provider.open_receiver(QUEUE, subscription="book", name="one")
+    with psycopg.connect(url) as connection:
+        ((number,),) = connection.execute("SELECT client_id FROM dms_client").fetchall()
+    await receiver.close()
+    await provider.close()
+    return int(number)
+
+
+async def test_a_message_sent_after_a_promotion_is_not_taken_for_one_that_was_lost(
+    postgres_pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    @trigger("orders", name="book", history=MemoryHistory())
+    def book(message: Message) -> None: ...
+
+    await _sent(postgres_pair.url, 1)
+    postgres_pair.copy()
+    lost = await _sent(postgres_pair.url, 3)
+    assert {book.handle(Message(message_id=name, body="")).status for name in lost} == {Status.NEW}
+    client = await _client(postgres_pair.url)
+    postgres_pair.fail_over()
+
+    with caplog.at_level(logging.WARNING):
+        sent = await _sent(postgres_pair.url, 3)
+
+    assert not set(sent) & set(lost)
+    assert {book.handle(Message(message_id=name, body="")).status for name in sent} == {Status.NEW}
+    assert "SQL-JMS is on another server than before" in caplog.text
+    assert await _client(postgres_pair.url) > client
