@@ -64,9 +64,10 @@ soak: $(RUN)  ## 10,000 messages, 4 processes, 20 SIGKILLs; effects counted
 	@.ci/setup redis
 	$(BIN)/python -m benchmarks.soak
 
-soak-chaos: $(RUN)  ## 100,000 messages on servers that fail over, move, stop, jump in time and are restored
+soak-chaos: $(RUN)  ## 100,000 messages on each kind of servers that fail over, move, stop, jump in time and are restored
 	@.ci/setup redis
 	@.ci/setup faketime
+	@.ci/setup postgres
 	$(BIN)/python -m benchmarks.chaos
 
 clean:  ## Remove what the targets made

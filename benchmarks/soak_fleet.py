@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from benchmarks.soak_effects import TableEffects
 from benchmarks.soak_service import EFFECTS
 from tests.fixtures.ledger import Ledger
 
@@ -37,14 +36,17 @@ class Effects(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
-    """So many processes, running while it is entered; in an ``atomic`` soak they share a table of effects."""
+    """So many processes, running while it is entered; in an ``atomic`` soak they share a table of effects.
+
+    Where none is named, their ``service`` is the one of :mod:`benchmarks.soak`.
+    """
 
     folder: Path
     provider: str
     history: str
     processes: int
-    atomic: TableEffects | None = None
-    service: str = "benchmarks.soak_service"
+    atomic: Effects | None = None
+    service: str | None = None
     kills: int = 0
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
@@ -128,7 +130,8 @@ class Fleet:
         return (self.folder / "consumers.log").read_text(errors="replace")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        module = self.service if self.atomic is None else "benchmarks.soak_atomic_service"
+        usual = "benchmarks.soak_service" if self.atomic is None else "benchmarks.soak_atomic_service"
+        module = self.service or usual
         words = [sys.executable, "-m", module, self.provider, self.history]
         # What cannot be parked on a server goes into a file of ours, and not of whoever runs this.
         ours = {EFFECTS: str(self._ledger.file), "XDG_STATE_HOME": str(self.folder / "state")}

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from benchmarks.chaos.account import Fate, Report
 from benchmarks.chaos.ground import Ground
+from benchmarks.chaos.postgres_ground import postgres_ground
 from benchmarks.chaos.redis_grounds import cluster_ground, sentinel_ground
 from benchmarks.chaos.soak import ChaosSoak
 from triggers.testing.redis_server import RedisServer
@@ -25,7 +27,11 @@ from triggers.testing.redis_server import RedisServer
 #: What a soak may stand on, by name.
 GROUNDS: Mapping[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "sentinel": sentinel_ground,
+    "sentinel-confirmed": partial(sentinel_ground, confirmed=True),
     "cluster": cluster_ground,
+    "postgres": postgres_ground,
+    "postgres-synchronous": partial(postgres_ground, synchronous=True),
+    "postgres-atomic": partial(postgres_ground, atomic=True),
 }
 
 

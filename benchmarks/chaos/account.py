@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from benchmarks.chaos.ground import Rules
 from benchmarks.chaos.remembering import Losses
 
 
@@ -21,8 +22,9 @@ class Fate(StrEnum):
     LOST = "lost, with no excuse"
 
 
-#: What nothing excuses.
+#: What nothing excuses; and what is one more mistake where all is one transaction.
 MISTAKES = (Fate.TWICE, Fate.LOST)
+NOT_ATOMIC = (Fate.PARKED_WITH_EFFECT, Fate.PARKED_WITHOUT_EFFECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Report:
     """What happened, what became of all messages, and what the servers lost."""
 
     ground: str
+    rules: Rules
     seed: int
     seconds: float
     troubles: Counter[str]
@@ -71,9 +74,9 @@ class Report:
         return tuple(self._mistakes())
 
     def _mistakes(self) -> Iterator[str]:
-        for fate in MISTAKES:
+        for fate in (*MISTAKES, *(NOT_ATOMIC if self.rules.atomic else ())):
             if self.fates[fate]:
                 yield f"{self.fates[fate]} messages: {fate}"
-        if self.announced and not self.lost.uuids:
+        if self.announced and not self.lost.uuids and not self.rules.announces_all:
             yield f"a loss was announced {self.announced} times, and no server lost anything"
         yield from self.failed

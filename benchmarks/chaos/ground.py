@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from benchmarks.chaos.remembering import Losses
@@ -14,8 +15,32 @@ from benchmarks.soak_fleet import Fleet
 Trouble = Callable[[Fleet, random.Random, Sequence[str]], Losses]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What may be asked of a ground.
+
+    - ``loses``: what its servers lose excuses a message that ran twice or is gone; without, nothing does.
+    - ``announces_all``: consumers announce each failover, whatever it lost.
+    - ``atomic``: messages, history and effects are in one database: none may be In Doubt.
+    """
+
+    loses: bool = True
+    announces_all: bool = False
+    atomic: bool = False
+
+
 class Ground(Protocol):
-    """Servers that hold a document history."""
+    """Servers that hold a document history; where it is atomic, messages and effects, too."""
+
+    @property
+    def rules(self) -> Rules:
+        """What may be asked of it."""
+        ...
+
+    @property
+    def direct(self) -> str:
+        """The URL of the server that has the history now, for whoever counts."""
+        ...
 
     @property
     def history(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.chaos.ground import Trouble, stalled
+from benchmarks.chaos.ground import Rules, Trouble, stalled
 from benchmarks.chaos.remembering import Losses, Memory
 from benchmarks.soak_fleet import Fleet
 from benchmarks.soak_service import NAME
@@ -35,15 +35,30 @@ JUMP = 20
 
 @dataclass(frozen=True, slots=True)
 class SentinelGround:
-    """A master, its replica and three Sentinels; the servers' clocks may be made to jump."""
+    """A master, its replica and three Sentinels; the servers' clocks may be made to jump.
+
+    With ``confirmed`` writes, those that no replica has are not counted on: a failover loses none that was
+    answered, and no backup, which is older, is put back.
+    """
 
     folder: Path
     watched: Watched
     jumps: bool
+    confirmed: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        """What may be asked of it."""
+        return Rules(loses=not self.confirmed)
 
     @property
     def history(self) -> str:
         """The URL of the history."""
+        return self.watched.url + ("?durability=replicas:1" if self.confirmed else "")
+
+    @property
+    def direct(self) -> str:
+        """The same."""
         return self.watched.url
 
     @property
@@ -53,8 +68,9 @@ class SentinelGround:
             "failover": self._fail_over,
             "failover that loses": self._fail_over_and_lose,
             "stalled master": self._stall,
-            "restored backup": self._restore,
         }
+        if not self.confirmed:
+            known["restored backup"] = self._restore
         return {**known, "clock jump": self._jump} if self.jumps else known
 
     def _fail_over(self, _fleet: Fleet, _chance: random.Random, uuids: Sequence[str]) -> Losses:
@@ -104,12 +120,12 @@ class SentinelGround:
 
 
 @contextlib.contextmanager
-def sentinel_ground(folder: Path) -> Generator[SentinelGround]:
+def sentinel_ground(folder: Path, *, confirmed: bool = False) -> Generator[SentinelGround]:
     """Start the servers; where libfaketime is installed, with clocks that jump."""
     library, clock = _faketime(), folder / "clock"
     set_clock(clock, 0)
     with _watched(folder, _moved_by(library, clock)) as watched:
-        yield SentinelGround(folder, watched, jumps=library is not None)
+        yield SentinelGround(folder, watched, jumps=library is not None, confirmed=confirmed)
 
 
 def _watched(folder: Path, environment: Mapping[str, str]) -> contextlib.AbstractContextManager[Watched]:
@@ -157,6 +173,16 @@ class ClusterGround:
     def history(self) -> str:
         """The URL of the history."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    @property
+    def rules(self) -> Rules:
+        """What may be asked of it."""
+        return Rules()
+
+    @property
+    def direct(self) -> str:
+        """The URL of the history."""
+        return self.history
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:

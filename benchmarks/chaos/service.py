@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections import deque
+from collections.abc import Callable
 
 from benchmarks.soak_service import LEASE, NAME, have_effect
 from triggers import Delivery, Message, trigger
@@ -20,7 +21,19 @@ COPIES = 20
 #: happen to consumers at work.
 LONGEST_MOMENT = 0.02
 
-_recent: deque[Message] = deque(maxlen=COPIES)
+
+def forks_at_a_signal(handle: Callable[[Message], object]) -> deque[Message]:
+    """Have SIGUSR1 fork a child that handles copies of the last messages; return where to note them."""
+    recent: deque[Message] = deque(maxlen=COPIES)
+
+    def fork(_signal: int, _frame: object) -> None:
+        if os.fork() == 0:
+            for message in tuple(recent):
+                handle(message)
+            os._exit(0)
+
+    signal.signal(signal.SIGUSR1, fork)
+    return recent
 
 
 def main(provider: str, history: str) -> None:
@@ -28,16 +41,10 @@ def main(provider: str, history: str) -> None:
 
     @trigger(NAME, name=NAME, history=history, concurrency=4, lease=LEASE)
     def work(message: Message, delivery: Delivery) -> None:
-        _recent.append(message)
+        recent.append(message)
         have_effect(message, delivery, LONGEST_MOMENT)
 
-    def fork(_signal: int, _frame: object) -> None:
-        if os.fork() == 0:
-            for message in tuple(_recent):
-                work.handle(message)
-            os._exit(0)
-
-    signal.signal(signal.SIGUSR1, fork)
+    recent = forks_at_a_signal(work.handle)
     Consumer([work], provider, parent=os.getppid()).run(signals=True)
 
 

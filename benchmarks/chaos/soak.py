@@ -3,23 +3,27 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import redis
 
 from benchmarks.chaos.account import Account, Report
 from benchmarks.chaos.ground import EVERYWHERE, Ground, Trouble
 from benchmarks.chaos.remembering import Losses, Memory, parked_uuids
-from benchmarks.soak import FAST, PATIENCE, RESENT_ONE_IN, is_drained
+from benchmarks.soak import FAST, FAST_SQLJMS, PATIENCE, RESENT_ONE_IN, is_drained
+from benchmarks.soak_effects import TableEffects, waiting
 from benchmarks.soak_fleet import Fleet
 from benchmarks.soak_service import NAME
 from history.bridge import drive
 from history.message import Message
 from history.opening import open_history
 from triggers.providers.opening import open_provider
+
+T = TypeVar("T")
 
 #: What a consumer's log says when its history has forgotten something.
 ANNOUNCEMENT = "are NEW again"
@@ -31,9 +35,34 @@ MORE = 200
 SOON = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class GroundEffects:
+    """The table of effects, on whichever server has it now."""
+
+    ground: Ground
+
+    def count(self) -> int:
+        """Count them."""
+        return self._ask(TableEffects.count)
+
+    def lines(self) -> Sequence[tuple[str, ...]]:
+        """Return them."""
+        return self._ask(TableEffects.lines)
+
+    def _ask(self, question: Callable[[TableEffects], T]) -> T:
+        effects = TableEffects(self.ground.direct)
+        try:
+            return question(effects)
+        finally:
+            effects.close()
+
+
 @dataclass(slots=True, kw_only=True)
 class ChaosSoak:
-    """So many messages at ``provider``, which has no trouble, with their history on a ground that has."""
+    """So many messages at ``provider``, which has no trouble, with their history on a ground that has.
+
+    Where the ground is atomic, ``provider`` is the Redis that nobody uses: the messages are there, too.
+    """
 
     folder: Path
     provider: str
@@ -64,18 +93,21 @@ class ChaosSoak:
         uuids += self.chance.choices(uuids, k=self.messages - own)
         self.chance.shuffle(uuids)
         self._send(uuids)
+        atomic = self.ground.rules.atomic
         fleet = Fleet(
             folder=self.folder,
-            provider=self.provider + FAST,
+            provider=f"{self.ground.history}?{FAST_SQLJMS}" if atomic else self.provider + FAST,
             history=self.ground.history,
             processes=self.processes,
-            service="benchmarks.chaos.service",
+            atomic=GroundEffects(self.ground) if atomic else None,
+            service="benchmarks.chaos.atomic_service" if atomic else "benchmarks.chaos.service",
         )
         with fleet:
             self._make_trouble(fleet, show)
             self.failed += fleet.drain()
         return Report(
             ground=self.name,
+            rules=self.ground.rules,
             seed=self.seed,
             seconds=time.monotonic() - begun,
             troubles=self.happened,
@@ -91,7 +123,7 @@ class ChaosSoak:
         return sorted(set(self.sent.values()))
 
     def _send(self, uuids: Sequence[str]) -> None:
-        provider = open_provider(self.provider)
+        provider = open_provider(self.ground.history if self.ground.rules.atomic else self.provider)
         names = drive(provider.send(NAME, [Message(uuid=uuid, body="soak") for uuid in uuids]))
         drive(provider.close())
         self.sent.update(zip(names, uuids, strict=True))
@@ -100,8 +132,8 @@ class ChaosSoak:
         """Spread the troubles over the effects that are still to come, and wait until all is consumed."""
         coming, left = self._in_turn(), self.troubles
         effects, due, changed = 0, 0.0, time.monotonic()
-        with cast("Any", redis.Redis).from_url(self.provider) as client:
-            while not is_drained(client):
+        with self._watching() as has_all_consumed:
+            while not has_all_consumed():
                 if (seen := fleet.effects.count()) != effects:
                     effects, changed = seen, time.monotonic()
                 elif time.monotonic() - changed > PATIENCE:
@@ -118,6 +150,15 @@ class ChaosSoak:
                 show(effects, "")
                 time.sleep(0.02)
 
+    @contextmanager
+    def _watching(self) -> Generator[Callable[[], bool]]:
+        """Return what tells whether everything was read and acknowledged."""
+        if self.ground.rules.atomic:
+            yield lambda: not waiting(self.ground.direct)
+            return
+        with cast("Any", redis.Redis).from_url(self.provider) as client:
+            yield lambda: is_drained(client)
+
     def _in_turn(self) -> Iterator[tuple[str, Trouble]]:
         """Give each trouble its turn, in another order each time."""
         while True:
@@ -131,7 +172,7 @@ class ChaosSoak:
         losses = trouble(fleet, self.chance, self.uuids)
         self.happened[name] += 1
         self.lost.add(losses)
-        if losses.forgotten:
+        if losses.forgotten and (self.ground.rules.loses or self.ground.rules.announces_all):
             more = range(len(self.sent), len(self.sent) + MORE)
             self._send([f"{self.seed:x}-{number}" for number in more])
             if not _within(SOON, lambda: fleet.log().count(ANNOUNCEMENT) > said):
@@ -139,13 +180,13 @@ class ChaosSoak:
 
     def _account(self, fleet: Fleet) -> Account:
         lines = fleet.effects.lines()
-        memory = Memory.of(self.ground.history, self.uuids)
+        memory = Memory.of(self.ground.direct, self.uuids)
         return Account(
             effects=Counter(uuid for uuid, _, _ in lines),
             executed={message_id for _, message_id, _ in lines},
             parked=memory.parked | self._parked_locally(),
             completed={uuid for uuid, entry in memory.entries.items() if entry.outcome is not None},
-            lost=self.lost,
+            lost=self.lost if self.ground.rules.loses else Losses(),
         )
 
     def _parked_locally(self) -> frozenset[str]:

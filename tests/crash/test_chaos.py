@@ -5,14 +5,26 @@ import random
 import pytest
 
 from benchmarks.chaos.__main__ import run
+from tests.fixtures.needed import missing
 from tests.fixtures.servers.redis import redis_server
+from triggers.testing.postgres_server import find_programs
 
 __all__ = ["redis_server"]
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove]
 
 #: Of each kind, by ground: so many that each happens.
-TROUBLES = {"sentinel": 10, "cluster": 8}
+TROUBLES = {
+    "sentinel": 10,
+    "sentinel-confirmed": 8,
+    "cluster": 8,
+    "postgres": 10,
+    "postgres-synchronous": 10,
+    "postgres-atomic": 10,
+}
+
+#: A trouble of PostgreSQL lasts longer than one of Redis, and its messages do not wait for it.
+MESSAGES = {"sentinel": 5000, "cluster": 5000}
 
 
 @pytest.mark.timeout(900)
@@ -21,8 +33,12 @@ def test_what_happens_twice_or_is_gone_is_what_a_server_lost_and_was_announced(g
     # pytest-randomly prints what this seed comes from.
     seed = random.randrange(2**32)  # noqa: S311  (no secret)
 
-    report = run(ground, messages=5000, troubles=TROUBLES[ground], seed=seed)
+    if ground.startswith("postgres") and find_programs() is None:
+        missing("PostgreSQL", "apt-get install postgresql")
+    messages = MESSAGES.get(ground, 2000)
+
+    report = run(ground, messages=messages, troubles=TROUBLES[ground], seed=seed)
 
     assert report.mistakes == (), report
-    assert ground != "sentinel" or report.troubles["clock jump"], "libfaketime is installed"
-    assert report.fates.total() >= 5000
+    assert "sentinel" not in ground or report.troubles["clock jump"], "libfaketime is installed"
+    assert report.fates.total() >= messages

@@ -1,4 +1,4 @@
-"""SQL-JMS on a standby that was promoted without the last commits: neither a message nor a consumer gets a lost one's id."""
+"""SQL-JMS on a standby that was promoted without the last commits: no id of a lost message comes again."""
 
 import logging
 
