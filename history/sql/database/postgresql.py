@@ -63,6 +63,9 @@ POOL_TIMEOUT = 5.0
 #: PostgreSQL's read_only_sql_transaction: a standby's answer to a write.
 READ_ONLY = "25006"
 
+#: Under this key a connection remembers that a pooler stands between.
+POOLED = "doubtless_pooled"
+
 # All settings of a session in one round trip; none where the backend is not the one that was connected to: a
 # pooler stands between, and a session is somebody else's a moment later.
 CONFIGURE = (
@@ -190,6 +193,7 @@ class _Connections:
             return
         # PgBouncer gives each transaction another backend, which has not prepared what the last one has.
         driver.prepare_threshold = None
+        record.info[POOLED] = True
         if self._timeouts:
             connection.close()
             names = ", ".join(self._timeouts)

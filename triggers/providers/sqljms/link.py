@@ -4,6 +4,7 @@ import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
@@ -13,6 +14,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import AnyConnection, AnyEngine, Pooled, Step, fetch
 from history.sql.database.errors import translated
+from history.sql.database.postgresql import POOLED
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.history import Prepared
 from history.support.forks import at_fork
@@ -146,7 +148,7 @@ class SqlLink:
         if first is not None:
             return first
         size = max(BLOCK, count)
-        start = await self.run("reserving ids", lambda own: reserve(own, MESSAGES, size))
+        start = await self.run("reserving ids", partial(_reserve_block, count=size))
         with self._lock:
             self._block = _Block(start + count, start + size)
         return start
@@ -160,6 +162,13 @@ async def reserve(connection: AnyConnection, space: str, count: int = 1) -> int:
     """Reserve so many ids; return the first."""
     ((last,),) = await fetch(connection, RESERVE, space=space, count=count)
     return int(last) - count + 1
+
+
+async def _reserve_block(connection: AnyConnection, *, count: int) -> int:
+    """Reserve ids of messages; behind a pooler the server may be another one by now."""
+    if connection.info.get(POOLED):
+        await LINEAGE.greet(connection)
+    return await reserve(connection, MESSAGES, count)
 
 
 def as_providers(error: DoubtlessError) -> DoubtlessError:

@@ -1,16 +1,29 @@
 """SQL-JMS on a standby that was promoted without the last commits: no id of a lost message comes again."""
 
 import logging
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from history.memory import MemoryHistory
+from tests.fixtures.servers.pgbouncer import PgBouncer
 from tests.fixtures.servers.postgres_pair import Pair
 from triggers import Message, Status, trigger
+from triggers.providers.sqljms.link import BLOCK
 from triggers.providers.sqljms.provider import SqlJms
 
 QUEUE = "queue://orders"
+
+
+@pytest.fixture
+def pooler() -> Iterator[PgBouncer]:
+    with tempfile.TemporaryDirectory(prefix="doubtless-pgbouncer-") as folder:
+        pooler = PgBouncer(Path(folder), backends=2)
+        yield pooler
+        pooler.kill()
 
 
 async def _sent(url: str, count: int) -> list[str]:
@@ -52,3 +65,20 @@ async def test_a_message_sent_after_a_promotion_is_not_taken_for_one_that_was_lo
     assert {book.handle(Message(message_id=name, body="")).status for name in sent} == {Status.NEW}
     assert "SQL-JMS is on another server than before" in caplog.text
     assert await _client(postgres_pair.url) > client
+
+
+async def test_a_connection_that_a_pooler_kept_open_notices_before_it_numbers_messages(
+    postgres_pair: Pair, pooler: PgBouncer
+) -> None:
+    pooler.start(postgres_pair.primary.url)
+    provider = SqlJms.from_url(f"postgresql://anybody@127.0.0.1:{pooler.port}/postgres")
+    await provider.send(QUEUE, [Message(body="")])
+    postgres_pair.copy()
+    lost = await _sent(postgres_pair.url, 3)
+    postgres_pair.fail_over()
+    pooler.turn_to(postgres_pair.promoted)
+
+    sent = await provider.send(QUEUE, [Message(body="")] * BLOCK)
+
+    assert not set(sent) & set(lost)
+    await provider.close()
