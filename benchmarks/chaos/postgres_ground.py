@@ -88,17 +88,9 @@ class PostgresGround:
         as_root = os.geteuid() == 0
         if as_root:
             shutil.chown(self.standby.folder, UNPRIVILEGED_USER)
-        words = [
-            programs / "pg_basebackup",
-            "-D",
-            self.standby.folder / "data",
-            "-R",
-            "-c",
-            "fast",
-            "--no-sync",
-        ]
+        copy: list[str | Path] = [programs / "pg_basebackup", "-D", self.standby.folder / "data"]
         subprocess.run(
-            [*words, "-d", self.direct],
+            [*copy, "-R", "-c", "fast", "--no-sync", "-d", self.direct],
             check=True,
             user=UNPRIVILEGED_USER if as_root else None,
             cwd=self.standby.folder,

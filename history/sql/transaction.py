@@ -200,7 +200,8 @@ def guard(engine: AnyEngine) -> None:
 
 
 def _refuse(connection: Connection) -> None:
-    if connection.info.get(_IN_SERVICE):
+    # One that is invalidated has no transaction to end, and asking it for its info raises.
+    if not connection.invalidated and connection.info.get(_IN_SERVICE):
         raise ConfigurationError(
             "the service's connection",
             "commit and rollback would separate the effects from the history entry",

@@ -19,7 +19,6 @@ TROUBLES = {
     "sentinel-confirmed": 8,
     "cluster": 8,
     "postgres": 10,
-    "postgres-synchronous": 10,
     "postgres-atomic": 10,
 }
 
@@ -35,7 +34,7 @@ def test_what_happens_twice_or_is_gone_is_what_a_server_lost_and_was_announced(g
 
     if ground.startswith("postgres") and find_programs() is None:
         missing("PostgreSQL", "apt-get install postgresql")
-    messages = MESSAGES.get(ground, 2000)
+    messages = MESSAGES.get(ground, 1000)
 
     report = run(ground, messages=messages, troubles=TROUBLES[ground], seed=seed)
 
