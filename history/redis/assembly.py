@@ -1,6 +1,7 @@
 """Lua scripts, put together of the files in a package's folder ``lua``.
 
-A line ``--include NAME`` stands for the file ``NAME.lua`` of the same folder, with what that includes. To see
+A line ``--include NAME`` stands for the file ``NAME.lua`` of the same folder, with what that includes, and a
+line ``--body of NAME`` for a file that is a script by itself, too. To see
 a script as Redis gets it, or the names of all scripts::
 
     python -m history.redis.assembly entries/claim
@@ -22,6 +23,7 @@ from history.errors import ConfigurationError
 DEFAULT_PACKAGE = "history.redis"
 
 _INCLUDE = re.compile(r"^ *--include ([\w/]+)$", re.MULTILINE)
+_PART = re.compile(r"^ *--(?:include|body of) ([\w/]+)$", re.MULTILINE)
 
 
 @cache
@@ -31,7 +33,7 @@ def assembled(package: str, name: str) -> str:
     Raises:
         ConfigurationError: there is no such file.
     """
-    return _INCLUDE.sub(lambda found: assembled(package, found[1]), _read(package, name))
+    return _PART.sub(lambda found: assembled(package, found[1]), _read(package, name))
 
 
 def script_names(package: str) -> Sequence[str]:

@@ -32,6 +32,7 @@ from history.redis.control import RedisControl
 from history.redis.errors import NotPermittedError
 from history.redis.joining import RedisJoining
 from history.redis.parking import RedisParking
+from history.redis.probe import pool_of
 from history.redis.progress import RedisProgress, record_words
 from history.redis.replies import (
     BATCH_CLAIMS,
@@ -44,6 +45,7 @@ from history.redis.replies import (
     rounds,
 )
 from history.redis.scripts import Scripts
+from history.redis.wires import AnotherServerError
 from history.store import (
     WHOLE,
     BatchOwner,
@@ -61,6 +63,7 @@ from history.store.control import Control
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
+from history.store.turning import NOWHERE, NextClaim, Place, Turned
 
 _log = logging.getLogger(__name__)
 
@@ -317,6 +320,45 @@ class RedisHistory(SingleVerbs):
             some = [asked[index] for index in indexes], [digests[index] for index in indexes]
             done.update(zip(indexes, await self._settle(trigger, *some), strict=True))
         return [done[index] for index in range(len(digests))]
+
+    @property
+    def turns(self) -> bool:
+        """Whether one call may do it all: not in a Cluster, where that has not been proved."""
+        return not self._redis.is_cluster
+
+    async def turn(
+        self, trigger: str, done: Settlement | None, following: NextClaim | None, place: Place | None
+    ) -> Turned:
+        """Settle, acknowledge and claim in one script; see :class:`~history.store.turning.Turning`."""
+        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
+        settling = [b"", b""] if done is None else [asked_of(done), digest(done.uuid)]
+        claiming = [b"", b""]
+        if following is not None:
+            terms = self._terms(trigger, following.owner, following.lease, following.time_to_live)
+            claiming = [terms, digest(following.uuid)]
+        answer, acknowledged, reply = await scripts.run(
+            "entries/turn", [*settling, *claiming, *(place or NOWHERE)]
+        )
+        claim = None
+        if following is not None:
+            self._check_epoch(trigger, reply[1])
+            (claim,) = self._note_fences(trigger, CLAIMS.read(reply, following.owner))
+        if answer.endswith(b"+"):
+            with suppress(HistoryUnavailableError):
+                await scripts.run("entries/split", [])
+        return Turned(answer[:1] == b"1", acknowledged == 1, claim)
+
+    async def server(self) -> tuple[bytes, int] | None:
+        """Return the run id of the server, and the number of the database; None where they are not known."""
+        wires = self._redis.wires
+        if wires is None:
+            return None
+        try:
+            name = await self._redis.call("asking the server for its name", wires.name)
+        except AnotherServerError:
+            return None
+        database = pool_of(self._redis.client).connection_kwargs.get("db")
+        return (name, int(database or 0)) if name else None
 
     async def _settle(self, trigger: str, asked: list[bytes], digests: list[bytes]) -> Sequence[bool]:
         """Settle in one round trip, and in one more what is not simply in flight."""

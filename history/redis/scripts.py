@@ -21,7 +21,14 @@ from history.redis.wires import AnotherServerError, Wires
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
 GRANTING = frozenset(
-    {"entries/claim", "entries/claim_batch", "entries/take_over", "entries/adopt", "joining/add"}
+    {
+        "entries/claim",
+        "entries/claim_batch",
+        "entries/take_over",
+        "entries/adopt",
+        "entries/turn",
+        "joining/add",
+    }
 )
 
 #: Scripts whose writes count only once replicas have them, where that is asked for: what decides whether a

@@ -10,6 +10,7 @@
 ``progress.py``        :class:`Progress`: how far each query of Spark has come
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
 ``batch_leases.py``    :class:`BatchLeases`, which a store may lack: the lease of a whole batch
+``turning.py``         :class:`Turning`, which a store may lack: from one message to the next in one call
 ``owners.py``          who claims, and tokens that nobody else has
 ``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made of those for many
 ``times.py``           instants and durations in milliseconds

@@ -25,11 +25,16 @@ def make_workers(
     sweeper = sweeper_of(gate, pipeline, shell)
     turns: Lock = shell.semaphore(settings.concurrency) if several else nullcontext()
     indexes = [index for index in range(len(settings.destinations)) for _ in range(settings.concurrency)]
+
+    def goes_on() -> bool:
+        return not shell.over.is_set() and not gate.closed
+
     return [
         Worker(
             name=f"{name}-{gate.trigger.name}-{number}",
             gate=gate,
-            pipeline=pipeline.at(index) if several else pipeline,
+            # Of several destinations, the next message may have to wait for its turn.
+            pipeline=pipeline.at(index) if several else pipeline.turning(goes_on),
             provider=provider,
             shell=shell,
             destination=settings.destinations[index],

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 from typing import Protocol
 
+from history.errors import UnavailableError
 from history.shell import Lock, Shell
 from triggers.consumer.gate import Gate
 from triggers.consumer.lazy_receiver import LazyReceiver
@@ -118,12 +119,27 @@ class Worker:
         limit = max(self.gate.trigger.settings.prefetch, batch)
         received = await receiver.receive(limit, RECEIVE_WAIT)
         self.idle = not received and monotonic() >= self._expected
+        turns = self.pipeline.turns
+        try:
+            await self._deliver_all(receiver, received, batch)
+        finally:
+            if turns is not None:
+                await turns.give_back()
+
+    async def _deliver_all(self, receiver: Receiver, received: Sequence[Received], batch: int) -> None:
+        """Deliver what was received, so many at a time, and give back what may not be begun any more."""
+        turns = self.pipeline.turns
         for position in range(0, len(received), batch):
             async with self.turns:
                 if self.shell.over.is_set() or not self.gate.enter():
                     await receiver.recover(received[position:], AT_ONCE)
                     break
                 try:
+                    if turns is not None:
+                        following = position + 1
+                        turns.look(
+                            received[position], received[following] if following < len(received) else None
+                        )
                     # A provider that goes away in between delivers again what it has no answer to.
                     await self._deliver(receiver, received[position : position + batch])
                 finally:
@@ -151,8 +167,19 @@ class Worker:
             limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver
         self._can = capabilities_of(self.receiver)
+        await self._place_turns()
         self._alive_due = 0.0
         return self.receiver
+
+    async def _place_turns(self) -> None:
+        """Have the turns acknowledge messages, where the history is beside them."""
+        turns, placing, store = self.pipeline.turns, self._can.placing, self.pipeline.store
+        if turns is None:
+            return
+        turns.receiver = None
+        if placing is not None and store is not None:
+            with suppress(UnavailableError):
+                turns.receiver = placing if await placing.is_beside(store) else None
 
     async def _deliver(self, receiver: Receiver, received: Sequence[Received]) -> None:
         for outcome in await self.pipeline.deliver(receiver, received, self._can):

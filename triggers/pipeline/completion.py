@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 from history.entry import Fence, Settlement, State
 from history.errors import HistoryUnavailableError
@@ -12,6 +12,7 @@ from history.store import HistoryStore
 from history.store.owners import owner_token
 from history.support.rendering import text_of
 from triggers.pipeline.run import Run
+from triggers.pipeline.turn import Turns
 from triggers.service.failures import Sleep, persist
 from triggers.service.settings import Settings
 
@@ -25,6 +26,10 @@ class Completion(Protocol):
         """Write down how the claimed runs ended; return those whose end could not be written."""
         ...
 
+    def turning(self, turns: Turns | None) -> Self:
+        """Return the same, which does with ``turns`` what these can do."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCompletion:
@@ -33,6 +38,11 @@ class EntryCompletion:
     settings: Settings
     store: HistoryStore | None
     sleep: Sleep
+    turns: Turns | None = None
+
+    def turning(self, turns: Turns | None) -> Self:
+        """Return the same, which settles with ``turns`` what these can settle."""
+        return replace(self, turns=turns)
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Write down how the claimed runs ended; return those whose end could not be written.
@@ -42,6 +52,8 @@ class EntryCompletion:
         if not runs or self.store is None:
             return []
         settlements = [settlement_of(run) for run in runs]
+        if self.turns is not None and await self.turns.settle(settlements):
+            return []
         try:
             settled = await self._write(self.store, settlements)
         except Exception as error:  # noqa: BLE001  (whatever a store raises: the services have run)

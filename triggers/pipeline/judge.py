@@ -33,6 +33,7 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run, patience_with
+from triggers.pipeline.turn import Turns
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.failures import is_transient, own_error
 from triggers.service.settings import Settings
@@ -50,7 +51,7 @@ class Judge:
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
     ``leases`` renews those of what is claimed; whoever concludes the run lets it go. ``undecided`` are the
-    claims of before that had no answer.
+    claims of before that had no answer, ``turns`` what a worker has claimed ahead.
     """
 
     settings: Settings
@@ -60,6 +61,7 @@ class Judge:
     batch: BatchOwner | None = None
     leases: LeaseKeeper | None = None
     undecided: UndecidedClaims = field(default_factory=UndecidedClaims)
+    turns: Turns | None = None
 
     async def claim(self, runs: Sequence[Run]) -> None:
         """Claim every uuid that the table may look at, in one call."""
@@ -78,8 +80,10 @@ class Judge:
             await self._claim(self.store, asked, uuids)
 
     async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
-        owner, policy = self.token(), self.settings.policy
-        leases, asked_at = self.leases, monotonic()
+        if self.turns is not None and (ahead := self.turns.take(uuids)) is not None:
+            await self._note_claims(store, asked, [ahead.claim], ahead.owner, ahead.asked_at)
+            return
+        owner, asked_at = self.token(), monotonic()
         try:
             claims = await store.claim(
                 self.settings.name,
@@ -96,7 +100,13 @@ class Judge:
             self._note_undecided(error, owner, uuids)
             self._note_absence(error, asked)
             return
-        on = HistoryUse.ON
+        await self._note_claims(store, asked, claims, owner, asked_at)
+
+    async def _note_claims(
+        self, store: HistoryStore, asked: Sequence[Run], claims: Sequence[Claim], owner: str, asked_at: float
+    ) -> None:
+        """Note what was found, and hold the leases of what is claimed since ``asked_at``, monotonic."""
+        leases, policy, on = self.leases, self.settings.policy, HistoryUse.ON
         for run, claim in zip(asked, claims, strict=True):
             run.finding = Finding(on, claim.found, claim.fence, owner)
             if claim.found is None and leases is not None:

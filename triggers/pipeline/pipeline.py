@@ -17,6 +17,9 @@ entry is completed: dying in between repeats what came before at the next delive
 lose what comes after. Of an atomic trigger nothing stands before step 7, where its transaction commits: until
 then the next delivery is NEW. There is no policy here: what becomes of a message is decided in
 :mod:`triggers.detection.table`.
+
+A worker that has fetched several messages may claim the next one together with step 7 of the one before (see
+:mod:`triggers.pipeline.turn`). Of such a message something stands before step 1: it is IN_DOUBT from then on.
 """
 
 import logging
@@ -45,6 +48,7 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.parking.unreadable import park_raw
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
+from triggers.pipeline.turn import Turns, turns_of
 from triggers.providers.provider import (
     Answers,
     Arrival,
@@ -102,6 +106,7 @@ class MessagePipeline:
     upkeep: Callable[[], Awaitable[None]] | None = None
     owned: Sequence[HistoryStore] = ()
     forward: Forward | None = None
+    turns: Turns | None = None
 
     @property
     def store(self) -> HistoryStore | None:
@@ -128,6 +133,15 @@ class MessagePipeline:
     def judged(self, by: Callable[[Judge], Judge]) -> Self:
         """Return the same pipeline under the judge that ``by`` makes of the usual one."""
         return replace(self, judge=by(self.judge))
+
+    def turning(self, goes_on: Callable[[], bool]) -> Self:
+        """Return the same pipeline for one worker, with turns where they are possible."""
+        asks = self.identify is not None or (self.routing is not None and self.routing.asks)
+        if asks or self.transactions is not None or self.execution.takes_batches:
+            return self
+        turns = turns_of(self.settings, self.judge.store, self.judge.undecided, goes_on)
+        judge = replace(self.judge, turns=turns)
+        return replace(self, turns=turns, judge=judge, completion=self.completion.turning(turns))
 
     async def deliver(
         self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None
@@ -156,7 +170,7 @@ class MessagePipeline:
         for unreadable in (delivery for delivery in received if isinstance(delivery, Unreadable)):
             parked = await self.park_unreadable(unreadable)
             (done if parked else back.setdefault(UNPARKED_DELAY.total_seconds(), [])).append(unreadable)
-        if done:
+        if done and (self.turns is None or not await self.turns.acknowledge(done)):
             await receiver.acknowledge(done)
         for seconds, some in back.items():
             await receiver.recover(some, timedelta(seconds=seconds))

@@ -10,6 +10,7 @@ from history.store.parking import Parking
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
 from triggers.pipeline.judge import Judge
+from triggers.pipeline.turn import Turns
 from triggers.providers.provider import Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
 
@@ -35,6 +36,18 @@ class Pipeline(Protocol):
     @property
     def upkeep(self) -> Callable[[], Awaitable[None]] | None:
         """What is to be done from time to time, as often as the history forgets what has expired."""
+        ...
+
+    @property
+    def turns(self) -> Turns | None:
+        """What a worker knows of its message and of the next; None where each is handled by itself."""
+        ...
+
+    def turning(self, goes_on: Callable[[], bool]) -> Self:
+        """Return the same pipeline for one worker, with turns where they are possible.
+
+        ``goes_on`` says whether another message may be begun.
+        """
         ...
 
     def at(self, index: int) -> Self:

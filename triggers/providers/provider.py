@@ -5,7 +5,7 @@ over must be answered once: acknowledged, recovered or dead-lettered. As everywh
 methods are coroutines that never suspend over a blocking driver.
 
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
-:class:`TakingFailures`, :class:`SharingTransactions` and :class:`Limited` of receivers;
+:class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and :class:`Limited` of receivers;
 :class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase` and
 :class:`Bounded` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from history.errors import UnavailableError
 from history.message import Message
 from history.store import HistoryStore
+from history.store.turning import Place
 
 if TYPE_CHECKING:
     from triggers.service.outcome import Outcome
@@ -163,6 +164,27 @@ class SharingTransactions(Protocol):
         ...
 
 
+@runtime_checkable
+class Placing(Protocol):
+    """A receiver whose messages a history on the same server can acknowledge, in a call of its own."""
+
+    async def is_beside(self, history: HistoryStore) -> bool:
+        """Whether the history is in the same database of the same server.
+
+        Raises:
+            UnavailableError: one of the two is away, so that nobody knows.
+        """
+        ...
+
+    def leave_at(self, received: Received) -> Place:
+        """Return where one is acknowledged, by somebody else from now on: it is not kept alive any more."""
+        ...
+
+    def stay(self, received: Received) -> None:
+        """Keep one alive again, because it is not acknowledged, or nobody knows."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a trigger refuses whatever stands in it, so that a receiver need not decode it.
@@ -299,6 +321,7 @@ class Capabilities:
     taking_over: TakingOver | None = None
     taking_failures: TakingFailures | None = None
     sharing_transactions: SharingTransactions | None = None
+    placing: Placing | None = None
     limited: Limited | None = None
     temporary_destinations: TemporaryDestinations | None = None
     answering: Answering | None = None
@@ -320,6 +343,7 @@ def capabilities_of(asked: Receiver | Provider) -> Capabilities:
         taking_over=asked if isinstance(asked, TakingOver) else None,
         taking_failures=asked if isinstance(asked, TakingFailures) else None,
         sharing_transactions=asked if isinstance(asked, SharingTransactions) else None,
+        placing=asked if isinstance(asked, Placing) else None,
         limited=asked if isinstance(asked, Limited) else None,
         temporary_destinations=asked if isinstance(asked, TemporaryDestinations) else None,
         answering=asked if isinstance(asked, Answering) else None,

@@ -81,7 +81,9 @@ class TestProviderAway:
         orders = lane.trigger("orders", lambda message: ran.append(message.uuid))
         send(redis_url, "orders", *"abcdef")
 
-        with lane.run([orders], network.url(redis_url), history=redis_url) as running:
+        # A history elsewhere: one beside the stream would acknowledge by its own connection.
+        history = f"sqlite:///{lane.folder}/history.sqlite3"
+        with lane.run([orders], network.url(redis_url), history=history) as running:
             # What was fetched with it is not left in the hands of a worker that has forgotten about it.
             eventually(lambda: is_drained(redis_url, "orders"))
 
@@ -105,7 +107,9 @@ class TestProviderAway:
                 network.take_down()
 
         send(redis_url, "orders", *"abcd")
-        with lane.run([lane.trigger("orders", work)], network.url(redis_url), history=redis_url) as running:
+        # One at a time: of several, the history beside the stream acknowledges by its own connection.
+        orders = lane.trigger("orders", work, prefetch=1)
+        with lane.run([orders], network.url(redis_url), history=redis_url) as running:
             eventually(lambda: "trying again" in caplog.text)
             assert _is_completed(redis_url, "b")
             network.bring_up()

@@ -22,6 +22,7 @@ from triggers.pipeline.completion import Completion
 from triggers.pipeline.end import succeeded
 from triggers.pipeline.execution import Pause, Transaction, conclude
 from triggers.pipeline.run import Run
+from triggers.pipeline.turn import Turns
 from triggers.service.failures import BodyTooLargeError, FatalError, Sleep, persist
 from triggers.service.settings import Settings
 from triggers.service.terms import ACTIVATION
@@ -160,6 +161,10 @@ class PartCompletion:
     settings: Settings
     store: HistoryStore
     usual: Completion
+
+    def turning(self, turns: Turns | None) -> Self:  # noqa: ARG002  (as the protocol has it)
+        """Return the same: what is kept for a join is not settled in turns."""
+        return self
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Write down how runs ended; see :class:`~triggers.pipeline.completion.Completion`."""

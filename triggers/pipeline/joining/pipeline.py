@@ -89,6 +89,15 @@ class JoiningPipeline:
     def upkeep(self) -> None:
         """Nothing but what the sweeper of joins does: old periods are taken when they are due."""
 
+    @property
+    def turns(self) -> None:
+        """None: a message of a join is kept first, and the joined ones run together."""
+        return
+
+    def turning(self, goes_on: Callable[[], bool]) -> Self:  # noqa: ARG002  (as the protocol has it)
+        """Return the same pipeline: it has no turns."""
+        return self
+
     def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one destination."""
         return replace(self, parts=self.parts.at(index))

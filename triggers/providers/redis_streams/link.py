@@ -195,6 +195,22 @@ class RedisLink:
                 f"CONFIG SET maxclients {2 * needed}, or lower the triggers' concurrency",
             )
 
+    async def server(self) -> tuple[bytes, int] | None:
+        """Return the run id of the server, and the number of the database; None where they are not known.
+
+        Raises:
+            ProviderUnavailableError: the server does not answer.
+        """
+        pool = pool_of(self._client)
+        if pool is None:
+            return None
+        try:
+            found = await self.call("asking the server for its name", "INFO", "server")
+        except NotPermittedError:
+            return None
+        name = str(found.get("run_id", "")).encode()
+        return (name, int(pool.connection_kwargs.get("db") or 0)) if name else None
+
     async def close(self) -> None:
         """Close the connections."""
         await close_client(self._client)

@@ -12,6 +12,8 @@ from itertools import count
 from typing import Any, cast
 
 from history.errors import ConfigurationError
+from history.store import HistoryStore
+from history.store.turning import Place, Turning
 from triggers.providers.brokers.delivery import read
 from triggers.providers.provider import (
     AT_ONCE,
@@ -234,6 +236,23 @@ class StreamReceiver:
             ids = _ids(received)
             with self._answering(ids):
                 await self._link.call("acknowledging", "XACK", self._keys.stream, self._keys.group, *ids)
+
+    async def is_beside(self, history: HistoryStore) -> bool:
+        """Whether a history is in the same database of the same server."""
+        if not isinstance(history, Turning):
+            return False
+        here, there = await self._link.server(), await history.server()
+        return here is not None and here == there
+
+    def leave_at(self, received: Received) -> Place:
+        """Return where one is acknowledged, and keep it alive no longer."""
+        entry_id = cast("bytes", received.handle)
+        self._held.drop([entry_id])
+        return self._keys.stream.encode(), self._keys.group.encode(), entry_id
+
+    def stay(self, received: Received) -> None:
+        """Keep one alive again that somebody else was to acknowledge."""
+        self._held.add([cast("bytes", received.handle)])
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back; their delivery counts stay until they are taken again."""

@@ -1,0 +1,80 @@
+"""Kill a consumer with a full prefetch at every point of the turn from one message to the next."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from history.store.parking import ParkedKind
+from tests.crash.helpers.aftermath import DEADLINE, FAST
+from tests.crash.victims.turning_victim import DOOMED, POINTS, UUIDS, effects_of
+from tests.fixtures.servers.redis import connected
+from tests.integration.helpers.consumers import is_drained, parked_in
+from triggers.providers.opening import open_provider
+from triggers.testing.redis_server import RedisServer
+
+pytestmark = [pytest.mark.crash, pytest.mark.xdist_group("turns")]
+
+#: Who is In Doubt after a death: the doomed message, which was about to run or ran; or the one after it.
+IN_DOUBT = {
+    "RECEIVED": DOOMED,  # its claim came with the completion of the one before
+    "CLAIMED": DOOMED,
+    "DECIDED": DOOMED,
+    "BEFORE_EFFECT": DOOMED,
+    "AFTER_EFFECT": DOOMED,
+    "RUN": DOOMED,
+    "before-turn": DOOMED,
+    "after-turn": "u5",
+    "COMPLETED": "u5",
+    "ANSWERED": "u5",
+}
+
+#: Where the message that is In Doubt has had its effect.
+AFTER_THE_EFFECT = {"AFTER_EFFECT", "RUN", "before-turn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """Where to look at what the dead left, and what others made of it."""
+
+    folder: Path
+    url: str
+
+
+@pytest.fixture(scope="module")
+def aftermath(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
+    """Let a process die at every point, and another one finish."""
+    folder, url = tmp_path_factory.mktemp("turns"), f"{redis_server.url.rsplit('/', 1)[0]}/7"
+    with connected(url) as client:
+        client.flushdb()
+    provider = open_provider(url)
+    for point in POINTS:
+        drive(provider.send(point, [Message(uuid=uuid, body="") for uuid in UUIDS]))
+    drive(provider.close())
+    for task in ("kill", "finish"):
+        words = [sys.executable, "-m", "tests.crash.victims.turning_victim", str(folder), url, FAST, task]
+        subprocess.run(words, check=True, timeout=DEADLINE)
+    yield Aftermath(folder, url)
+    with connected(url) as client:
+        client.flushdb()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_one_message_is_in_doubt_and_what_else_was_fetched_runs_once(
+    aftermath: Aftermath, point: str
+) -> None:
+    doubtful = IN_DOUBT[point]
+    effects = effects_of(aftermath.folder, point).counts()
+    parked = parked_in(aftermath.url, point)
+
+    assert [(one.uuid, one.kind) for one in parked] == [(doubtful, ParkedKind.IN_DOUBT)]
+    assert {uuid: effects[uuid] for uuid in UUIDS if uuid != doubtful} == dict.fromkeys(
+        set(UUIDS) - {doubtful}, 1
+    )
+    assert effects[doubtful] == (1 if point in AFTER_THE_EFFECT else 0)
+    assert is_drained(aftermath.url, point)

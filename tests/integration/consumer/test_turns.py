@@ -1,0 +1,257 @@
+"""One call between two messages: what it does, and what becomes of the next when something fails."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history.entry import EntryOutcome, State, digest
+from history.errors import HistoryUnavailableError
+from history.redis import RedisHistory
+from history.store.turning import Turned
+from tests.fixtures.network import NetworkBefore
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import (
+    Lane,
+    Running,
+    client_of,
+    entry_in,
+    is_drained,
+    parked_in,
+    send,
+    with_store,
+)
+from triggers import Message
+
+
+def noting(ran: list[str | None]) -> Callable[[Message], None]:
+    """Return a service that notes the uuids it was given."""
+    return lambda message: ran.append(message.uuid)
+
+
+def calls_of(url: str, command: str) -> int:
+    """Return how often a server was given a command, by clients and scripts."""
+    with client_of(url) as client:
+        return int(client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+
+class Calls:
+    """Counts what is asked of every Redis history."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: Counter[str] = Counter()
+        for verb in ("turn", "claim", "settle"):
+            monkeypatch.setattr(RedisHistory, verb, self._counted(verb, getattr(RedisHistory, verb)))
+
+    def _counted(self, verb: str, usual: Any) -> Any:
+        async def counted(*words: Any, **terms: Any) -> Any:
+            self.made[verb] += 1
+            return await usual(*words, **terms)
+
+        return counted
+
+
+def test_messages_share_round_trips(lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str | None] = []
+    uuids = [f"u{number}" for number in range(30)]
+    calls = Calls(monkeypatch)
+    send(redis_url, "orders", *uuids)
+
+    with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == uuids
+    # Of each ten that are received together, the first is claimed by itself.
+    assert (calls.made["claim"], calls.made["turn"]) == (3, 30)
+    # The first completion in a slice of time is not made by a turn.
+    assert calls.made["settle"] <= 2
+    assert {entry_in(redis_url, "orders", uuid).outcome for uuid in uuids} == {EntryOutcome.OK}  # type: ignore[union-attr]
+
+
+def test_one_at_a_time_has_no_turns(lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str | None] = []
+    calls = Calls(monkeypatch)
+    send(redis_url, "orders", *"abc")
+
+    with lane.run([lane.trigger("orders", noting(ran), prefetch=1)], redis_url, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == list("abc")
+    assert calls.made == {"claim": 3, "settle": 3}
+
+
+def test_a_message_that_is_fetched_and_not_next_is_not_started(lane: Lane, redis_url: str) -> None:
+    found: list[list[State | None]] = []
+
+    def look(message: Message) -> None:
+        if message.uuid == "b":
+            entries = [entry_in(redis_url, "orders", uuid) for uuid in "abcd"]
+            found.append([None if entry is None else entry.state for entry in entries])
+
+    send(redis_url, "orders", *"abcd")
+    with lane.run([lane.trigger("orders", look)], redis_url, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert found == [[State.COMPLETED, State.STARTED, None, None]]
+
+
+def test_the_claim_of_a_message_that_is_not_begun_is_released(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str | None] = []
+    send(redis_url, "orders", *"abc")
+    consumer = lane.consumer([lane.trigger("orders", noting(ran))], redis_url, history=redis_url)
+    usual, claimed = RedisHistory.turn, list[bool]()
+
+    async def turn(*words: Any) -> Turned:
+        turned = await usual(*words)
+        claimed.append(turned.claim is not None and turned.claim.found is None)
+        consumer.stop()
+        return turned
+
+    monkeypatch.setattr(RedisHistory, "turn", turn)
+    with Running(consumer) as running:
+        running.join()
+
+    assert (ran, claimed) == (["a"], [True])
+    assert entry_in(redis_url, "orders", "b") is None
+
+
+def test_the_lost_reply_to_a_turn_makes_nothing_run_twice_and_nobody_in_doubt(
+    lane: Lane, redis_url: str, network_before: NetworkBefore
+) -> None:
+    ran: list[str | None] = []
+    network = network_before(redis_url)
+    lost: list[threading.Event] = []
+
+    def work(message: Message) -> None:
+        ran.append(message.uuid)
+        if message.uuid == "b":
+            # The call that has the next uuid in it is the turn from this message.
+            lost.append(network.lose_reply_to(digest("c")))
+
+    send(redis_url, "orders", *"abcde")
+    with lane.run([lane.trigger("orders", work)], redis_url, history=network.url(redis_url)):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == list("abcde")
+    assert parked_in(redis_url, "orders") == []
+    assert [event.is_set() for event in lost] == [True]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["that was done", "that was not"])
+def test_a_turn_without_an_answer_is_done_again_call_by_call(
+    lane: Lane,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    done: bool,  # noqa: FBT001
+) -> None:
+    ran: list[str | None] = []
+    usual = RedisHistory.turn
+
+    async def turn(*words: Any) -> Turned:
+        if done:
+            await usual(*words)
+        raise HistoryUnavailableError("waiting for the answer to a turn")
+
+    monkeypatch.setattr(RedisHistory, "turn", turn)
+    send(redis_url, "orders", *"abcde")
+    with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url) as running:
+        eventually(lambda: is_drained(redis_url, "orders"))
+        # The last one may be acknowledged by a turn before it is counted.
+        eventually(lambda: running.counts["orders"].get("ok") == 5)
+
+    assert ran == list("abcde")
+    assert parked_in(redis_url, "orders") == []
+    assert {entry_in(redis_url, "orders", uuid).outcome for uuid in "abcde"} == {EntryOutcome.OK}  # type: ignore[union-attr]
+
+
+def test_a_run_that_lost_its_fence_is_not_acknowledged_by_its_turn(
+    lane: Lane, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str | None] = []
+
+    def work(message: Message) -> None:
+        ran.append(message.uuid)
+        if message.uuid == "a":
+            entry = entry_in(redis_url, "orders", "a")
+            assert entry is not None
+            with_store(
+                redis_url,
+                lambda store: store.take_over("orders", "a", "another", timedelta(minutes=5), entry.fence),
+            )
+
+    send(redis_url, "orders", *"ab")
+    with lane.run([lane.trigger("orders", work)], redis_url, history=redis_url):
+        eventually(lambda: "b" in ran)
+
+    entry = entry_in(redis_url, "orders", "a")
+    assert entry is not None
+    assert (entry.owner, entry.state) == ("another", State.STARTED)
+    assert "lost the fence" in caplog.text
+    assert not is_drained(redis_url, "orders")
+
+
+def test_a_turn_that_the_server_refuses_leaves_the_usual_calls(
+    lane: Lane, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str | None] = []
+
+    async def refuse(*_: object) -> None:
+        raise ValueError("no turns here")
+
+    monkeypatch.setattr(RedisHistory, "turn", refuse)
+    send(redis_url, "orders", *"abc")
+    with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == list("abc")
+    assert parked_in(redis_url, "orders") == []
+    assert caplog.text.count("by calls of their own") == 1
+
+
+@pytest.mark.parametrize("other", [True, False], ids=["another database", "the same"])
+def test_only_a_history_in_the_same_database_acknowledges(lane: Lane, redis_url: str, other: bool) -> None:  # noqa: FBT001
+    ran: list[str | None] = []
+    history = f"{redis_url.rsplit('/', 1)[0]}/{9 if other else 0}"
+    if other:
+        with client_of(history) as client:
+            client.flushdb()
+    send(redis_url, "orders", *"abc")
+    before = calls_of(redis_url, "xack")
+
+    with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=history):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == list("abc")
+    assert calls_of(redis_url, "xack") - before == 3
+
+
+def test_copies_side_by_side_are_duplicates(lane: Lane, redis_url: str) -> None:
+    ran: list[str | None] = []
+    send(redis_url, "orders", *"aabba")
+
+    with lane.run([lane.trigger("orders", noting(ran))], redis_url, history=redis_url) as running:
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == ["a", "b"]
+    assert running.counts["orders"]["duplicate"] == 3
+
+
+def test_a_failure_is_parked_and_the_next_message_runs(lane: Lane, redis_url: str) -> None:
+    ran: list[str | None] = []
+
+    def work(message: Message) -> None:
+        ran.append(message.uuid)
+        if message.uuid == "b":
+            raise ValueError("b makes no sense")
+
+    send(redis_url, "orders", *"abcd")
+    with lane.run([lane.trigger("orders", work)], redis_url, history=redis_url):
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert ran == list("abcd")
+    assert [one.uuid for one in parked_in(redis_url, "orders")] == ["b"]
