@@ -4,6 +4,7 @@ from benchmarks.bench import Row
 from benchmarks.rows import (
     batch_duplicates,
     batch_new,
+    consumer,
     duplicate,
     growth,
     guards,
@@ -20,6 +21,7 @@ ROWS = (
     Row("new", new_message.measure),
     Row("powertools", powertools.measure),
     Row("duplicate", duplicate.measure),
+    Row("consumer", consumer.measure),
     Row("guards", guards.measure),
     Row("batch", batch_new.measure),
     Row("batch-duplicates", batch_duplicates.measure),
