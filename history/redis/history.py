@@ -337,7 +337,7 @@ class RedisHistory(SingleVerbs):
             terms = self._terms(trigger, following.owner, following.lease, following.time_to_live)
             claiming = [terms, digest(following.uuid)]
         answer, acknowledged, reply = await scripts.run(
-            "entries/turn", [*settling, *claiming, *(place or NOWHERE)]
+            "turning/turn", [*settling, *claiming, *(place or NOWHERE)]
         )
         claim = None
         if following is not None:

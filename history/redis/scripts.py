@@ -26,7 +26,7 @@ GRANTING = frozenset(
         "entries/claim_batch",
         "entries/take_over",
         "entries/adopt",
-        "entries/turn",
+        "turning/turn",
         "joining/add",
     }
 )
