@@ -56,7 +56,8 @@ if "DIES_ONCE" in os.environ:  # between what the guard has done and what Celery
             os.kill(os.getpid(), signal.SIGKILL)
         return outcome
 
-    Guard.handle_message = _die_once  # type: ignore[method-assign]
+    guard_class: Any = Guard
+    guard_class.handle_message = _die_once
 
 
 @app.task(base=_base, name="flaky", bind=True, autoretry_for=(OSError,), retry_backoff=False)
