@@ -152,8 +152,11 @@ class SqlHistory(SingleVerbs):
             view._granted = self._granted.frozen()  # noqa: SLF001  (as above)
         return view
 
-    async def transaction(self) -> AbstractAsyncContextManager[SqlTransaction]:
+    async def transaction(self, *, lean: bool = False) -> AbstractAsyncContextManager[SqlTransaction]:
         """Return a transaction for one service's effects and their entries, to be entered.
+
+        On PostgreSQL a ``lean`` one begins with its first statement, in the same round trip. Whoever enters
+        it repeats what it does where the transaction is stale in the end.
 
         Raises:
             HistoryUnavailableError: the server did not answer.
@@ -165,7 +168,7 @@ class SqlHistory(SingleVerbs):
                 "history", "it is in a transaction already", "give the trigger the history itself"
             )
         guard(pool.engine)
-        return open_transaction(pool, self.joined)
+        return open_transaction(pool, self.joined, lean=lean)
 
     @property
     def parking(self) -> Parking:

@@ -19,7 +19,8 @@ from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailabl
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
 from history.sql.database.errors import is_conflict, translated
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
-from history.sql.statements.dialects import Dialect, statement
+from history.sql.database.riders import Riders, carry, leave_connection
+from history.sql.statements.dialects import Dialect, Statement, statement
 from history.store import HistoryStore
 
 SAVEPOINT = statement("SAVEPOINT doubtless_service")
@@ -42,6 +43,10 @@ class SqlTransaction:
     history: HistoryStore
     replans: bool = False
     engine: AnyEngine | None = None
+    riders: Riders | None = None
+    #: Its connection had died in the pool: nothing of the transaction reached a server. Known at its end.
+    is_stale: bool = False
+    _plans_freely: bool = False
     _session: Session | AsyncSession | None = field(default=None)
     _service: Service | None = field(default=None)
 
@@ -59,6 +64,22 @@ class SqlTransaction:
                 self._session = Session(self.connection, **options)
         return self._session
 
+    def expect(self) -> None:
+        """Let the mark of the one service that is to run ride with the next statement."""
+        if self.riders is not None:
+            self.riders.after = self._marks
+            self._plans_freely = self.replans
+
+    def resume(self) -> None:
+        """Have the history's statements planned as ever again, after a service or where none runs."""
+        if self._plans_freely and self.riders is not None:
+            self._plans_freely = False
+            self.riders.before.append(PLAN_AGAIN)
+
+    @property
+    def _marks(self) -> list[Statement]:
+        return [SAVEPOINT, PLAN_FREELY] if self.replans else [SAVEPOINT]
+
     async def mark(self) -> None:
         """Note the point to which :meth:`undo` goes back, before a service runs.
 
@@ -66,14 +87,22 @@ class SqlTransaction:
             HistoryUnavailableError: the server did not answer.
         """
         try:
-            await execute(self.connection, SAVEPOINT)
-            if self.replans:
-                await execute(self.connection, PLAN_FREELY)
+            await self._mark()
         except DBAPIError as error:
             raise unavailable("marking a service's start", error) from error
         self.connection.info[_IN_SERVICE] = True
         if self.engine is not None:
             self._service = enter(self.engine)
+
+    async def _mark(self) -> None:
+        riders, (first, *others) = self.riders, self._marks
+        if riders is None:
+            for statement_ in (first, *others):
+                await execute(self.connection, statement_)
+        elif riders.before or not riders.last:  # else it rode with the claim, and nothing was sent since
+            riders.after = others
+            await execute(self.connection, first)
+        self._plans_freely = self.replans
 
     async def keep(self) -> None:
         """Keep what the service did.
@@ -86,8 +115,13 @@ class SqlTransaction:
             await settled(self._session.commit())
             await self._close_session()
         self.leave()
+        if self.riders is not None and await _goes_on(self.connection):
+            self.riders.before.append(RELEASE)
+            self.resume()
+            return
         await execute(self.connection, RELEASE)
         if self.replans:
+            self._plans_freely = False
             await execute(self.connection, PLAN_AGAIN)
 
     async def undo(self) -> None:
@@ -102,8 +136,11 @@ class SqlTransaction:
                 await self._close_session()
             self.leave()
             await self._mend()
+            if self.riders is not None:
+                self.riders.take()
             await execute(self.connection, UNDO)
             await execute(self.connection, RELEASE)
+            self._plans_freely = False  # that was undone, too
         except SQLAlchemyError as error:
             raise unavailable("undoing a service's changes", error) from error
 
@@ -140,24 +177,26 @@ def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
 
 @asynccontextmanager
 async def open_transaction(
-    database: Pooled, joined: Callable[[AnyConnection], HistoryStore]
+    database: Pooled, joined: Callable[[AnyConnection], HistoryStore], *, lean: bool = False
 ) -> AsyncGenerator[SqlTransaction]:
     """Begin a transaction; commit it at the end of the block, or roll it back where the block raises.
 
-    ``joined`` returns the view of the history inside the transaction of a connection.
+    ``joined`` returns the view of the history inside the transaction of a connection. On PostgreSQL a
+    ``lean`` one begins with its first statement; who opens it repeats the block where it is stale.
 
     Raises:
         HistoryUnavailableError: the server did not answer, at the end it is unknown whether it committed;
             TransactionConflictError where it is certain that it did not.
         ConfigurationError: it cannot be begun as the history is set.
     """
-    connection = await _begin(database)
+    riders = Riders(database.dialect) if lean and database.dialect is Dialect.POSTGRESQL else None
+    connection = await _begin(database, riders)
     transaction: SqlTransaction | None = None
     try:
         connection.info.pop(_IN_SERVICE, None)
         # Only on an engine of its own has the history configured the connections.
         replans = database.disposable and connection.dialect.name == Dialect.POSTGRESQL
-        transaction = SqlTransaction(connection, joined(connection), replans, database.engine)
+        transaction = SqlTransaction(connection, joined(connection), replans, database.engine, riders)
         yield transaction
         try:
             await execute(connection, COMMIT)
@@ -167,14 +206,35 @@ async def open_transaction(
         # Before the pool rolls back what an error left open: that rollback is ours.
         if transaction is not None:
             transaction.leave()
+            transaction.is_stale = riders is not None and not riders.began and connection.invalidated
+        if riders is not None:
+            leave_connection(connection)
         await settled(connection.close())
 
 
-async def _begin(database: Pooled) -> AnyConnection:
-    """Return a connection with its transaction begun; one that had died in the pool is replaced once."""
+async def _goes_on(connection: AnyConnection) -> bool:
+    """Whether the driver knows of an open transaction that has not failed, without asking the server."""
+    held = (
+        await connection.get_raw_connection()
+        if isinstance(connection, AsyncConnection)
+        else connection.connection
+    )
+    driver: Any = held.driver_connection
+    return driver is not None and driver.info.transaction_status.name == "INTRANS"
+
+
+async def _begin(database: Pooled, riders: Riders | None = None) -> AnyConnection:
+    """Return a connection with its transaction begun; one that had died in the pool is replaced once.
+
+    With ``riders``, it begins with the first statement.
+    """
     inside = is_inside(database.engine, "beginning a transaction", writes=True)
     for last in (False, True):
         connection = await database.connect("beginning a transaction", inside=inside)
+        if riders is not None:
+            riders.board(connection)
+            riders.before = [BEGIN, DO_NOT_WAIT_LONG] if inside else [BEGIN]
+            return connection
         try:
             await execute(connection, BEGIN)
             if inside:
@@ -197,6 +257,7 @@ def guard(engine: AnyEngine) -> None:
     for name in ("commit", "rollback"):
         if not event.contains(target, name, _refuse):
             event.listen(target, name, _refuse)
+    carry(engine)
 
 
 def _refuse(connection: Connection) -> None:

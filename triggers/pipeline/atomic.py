@@ -40,7 +40,7 @@ class Transactions:
         Raises:
             HistoryUnavailableError: the server did not answer.
         """
-        return await self.history.transaction()
+        return await self.history.transaction(lean=True)
 
     async def settle(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
         """Write down in a transaction how its runs ended.
@@ -50,6 +50,7 @@ class Transactions:
         """
         if not runs:
             return
+        transaction.resume()
         settlements = [settlement_of(run) for run in runs]
         if not all(await transaction.history.settle(self.trigger, settlements)):
             raise HistoryUnavailableError("settling what this very transaction claimed")
@@ -80,6 +81,7 @@ class Removal:
         """
         self._pending = [run for run in runs if run in self.arrivals]
         received = [self.arrivals[run] for run in self._pending]
+        transaction.resume()
         if received and not await self.receiver.acknowledge_inside(transaction.connection, received):
             raise TransactionConflictError("taking out messages that were given to somebody else")
 

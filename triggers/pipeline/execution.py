@@ -37,6 +37,14 @@ _Arguments = tuple[list[Any], dict[str, Any]]
 class Transaction(Protocol):
     """The open transaction that an atomic trigger's service is a part of."""
 
+    def expect(self) -> None:
+        """Know that a service is about to be marked, right after the next statement."""
+        ...
+
+    def resume(self) -> None:
+        """Know that the next statements are the history's."""
+        ...
+
     async def mark(self) -> None:
         """Note the point to which :meth:`undo` goes back."""
         ...

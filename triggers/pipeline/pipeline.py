@@ -27,9 +27,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, HistoryUnavailableError
 from history.message import Message
 from history.shell import Shell
 from history.store import HistoryStore
@@ -61,6 +61,9 @@ from triggers.providers.provider import (
 from triggers.service.identity import Identify
 from triggers.service.outcome import Outcome
 from triggers.service.settings import Settings
+
+if TYPE_CHECKING:
+    from history.sql.transaction import SqlTransaction
 
 _log = logging.getLogger(__name__)
 
@@ -254,14 +257,8 @@ class MessagePipeline:
         Where the messages are in the same database, the transaction acknowledges them, too.
         """
         try:
-            async with await transactions.begin() as transaction:
-                await self._detect_and_run(
-                    runs, replace(self.judge, store=transaction.history, inside=True), transaction
-                )
-                ended = [run for run in runs if run.claimed or run.holds]
-                await transactions.settle(transaction, ended)
-                if removal is not None:
-                    await removal.take_out(transaction, [run for run in runs if _is_done_with(run)])
+            if not await self._run_inside(runs, transactions, removal):
+                await self._run_inside(runs, transactions, removal, again=True)
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
@@ -276,11 +273,40 @@ class MessagePipeline:
         if others := [run for run in runs if run.parks or run.raises_event]:
             await self._give_up(others)
 
+    async def _run_inside(
+        self,
+        runs: Sequence[Run],
+        transactions: Transactions,
+        removal: Removal | None,
+        *,
+        again: bool = False,
+    ) -> bool:
+        """Do it in one transaction; False where its connection had died in the pool, and nothing was done."""
+        begun = await transactions.begin()
+        transaction: SqlTransaction | None = None
+        try:
+            async with begun as transaction:
+                await self._detect_and_run(
+                    runs, replace(self.judge, store=transaction.history, inside=True), transaction
+                )
+                await transactions.settle(transaction, [run for run in runs if run.claimed or run.holds])
+                if removal is not None:
+                    await removal.take_out(transaction, [run for run in runs if _is_done_with(run)])
+        except HistoryUnavailableError:
+            if again or transaction is None or not transaction.is_stale:
+                raise
+            return False
+        return True
+
     async def _detect_and_run(
         self, runs: Sequence[Run], judge: Judge, transaction: Transaction | None = None
     ) -> None:
         """Claim all with one call, then decide and execute them, in order."""
+        if transaction is not None:
+            transaction.expect()
         await judge.claim(runs)
+        if transaction is not None and any(run.found is not None for run in runs):
+            transaction.resume()
         self._reach(Step.CLAIMED)
         together: list[Run] = []
         for run in runs:

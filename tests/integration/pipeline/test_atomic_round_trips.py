@@ -1,0 +1,179 @@
+"""What an atomic message asks the server for: little, and nothing of it lost where a connection had died."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from history.bridge import drive
+from history.sql import SqlHistory
+from tests.fixtures.waiting import eventually
+from triggers import FatalError, Message, Status, trigger
+from triggers.declaration.decorator import Trigger
+
+INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
+
+#: A claim, the service's own statement, the entry's end, and the commit.
+WAITED_FOR = 4
+
+
+@pytest.fixture
+def admin(postgres_url: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE bookings (uuid TEXT NOT NULL)")
+        yield connection
+
+
+@pytest.fixture
+def history(postgres_url: str) -> Iterator[SqlHistory]:
+    store = SqlHistory.from_url(postgres_url)
+    yield store
+    drive(store.close())
+
+
+@pytest.fixture
+def made(history: SqlHistory) -> Iterator[Callable[..., Trigger[..., Any]]]:
+    """Return what makes a trigger of a service; all are closed at the end."""
+    triggers: list[Trigger[..., Any]] = []
+
+    def make(service: Callable[..., Any]) -> Trigger[..., Any]:
+        triggers.append(trigger("orders", history=history, name="book", transacted=True)(service))
+        return triggers[-1]
+
+    yield make
+    for one in triggers:
+        one.close()
+
+
+def book(message: Message, connection: Connection) -> int:
+    connection.execute(INSERT, {"uuid": message.uuid})
+    return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+
+def booked(admin: psycopg.Connection) -> list[str]:
+    return sorted(uuid for (uuid,) in admin.execute("SELECT uuid FROM bookings"))
+
+
+def statements_of(history: SqlHistory) -> list[str]:
+    """Return a list that grows with each statement whose answer somebody waits for."""
+    seen: list[str] = []
+    engine = history._engine  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (nobody else has it)
+    assert isinstance(engine, Engine)
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    return seen
+
+
+def test_a_lone_message_waits_for_four_answers(
+    admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]]
+) -> None:
+    def insert(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+
+    inserting = made(insert)
+    inserting.handle(Message(body="", uuid="first"))
+    seen = statements_of(history)
+
+    outcome = inserting.handle(Message(body="", uuid="second"))
+
+    assert outcome.status is Status.NEW
+    assert len(seen) == WAITED_FOR, seen
+    assert booked(admin) == ["first", "second"]
+
+
+def test_a_connection_that_died_in_the_pool_is_replaced_and_the_message_runs(
+    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+) -> None:
+    booking = made(book)
+    backend = booking.handle(Message(body="", uuid="before")).result
+    admin.execute("SELECT pg_terminate_backend(%s)", (backend,))
+    gone = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %s"
+    eventually(lambda: admin.execute(gone, (backend,)).fetchone() == (0,))
+
+    outcome = booking.handle(Message(body="", uuid="after"))
+
+    assert (outcome.status, outcome.acknowledge, outcome.suspend) == (Status.NEW, True, False)
+    assert booked(admin) == ["after", "before"]
+
+
+def test_a_connection_that_dies_while_the_service_runs_is_not_replaced(
+    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+) -> None:
+    runs: list[str] = []
+
+    def interrupted(message: Message, connection: Connection) -> None:
+        runs.append(message.uuid or "")
+        backend = book(message, connection)
+        admin.execute("SELECT pg_terminate_backend(%s)", (backend,))
+
+    outcome = made(interrupted).handle(Message(body="", uuid="a"))
+
+    assert runs == ["a"]
+    assert not outcome.acknowledge
+    assert booked(admin) == []
+
+
+@pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK", "COMMIT; BEGIN"])
+def test_a_service_that_ends_its_transaction_behind_our_back_is_not_completed(
+    admin: psycopg.Connection,
+    history: SqlHistory,
+    made: Callable[..., Trigger[..., Any]],
+    ending: str,
+) -> None:
+    def end(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.execute(ending)
+
+    outcome = made(end).handle(Message(body="", uuid="a"))
+
+    assert not outcome.acknowledge
+    assert outcome.suspend
+    entry = drive(history.lookup("book", ["a"]))[0]
+    assert entry is None or entry.outcome is None
+
+
+def test_what_one_service_of_a_batch_did_is_undone_alone(
+    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+) -> None:
+    def picky(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+        if message.uuid in {"a", "c"}:
+            raise FatalError(message.uuid)
+
+    outcomes = made(picky).handle_batch([Message(body="", uuid=uuid) for uuid in "abcd"])
+
+    assert [outcome.acknowledge for outcome in outcomes] == [False, True, False, True]
+    assert booked(admin) == ["b", "d"]
+
+
+def test_a_services_queries_are_planned_freely_and_the_historys_are_not(
+    admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]]
+) -> None:
+    seen: list[str] = []
+
+    def look(connection: Connection) -> None:
+        seen.append(str(connection.execute(text("SHOW enable_seqscan")).scalar_one()))
+
+    looking = made(look)
+
+    looking.handle_batch([Message(body="", uuid=uuid) for uuid in "ab"])
+    looking.handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
+
+    async def after() -> str:
+        async with await history.transaction(lean=True) as transaction:
+            transaction.expect()
+            await transaction.history.lookup("book", ["a"])
+            transaction.resume()
+            connection = transaction.connection
+            assert not isinstance(connection, AsyncConnection)
+            return str(connection.execute(text("SHOW enable_seqscan")).scalar_one())
+
+    assert seen == ["on", "on", "on"]
+    assert drive(after()) == "off"
+    del admin
