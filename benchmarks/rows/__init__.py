@@ -2,6 +2,7 @@
 
 from benchmarks.bench import Row
 from benchmarks.rows import (
+    atomic,
     batch_duplicates,
     batch_new,
     consumer,
@@ -30,6 +31,7 @@ ROWS = (
     Row("memory", memory.measure),
     Row("growth", growth.measure, full=True),
     Row("sqljms", sqljms.measure),
+    Row("atomic", atomic.measure),
     Row("starts", starts.measure),
     Row("sqljms-growth", sqljms.measure_growth, full=True),
 )

@@ -88,7 +88,7 @@ class OurJobs:
             if sum(some for _, some in begun) >= count:
                 done.set()
 
-        consumer = Consumer([self._trigger(note)], self.provider)
+        consumer = Consumer([self.make_trigger(note)], self.provider)
         thread = threading.Thread(target=consumer.run)
         thread.start()
         finished = done.wait(PATIENCE)
@@ -98,7 +98,8 @@ class OurJobs:
         last, total = begun[-1][0], sum(number for _, number in begun)
         return (last - begun[0][0]) / (total - begun[-1][1])
 
-    def _trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
+    def make_trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
+        """Return the trigger, which calls ``note`` with how many messages it was given."""
         if self.insert:
 
             @trigger(
@@ -118,7 +119,7 @@ class OurJobs:
 
 
 @contextmanager
-def _server() -> Generator[str]:
+def open_server() -> Generator[str]:
     """Start a PostgreSQL as it is by default."""
     with (
         TemporaryDirectory(prefix="doubtless-bench-", ignore_cleanup_errors=True) as folder,
@@ -129,7 +130,7 @@ def _server() -> Generator[str]:
         yield server.url
 
 
-def _rounds(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: int) -> Times:
+def take_turns(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: int) -> Times:
     """Let competitors take turns, in changing order; the first round does not count."""
     count = max(3, bench.effort.rounds // 12)
     times: dict[str, list[float]] = {name: [] for name in competitors}
@@ -144,7 +145,7 @@ def _rounds(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: int)
 def measure(bench: Bench) -> Iterable[Result]:
     """Measure jobs that do nothing, and jobs that write one row."""
     for insert, kind in ((False, "no-op"), (True, "one insert")):
-        with _server() as url:
+        with open_server() as url:
             rivals: dict[str, Jobs] = {
                 "procrastinate": ProcrastinateJobs(url, insert=insert),
                 "PgQueuer": PgQueuerJobs(url, insert=insert),
@@ -152,7 +153,7 @@ def measure(bench: Bench) -> Iterable[Result]:
             competitors: dict[str, Jobs] = {"ours": OurJobs(url, insert=insert), **rivals}
             for competitor in competitors.values():
                 competitor.fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
-            times = _rounds(bench, f"SQL-JMS, {kind}", competitors, JOBS)
+            times = take_turns(bench, f"SQL-JMS, {kind}", competitors, JOBS)
         for name in rivals:
             yield Result(
                 what=f"SQL-JMS, {kind}, batches of {BATCH}",
@@ -168,7 +169,7 @@ def measure(bench: Bench) -> Iterable[Result]:
 def measure_growth(bench: Bench) -> Iterable[Result]:
     """Measure a queue that is nearly empty, and one where a million messages wait."""
     waiting = bench.effort.entries
-    with _server() as url:
+    with open_server() as url:
         competitors: dict[str, Jobs] = {
             "few": OurJobs(url, insert=True, queue="queue://few"),
             "many": OurJobs(url, insert=True, queue="queue://many"),
@@ -177,7 +178,7 @@ def measure_growth(bench: Bench) -> Iterable[Result]:
         competitors["many"].fill(waiting)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
-        times = _rounds(bench, "SQL-JMS, growth", competitors, JOBS)
+        times = take_turns(bench, "SQL-JMS, growth", competitors, JOBS)
     yield Result(
         what=f"SQL-JMS, one insert, {waiting:,} messages waiting",
         beside="a few thousand waiting",
