@@ -1,1 +1,25 @@
-"""Parts to test triggers with: private servers, started as child processes on free ports."""
+"""Parts to test triggers with: a simulator of everything that goes wrong, and private servers."""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.testing.simulator.effects import Effects
+    from triggers.testing.simulator.exactly_once import exactly_once
+    from triggers.testing.simulator.report import Finding, Report
+    from triggers.testing.simulator.simulator import Simulator
+    from triggers.testing.simulator.tables import rows
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(
+        __name__,
+        {
+            "triggers.testing.simulator.effects": ("Effects",),
+            "triggers.testing.simulator.exactly_once": ("exactly_once",),
+            "triggers.testing.simulator.report": ("Finding", "Report"),
+            "triggers.testing.simulator.simulator": ("Simulator",),
+            "triggers.testing.simulator.tables": ("rows",),
+        },
+    )
+
+__all__ = ["Effects", "Finding", "Report", "Simulator", "exactly_once", "rows"]

@@ -1,0 +1,50 @@
+"""The pytest plugin, as a user's pytest loads it: in a process and a folder of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import ROOT
+
+_TEST = """
+from triggers import Message, trigger
+from triggers.testing import exactly_once
+
+
+def test_a_booking(simulator):
+    ledger = simulator.effects()
+
+    @trigger("orders", name="book", in_doubt="execute")
+    def book(order: dict):
+        ledger.record(order["id"])
+
+    report = exactly_once(book, [Message(body={"id": "N-1"}, uuid="order-1")], effects=ledger)
+    assert report.never_twice and report.none_lost
+"""
+
+
+def run_pytest(folder: Path, *words: str) -> str:
+    """Run pytest in a folder with our plugin, and return what it prints."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "triggers.testing.plugin", "-p", "no:randomly"]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    ended = subprocess.run(
+        [*command, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return ended.stdout + ended.stderr
+
+
+def test_a_failure_shows_the_script_and_the_seed(tmp_path: Path) -> None:
+    (tmp_path / "test_book.py").write_text(_TEST)
+
+    shown = run_pytest(tmp_path, "--doubtless-seed=41")
+
+    assert "1 failed" in shown
+    assert "DOUBLED: N-1: 2 times instead of 1" in shown
+    assert "--doubtless-seed=41" in shown
+    assert "row 10: an earlier run started and never finished" in shown
+
+
+def test_a_service_without_the_bug_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_book.py").write_text(_TEST.replace(', in_doubt="execute"', ""))
+
+    assert "1 passed" in run_pytest(tmp_path)

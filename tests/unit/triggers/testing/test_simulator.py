@@ -1,0 +1,129 @@
+"""The simulator finds what is planted in sample services by a short script, and lets their twins pass."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.errors import ConfigurationError
+from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, book, looks, made
+from triggers.testing import exactly_once
+
+#: Pairs of faults take longer than all other tests here together; so only some samples are tried with them.
+QUICK = {"crashes": 1}
+
+#: The most deliveries that a shortest script may have.
+SHORT = 8
+
+
+def cases() -> Iterator[tuple[Callable[[Path], dict[str, Sample]], str]]:
+    """Name all samples, made without a database to ask."""
+    import tempfile  # noqa: PLC0415
+
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            yield from ((kind, name) for name in kind(Path(folder)))
+
+
+@pytest.mark.parametrize(("kind", "name"), [pytest.param(*case, id=case[1]) for case in cases()])
+def test_what_is_planted_is_found_and_nothing_else(
+    kind: Callable[[Path], dict[str, Sample]], name: str, tmp_path: Path
+) -> None:
+    sample = kind(tmp_path)[name]
+
+    report = exactly_once(
+        sample.trigger, sample.messages, effects=sample.effects, reset=sample.reset, **QUICK | sample.options
+    )
+
+    match sample.planted:
+        case "doubled":
+            assert not report.never_twice, report
+        case "lost":
+            assert not report.none_lost, report
+        case _:
+            assert report.never_twice, report
+            assert report.none_lost, report
+    assert report.shortest is None or len(report.shortest) <= SHORT
+
+
+def test_pairs_of_faults_and_runs_by_chance_find_nothing_in_a_correct_service() -> None:
+    report = exactly_once(made(book, resolver=looks), [ORDER], effects=LEDGER)
+
+    assert report.never_twice, report
+    assert report.none_lost, report
+    assert report.scripts > 200, "all single faults and many pairs of them"
+
+
+def test_a_script_that_was_found_runs_again() -> None:
+    report = exactly_once(made(book, in_doubt="execute"), [ORDER], effects=LEDGER)
+    found = report.shortest
+    assert found is not None
+
+    again = report.replay(found.replay)
+
+    assert again.scripts == 1
+    assert [str(one) for one in again.doubled] == [str(found)]
+
+
+def test_the_report_shows_the_script_in_the_words_of_the_table() -> None:
+    report = exactly_once(made(book, in_doubt="execute"), [ORDER], effects=LEDGER)
+
+    assert "DOUBLED: N-1: 2 times instead of 1" in str(report)
+    assert "row 10: an earlier run started and never finished" in str(report)
+    assert "replay(" in repr(report)
+    with pytest.raises(AssertionError, match="the process dies after"):
+        report.check()
+
+
+def test_the_same_seed_runs_the_same_scripts() -> None:
+    first, second = (
+        exactly_once(made(book, transacted=True), [ORDER], effects=LEDGER, crashes=1, seed=7)
+        for _ in range(2)
+    )
+
+    assert (first.scripts, first.parked) == (second.scripts, second.parked)
+
+
+def test_a_handler_that_acts_after_the_death_is_warned_of_and_is_no_evidence() -> None:
+    bank: list[str] = []
+
+    def books(order: dict[str, Any]) -> None:
+        try:
+            order["id"].strip()
+        finally:
+            bank.append(order["id"])
+
+    report = exactly_once(made(books), [ORDER], effects=bank, reset=bank.clear, crashes=1)
+
+    assert report.never_twice, report
+    assert any("after the process had died" in warning for warning in report.warnings)
+
+
+async def test_it_runs_inside_of_an_event_loop() -> None:
+    report = exactly_once(made(book), [ORDER], effects=LEDGER, crashes=1)
+
+    assert report.never_twice, report
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"effects": 5}, "effects"),
+        ({"effects": LEDGER, "crashes": -1}, "crashes"),
+        ({"effects": LEDGER, "deliveries": 0}, "deliveries"),
+        ({"effects": LEDGER, "counts": "some"}, "counts"),
+        ({"effects": LEDGER, "script": "nonsense"}, "script"),
+    ],
+    ids=["effects", "crashes", "deliveries", "counts", "script"],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        exactly_once(made(book), [ORDER], **options)
+
+
+def test_only_triggers_are_run() -> None:
+    with pytest.raises(ConfigurationError, match="no trigger"):
+        exactly_once(book, [ORDER], effects=LEDGER)
+    with pytest.raises(ConfigurationError, match="none"):
+        exactly_once(made(book), [], effects=LEDGER)

@@ -1,0 +1,524 @@
+"""One run of a script: workers, their deaths, what is delivered again, and what it all came to."""
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from history.bridge import drive, settled
+from history.message import Message
+from history.store.parking import Parked
+from triggers.pipeline.atomic import Transactions
+from triggers.pipeline.leases import LeaseKeeper
+from triggers.pipeline.parking.lot import ParkingLot
+from triggers.pipeline.pipeline import MessagePipeline
+from triggers.providers.provider import AT_ONCE, Arrival, Received, Receiver
+from triggers.service.outcome import Outcome
+from triggers.testing.simulator.effects import EffectFailedError
+from triggers.testing.simulator.lines import traced
+from triggers.testing.simulator.process_memory import ProcessMemory
+from triggers.testing.simulator.queue import MUCH_LATER, Copy, Queue
+from triggers.testing.simulator.script import Fault, Point, Script
+from triggers.testing.simulator.store import (
+    SimulatedHistory,
+    SimulatedLeases,
+    SimulatedParking,
+    SimulatedTransactions,
+)
+from triggers.testing.simulator.subject import Subject
+
+#: How many deliveries a run has at most; what is not acknowledged then is unfinished.
+MOST_DELIVERIES = 60
+
+#: The time at which every run begins.
+BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class SimulatedDeath(BaseException):
+    """The process has died: nothing of it runs any more, and nobody is to catch this."""
+
+
+class SimulatedInterrupt(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C."""
+
+
+@dataclass(slots=True)
+class Delivered:
+    """One delivery of a run: of which message, what went wrong meanwhile, and what became of it."""
+
+    index: int
+    count: int
+    elapsed: timedelta
+    outcome: Outcome | None = None
+    faults: list[str] = field(default_factory=list[str])
+    copy: bool = False
+
+
+@dataclass(slots=True)
+class Choice:
+    """Who says what goes wrong: a script, or after it, by chance."""
+
+    script: Script
+    chance: random.Random | None = None
+    most: int = 0
+
+    def at(self, point: Point) -> Fault | None:
+        """Return what goes wrong at a point."""
+        if self.chance is None:
+            return self.script.at(point.number)
+        if not point.faults or len(self.script.faults) >= self.most or self.chance.random() > 1 / 8:
+            return None
+        fault = self.chance.choice(point.faults)
+        self.script = self.script.extended(point.number, fault)
+        return fault
+
+
+@dataclass(slots=True)
+class Rules:
+    """What the runs of one simulation have in common."""
+
+    subject: Subject
+    messages: Sequence[Message]
+    count: Callable[[], Counter[Hashable]]
+    memory: ProcessMemory
+    deliveries: int
+    pauses: bool
+    observes: bool = True
+
+
+class Worker:
+    """One process: a pipeline over the run's history, the leases that it renews, and whether it lives."""
+
+    def __init__(self, course: "Course", subject: Subject) -> None:
+        self.dead = False
+        self.base = subject.pipeline()
+        self.background: list[threading.Thread] = []
+        name, lease = subject.trigger.settings.name, subject.trigger.settings.lease
+        self.leases = SimulatedLeases(name, lease, course.store)
+        self.pipeline = self._over(course, subject)
+
+    def _over(self, course: "Course", subject: Subject) -> MessagePipeline:
+        base, asynchronous = self.base, subject.trigger.is_async
+
+        async def wait(seconds: float) -> None:
+            course.pass_time(seconds)
+
+        def sleep(seconds: float) -> None:
+            course.pass_time(seconds)
+
+        sleeping = wait if asynchronous else sleep
+        lot = ParkingLot(course.parking)
+        execution = replace(cast("Any", base.execution), sleep=sleeping)
+        if base.transactions is not None:
+            inside = cast("Transactions", SimulatedTransactions(base.transactions, course))
+            return replace(base, transactions=inside, lot=lot, execution=execution)
+        store = None if base.judge.store is None else course.store
+        leases = None if base.judge.leases is None else cast("LeaseKeeper", self.leases)
+        return replace(
+            base,
+            judge=replace(base.judge, store=store, leases=leases),
+            completion=replace(cast("Any", base.completion), store=store, sleep=sleeping),
+            lot=lot,
+            execution=execution,
+        )
+
+
+class Course:
+    """One run. It is made, run once, and then read."""
+
+    def __init__(self, rules: Rules, choice: Choice, chosen: Sequence[int]) -> None:
+        self.rules = rules
+        self.choice = choice
+        self.points: list[Point] = []
+        self.deliveries: list[Delivered] = []
+        self.parked: set[int] = set()
+        self.kinds: dict[int, set[str]] = {}
+        self.uuids: set[str] = set()
+        self.samples: list[Counter[Hashable]] = []
+        self.warnings: list[str] = []
+        self.noisy: int | None = None
+        self.unfinished: set[int] = set()
+        self._now = BEGINNING
+        self.store = SimulatedHistory(self)
+        self.parking = SimulatedParking(self)
+        self.queue = Queue(choice.script.counts, BEGINNING, datetime.now(UTC))
+        self._chosen = chosen
+        self._worker: Worker | None = None
+        self._stack: list[tuple[Worker, Sequence[Copy], list[Delivered]]] = []
+        self._at_death: Counter[Hashable] | None = None
+
+    # What the parts of a run ask.
+
+    def now(self) -> datetime:
+        """Return the run's time."""
+        return self._now
+
+    def pass_time(self, seconds: float, *, renewing: bool = True) -> None:
+        """Let time go by; the living renew their leases meanwhile."""
+        self._now += timedelta(seconds=seconds)
+        if renewing:
+            for worker, _, _ in self._stack:
+                worker.leases.renew()
+
+    def come_by(self, place: str, *faults: Fault) -> Fault | None:
+        """Come by a point; return what goes wrong there.
+
+        Raises:
+            SimulatedDeath: the process dies here, or died before and was kept alive by a handler.
+        """
+        if not self._stack:
+            return None
+        worker, held, delivered = self._stack[-1]
+        if worker.dead:
+            raise SimulatedDeath
+        tired = max((self.queue.deliveries.get(copy.index, 0) for copy in held), default=0)
+        offered = () if tired > self.rules.deliveries else tuple(one for one in faults if self._fits(one))
+        point = Point(len(self.points), place, offered)
+        self.points.append(point)
+        fault = self.choice.at(point)
+        if fault is None:
+            return None
+        for one in delivered:
+            one.faults.append(fault.sentence.format(place))
+        if fault is Fault.DIE:
+            self.die()
+        if fault is Fault.INTERRUPT:
+            raise SimulatedInterrupt
+        return fault
+
+    def _fits(self, fault: Fault) -> bool:
+        if fault is Fault.PAUSE:
+            return self.rules.pauses and self.rules.subject.trigger.settings.lease is not None
+        return not (fault is Fault.COPY and self.rules.subject.is_atomic)
+
+    def die(self) -> None:
+        """End the process that runs.
+
+        Raises:
+            SimulatedDeath: always.
+        """
+        worker = self._stack[-1][0]
+        worker.dead = True
+        worker.leases.close()
+        worker.background.clear()
+        if self.rules.observes and not self.rules.subject.is_atomic:
+            self._at_death = self.rules.count()
+        raise SimulatedDeath
+
+    def keep_aside(self, parked: Sequence[Parked]) -> None:
+        """Note what was parked."""
+        held = self._stack[-1][1]
+        for one in parked:
+            name = None if one.message is None else one.message.message_id
+            self.parked |= {copy.index for copy in held if copy.message.message_id == name}
+
+    def before_effect(self, key: Hashable, faults: Iterable[Fault]) -> Fault | None:
+        """Come by the point of an effect; raise where the process dies or the effect fails."""
+        place = f"effect {key}"
+        fault = self.come_by(place, *faults)
+        if fault is Fault.FAIL:
+            raise EffectFailedError(f"{place} did not happen")
+        self._meanwhile(fault)
+        return fault
+
+    def after_effect(self, key: Hashable, fault: Fault | None) -> None:
+        """Carry out what goes wrong after an effect."""
+        if fault is Fault.DIE_AFTER:
+            self.die()
+        if fault is Fault.REPLY_LOST:
+            raise EffectFailedError(f"nobody knows whether effect {key} happened")
+
+    @contextmanager
+    def invoking(self, file: str) -> Generator[None]:
+        """Enter one call of the service."""
+        worker, coroutine = self._stack[-1][0], self.rules.subject.trigger.is_async
+        self.samples.append(self.rules.count())
+        started = len(self.points)
+        try:
+            self._meanwhile(self.come_by("the service", *_AROUND))
+            with traced(file, self._line_of_task if coroutine else self._line):
+                yield
+            self._meanwhile(self.come_by("the service's end", *_AROUND))
+        except BaseException:
+            self._look_at_death(worker, started)
+            raise
+        else:
+            self._look_at_death(worker, started)
+
+    def _line(self, place: str) -> None:
+        self.come_by(place, Fault.DIE, *((Fault.INTERRUPT,) if self._interrupted() else ()))
+
+    def _line_of_task(self, place: str) -> None:
+        if self.come_by(place, Fault.DIE, Fault.CANCEL) is Fault.CANCEL:
+            task = asyncio.current_task()
+            if task is not None:
+                task.cancel()
+
+    def _interrupted(self) -> bool:
+        """Whether the script interrupts here: only where a death was noticed is that of interest."""
+        return self.choice.script.at(len(self.points)) is Fault.INTERRUPT
+
+    def _look_at_death(self, worker: Worker, started: int) -> None:
+        """Notice that a handler did something after the process had died."""
+        if not worker.dead:
+            return
+        before, self._at_death = self._at_death, None
+        if before is not None and before != self.rules.count():
+            self.noisy = started
+            self.warnings.append(
+                "a finally or except BaseException of the service had an effect after the process had died, "
+                "which a real death would not let happen: look at the run with real=True"
+            )
+        raise SimulatedDeath
+
+    def _meanwhile(self, fault: Fault | None) -> None:
+        """Deliver a copy to another worker while this one stands still."""
+        if fault not in {Fault.COPY, Fault.PAUSE}:
+            return
+        worker, held, _ = self._stack[-1]
+        lease = self.rules.subject.trigger.settings.lease
+        if fault is Fault.PAUSE and lease is not None:
+            self.pass_time(lease.total_seconds() + 1, renewing=False)
+        copies = [self.queue.another(copy, self._now) for copy in held]
+        if self.rules.subject.trigger.is_async:
+            # A loop cannot run inside another one's callback, but in a thread that is waited for.
+            thread = threading.Thread(target=self._aside, args=(copies,))
+            _START(thread)
+            thread.join()
+        else:
+            self._deliver(copies, Worker(self, self.rules.subject), copy=True)
+        if not worker.dead:
+            worker.leases.renew()
+
+    def _aside(self, copies: Sequence[Copy]) -> None:
+        self._deliver(copies, Worker(self, self.rules.subject), copy=True, run=asyncio.run)
+
+    # The run itself.
+
+    def run(self) -> None:
+        """Deliver until everything is acknowledged, or too often."""
+        queue, rules = self.queue, self.rules
+        for index in self._chosen:
+            queue.put(Copy(index, rules.messages[index], BEGINNING))
+        rules.subject.invoking[:] = [self.invoking]
+        rules.subject.passed[:] = [self.pass_time]
+        while (due := queue.next_due()) is not None:
+            if len(self.deliveries) > MOST_DELIVERIES:
+                self.unfinished = {copy.index for copy in queue.waiting}
+                break
+            self._now = max(self._now, due)
+            self._worker = self._worker or Worker(self, rules.subject)
+            self._receive(self._worker)
+        self.samples.append(rules.count())
+
+    def _receive(self, worker: Worker) -> None:
+        limit = self.rules.subject.trigger.settings.batch
+        if len(self.queue.waiting) > limit and self._overtakes(worker):
+            self.queue.waiting.append(self.queue.waiting.pop(0))
+            self._now = max(self._now, self.queue.next_due() or self._now)
+        copies = self.queue.take(self._now, limit)
+        if self._deliver(copies, worker):
+            self._end(worker)
+        else:
+            self._worker = None
+            self.forget()
+
+    def _overtakes(self, worker: Worker) -> bool:
+        self._stack.append((worker, (), []))
+        try:
+            return self.come_by("the next message", Fault.OVERTAKEN) is Fault.OVERTAKEN
+        finally:
+            self._stack.pop()
+
+    def forget(self) -> None:
+        """Empty the memory of a process that has died, as the script has it."""
+        if self.choice.script.memory == "dies":
+            self.rules.memory.die()
+        else:
+            self.rules.memory.survive()
+
+    def _deliver(
+        self,
+        copies: Sequence[Copy],
+        worker: Worker,
+        *,
+        copy: bool = False,
+        run: Callable[[Any], Any] | None = None,
+    ) -> bool:
+        """Deliver copies to a worker; False where it died."""
+        delivered = [Delivered(one.index, one.delivered, self._now - BEGINNING, copy=copy) for one in copies]
+        self.deliveries += delivered
+        link = _Link(self, self.queue)
+        arrivals = [
+            Arrival(self.queue.arrival(one, self._now), one)  # the copy is its own handle
+            for one in copies
+        ]
+        self._stack.append((worker, copies, delivered))
+        try:
+            work = worker.pipeline.deliver(cast("Receiver", link), arrivals)
+            outcomes = (run or self.rules.subject.run)(work)
+        except (SimulatedDeath, SimulatedInterrupt, asyncio.CancelledError):
+            self._bury(worker, [one for one in copies if one not in link.answered])
+            return False
+        finally:
+            self._stack.pop()
+        for one, what, outcome in zip(copies, delivered, outcomes, strict=True):
+            what.outcome = outcome
+            self.kinds.setdefault(one.index, set()).add(outcome.kind)
+            if outcome.uuid is not None:
+                self.uuids.add(outcome.uuid)
+        return True
+
+    def _bury(self, worker: Worker, held: Sequence[Copy]) -> None:
+        worker.dead = True
+        worker.leases.close()
+        worker.background.clear()
+        for one in reversed(held):
+            one.due = self._now
+            self.queue.put(one, first=True)
+        for task in self.rules.subject.unfinished():
+            task.cancel()
+
+    def _end(self, worker: Worker) -> None:
+        """Let what a service left running end, or die before it does."""
+        tasks = self.rules.subject.unfinished()
+        if not worker.background and not tasks:
+            return
+        self._stack.append((worker, (), self.deliveries[-1:]))
+        try:
+            self.come_by("what the service left running", Fault.DIE)
+            for thread in worker.background:
+                thread.run()
+            if tasks:
+                self.rules.subject.run(asyncio.wait(tasks))
+        except SimulatedDeath:
+            for task in tasks:
+                task.cancel()
+            with suppress(Exception):
+                self.rules.subject.run(asyncio.sleep(0))
+            self._worker = None
+            self.forget()
+        finally:
+            worker.background.clear()
+            self._stack.pop()
+
+    def leave_running(self, thread: threading.Thread) -> bool:
+        """Take a thread that a service starts, to run it later; False where no service runs."""
+        if not self._stack or self._stack[-1][0].dead:
+            return False
+        self._stack[-1][0].background.append(thread)
+        return True
+
+    def join(self, thread: threading.Thread) -> bool:
+        """Run a thread that is waited for; False where it is none of the run's."""
+        for worker, _, _ in self._stack:
+            if thread in worker.background:
+                worker.background.remove(thread)
+                thread.run()
+                return True
+        return False
+
+    def clean(self) -> None:
+        """Have an atomic trigger's own history forget what this run has written there."""
+        subject = self.rules.subject
+        if subject.is_atomic and subject.store is not None:
+            names = self.uuids | {message.uuid or "" for message in self.rules.messages}
+            for uuid in names - {""}:
+                drive(settled(subject.store.forget(subject.trigger.name, uuid)))
+
+
+_AROUND = (Fault.DIE, Fault.COPY, Fault.PAUSE)
+_START = threading.Thread.start
+
+
+class _Link:
+    """What a worker answers the provider by."""
+
+    keep_alive_interval = timedelta(seconds=10)
+
+    def __init__(self, course: Course, queue: Queue) -> None:
+        self._course = course
+        self._queue = queue
+        self.answered: list[Copy] = []
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        course = self._course
+        copies = [cast("Copy", one.handle) for one in received]
+        if not copies:
+            return
+        fault = course.come_by("the acknowledgement", *_ANSWERING)
+        if fault in {Fault.ACKNOWLEDGEMENT_LOST, Fault.LATE}:
+            later = MUCH_LATER if fault is Fault.LATE else timedelta(0)
+            for copy in copies:
+                copy.due = course.now() + later
+                self._queue.put(copy)
+        self.answered += copies
+        if fault is Fault.DIE_AFTER:
+            course.die()
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        course = self._course
+        course.come_by("giving it back", Fault.DIE)
+        for one in received:
+            copy = cast("Copy", one.handle)
+            copy.due = course.now() + delay
+            self._queue.put(copy)
+            self.answered.append(copy)
+
+
+_ANSWERING = (Fault.DIE, Fault.DIE_AFTER, Fault.ACKNOWLEDGEMENT_LOST, Fault.LATE)
+
+
+@contextmanager
+def patched(course: Callable[[], Course | None]) -> Generator[None]:
+    """Let ``time.sleep``, ``time.time`` and threads of this thread's services be the run's."""
+    own, sleep, clock, start, join = (
+        threading.get_ident(),
+        time.sleep,
+        time.time,
+        threading.Thread.start,
+        threading.Thread.join,
+    )
+
+    def simulated_sleep(seconds: float, /) -> None:
+        run = course()
+        if run is None or threading.get_ident() != own:
+            sleep(seconds)
+        else:
+            run.pass_time(seconds)
+
+    def simulated_time() -> float:
+        run = course()
+        ahead = 0.0 if run is None else (run.now() - BEGINNING).total_seconds()
+        return clock() + ahead
+
+    def simulated_start(thread: threading.Thread) -> None:
+        run = course()
+        target = vars(thread).get("_target") if type(thread) is threading.Thread else None
+        home = str(getattr(target, "__module__", None)).partition(".")[0]
+        ours = target is not None and home not in _MACHINERY
+        if run is None or threading.get_ident() != own or not ours or not run.leave_running(thread):
+            start(thread)
+
+    def simulated_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        run = course()
+        if run is None or not run.join(thread):
+            join(thread, timeout)
+
+    time.sleep, time.time = simulated_sleep, simulated_time
+    threading.Thread.start, threading.Thread.join = simulated_start, simulated_join  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        time.sleep, time.time = sleep, clock
+        threading.Thread.start, threading.Thread.join = start, join  # type: ignore[method-assign]
+
+
+#: Whose threads are never held back.
+_MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})

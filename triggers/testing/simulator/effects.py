@@ -1,0 +1,130 @@
+"""Counting effects: by a ledger of ours, a callable, a list, a mapping, or the rows of a table."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Protocol, cast
+
+from history.errors import ConfigurationError
+from triggers.testing.simulator.script import Fault
+
+#: What a count of effects may be: how many, how many of each, or all of them.
+Counted = int | Mapping[Any, int] | Iterable[Any]
+
+#: What is said of effects that are counted without names.
+UNNAMED = "effect"
+
+
+class EffectFailedError(ConnectionError):
+    """The simulated target of an effect did not answer; the effect did not happen, or nobody knows."""
+
+
+class AtEffects(Protocol):
+    """The run that effects happen in."""
+
+    def before_effect(self, key: Hashable, faults: Iterable[Fault]) -> Fault | None:
+        """Come by the point of an effect; raise where the process dies or the effect fails."""
+        ...
+
+    def after_effect(self, key: Hashable, fault: Fault | None) -> None:
+        """Carry out what goes wrong after an effect."""
+        ...
+
+
+class Effects:
+    """A target of effects that remembers each, and where the simulator can let things go wrong.
+
+    The process may die before and after each effect, a copy may be delivered meanwhile, and the target may
+    fail (:class:`EffectFailedError`, a ``ConnectionError``) before the effect happens. With
+    ``replies_lost=True`` it may also fail after it happened, as real targets do.
+    """
+
+    def __init__(self, *, replies_lost: bool = False) -> None:
+        self.run: AtEffects | None = None
+        self._counts: Counter[Hashable] = Counter()
+        self._faults = [Fault.DIE, Fault.DIE_AFTER, Fault.FAIL, Fault.COPY, Fault.PAUSE]
+        if replies_lost:
+            self._faults.append(Fault.REPLY_LOST)
+
+    def record(self, key: Hashable = UNNAMED) -> None:
+        """Have an effect, whatever happened before."""
+        run = self.run
+        fault = None if run is None else run.before_effect(key, self._faults)
+        self._counts[key] += 1
+        if run is not None:
+            run.after_effect(key, fault)
+
+    def record_once(self, key: Hashable = UNNAMED) -> None:
+        """Have an effect unless it was had already: what an idempotent target does."""
+        run = self.run
+        fault = None if run is None else run.before_effect(key, self._faults)
+        self._counts[key] = 1
+        if run is not None:
+            run.after_effect(key, fault)
+
+    def has(self, key: Hashable = UNNAMED) -> bool:
+        """Whether an effect was had: what a resolver asks."""
+        return self._counts[key] > 0
+
+    def count(self, key: Hashable = UNNAMED) -> int:
+        """Return how often an effect was had."""
+        return self._counts[key]
+
+    def counts(self) -> Mapping[Hashable, int]:
+        """Return how often each effect was had."""
+        return dict(+self._counts)
+
+    def clear(self) -> None:
+        """Forget all effects, as before the first message."""
+        self._counts.clear()
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+
+def reader(effects: Any) -> Callable[[], Counter[Hashable]]:
+    """Return what counts effects by their keys.
+
+    Raises:
+        ConfigurationError: it counts nothing.
+    """
+    if isinstance(effects, Effects):
+        return lambda: Counter(dict(effects.counts()))
+    if callable(effects):
+        return lambda: counter_of(effects())
+    if isinstance(effects, Mapping) or (
+        isinstance(effects, Iterable) and not isinstance(effects, str | bytes)
+    ):
+        return lambda: counter_of(cast("Counted", effects))
+    raise ConfigurationError(
+        "effects",
+        f"{effects!r:.60} counts nothing",
+        "give simulator.effects(), a list, a mapping of counts, or a function that returns one or a number",
+    )
+
+
+def counter_of(counted: Counted) -> Counter[Hashable]:
+    """Return counts by their keys, whatever was counted.
+
+    Raises:
+        ConfigurationError: it is no count.
+    """
+    if isinstance(counted, int):
+        return Counter({UNNAMED: int(counted)})
+    if isinstance(counted, Mapping):
+        named = cast("Mapping[Any, Any]", counted)
+        if all(isinstance(count, int) for count in named.values()):
+            return +Counter({_key(key): int(count) for key, count in named.items()})
+        return Counter(_key(key) for key in named)
+    if isinstance(counted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
+        return Counter(_key(one) for one in counted)
+    raise ConfigurationError(
+        "effects", f"its function returned {counted!r:.60}", "return a number, a mapping of counts or a list"
+    )
+
+
+def _key(one: Any) -> Hashable:
+    try:
+        hash(one)
+    except TypeError:
+        return repr(one)
+    return cast("Hashable", one)

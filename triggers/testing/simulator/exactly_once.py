@@ -1,0 +1,323 @@
+"""Running a trigger through everything that can go wrong, and counting its effects."""
+
+import asyncio
+import json
+import logging
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeVar, cast
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.service.checking import check_least
+from triggers.testing.simulator.course import Choice, Course, Rules, patched
+from triggers.testing.simulator.effects import UNNAMED, Effects, reader
+from triggers.testing.simulator.process_memory import memory_of
+from triggers.testing.simulator.queue import named
+from triggers.testing.simulator.report import Finding, Report, steps_of
+from triggers.testing.simulator.script import Counts, Fault, Memory, Script, extensions
+from triggers.testing.simulator.subject import Subject
+
+T = TypeVar("T")
+
+#: How many scripts of two and more faults are run at most; which, is drawn by the seed.
+MOST_SCRIPTS = 700
+
+#: How many runs by chance follow, and how many faults they have at most.
+RANDOM_RUNS = 60
+RANDOM_FAULTS = 5
+
+#: The seed of a simulation that is given none; the pytest plugin sets it.
+default_seed = 0
+
+#: Reports in which something was lost or doubled, for the pytest plugin, which shows them.
+found: list[Report] = []
+
+
+def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by its name)
+    trigger: Any,
+    messages: Sequence[Message],
+    *,
+    effects: Any,
+    reset: Callable[[], object] | None = None,
+    crashes: int = 2,
+    deliveries: int = 4,
+    counts: Counts | None = None,
+    pauses: bool = False,
+    keep: Sequence[object] = (),
+    seed: int | None = None,
+    script: str | None = None,
+) -> Report:
+    """Run a trigger through every script of few faults, then through random ones, and count its effects.
+
+    The trigger runs as it is, with its settings, resolver and retries, over a provider, a document history
+    and a clock in memory; an atomic trigger over its own database. In each script the process dies before
+    or after a step, replies and acknowledgements are lost, copies come early, late and in another order.
+    No time is waited: ``time.sleep`` and ``asyncio.sleep`` in the service go by at once.
+
+    Args:
+        trigger: what ``@trigger`` has made.
+        messages: what is sent, in this order. Two with one uuid are copies of one message, and so are two
+            without a uuid and with equal bodies.
+        effects: what counts effects: ``simulator.effects()``, a list or mapping that the service fills, or a
+            function that returns how many there are, how often each, or all of them.
+        reset: brings everything outside of the trigger back to where it was before the first message.
+        crashes: how many faults are tried in every combination, up to a limit from which the seed draws.
+        deliveries: how often a message is delivered before nothing goes wrong with it any more.
+        counts: what the provider's delivery counts are worth: "exact", "undefined" (-1), or both.
+        pauses: whether a process may also stand still until its lease is over, and then go on. Only a target
+            that checks the fence is safe from that.
+        keep: containers that stand for something which outlives the process, such as a database.
+        seed: what chance is drawn by.
+        script: run only this one, as a report has shown it.
+
+    Raises:
+        ConfigurationError: the trigger cannot be simulated, or an argument makes no sense.
+    """
+    check_least("crashes", crashes, 0)
+    check_least("deliveries", deliveries, 1)
+    if not messages:
+        raise ConfigurationError("messages", "there are none", "give at least one Message")
+    if counts not in {None, "exact", "undefined"}:
+        raise ConfigurationError(
+            "counts", f"{counts!r:.40} is none", 'use "exact", "undefined" or None for both'
+        )
+
+    def run(wanted: str | None) -> Report:
+        chance = default_seed if seed is None else seed
+        subject = Subject.of(trigger)
+        try:
+            simulation = _simulation(subject, messages, effects, reset, (deliveries, pauses, keep), chance)
+            with patched(lambda: simulation.current), _quiet():
+                simulation.learn()
+                if wanted is None:
+                    simulation.search(crashes, ("exact", "undefined") if counts is None else (counts,))
+                else:
+                    simulation.try_script(Script.parse(wanted))
+                return simulation.report(run)
+        finally:
+            subject.close()
+            if isinstance(effects, Effects):
+                effects.run = None
+
+    report = _outside_of_loops(lambda: run(script))
+    if report.lost or report.doubled:
+        found.append(report)
+    return report
+
+
+def _simulation(
+    subject: Subject,
+    messages: Sequence[Message],
+    effects: Any,
+    reset: Callable[[], object] | None,
+    rest: tuple[int, bool, Sequence[object]],
+    seed: int,
+) -> "_Simulation":
+    deliveries, pauses, keep = rest
+    known = named(messages, subject.trigger.destination)
+    # What the history of a message is judged by is what was sent, so without the names given above.
+    groups = [_group(message) for message in messages]
+    durable = [effects, subject.trigger.resolver, *keep, subject.trigger.settings.uuid]
+    memory = memory_of(subject.services, durable=[*durable, _asked(subject)], reset=reset)
+    memory.ambiguous -= {name for name, (one, _) in memory.containers.items() if any(one is k for k in keep)}
+    rules = Rules(
+        subject, known, reader(effects), memory, deliveries, pauses, not isinstance(effects, Effects)
+    )
+    ledger = effects if isinstance(effects, Effects) else None
+    return _Simulation(rules, groups, reset, ledger, random.Random(seed), seed)  # noqa: S311  (no secret)
+
+
+def _asked(subject: Subject) -> object:
+    """Return the user's function behind a resolver."""
+    resolver = subject.trigger.resolver
+    return None if resolver is None else resolver
+
+
+def _group(message: Message) -> str:
+    """Return what two copies of one message have in common."""
+    if message.uuid is not None:
+        return f"uuid {message.uuid}"
+    body = message.body
+    return repr(body) if isinstance(body, bytes) else json.dumps(body, sort_keys=True, default=repr)
+
+
+@dataclass(slots=True)
+class _Simulation:
+    rules: Rules
+    groups: Sequence[str]
+    reset: Callable[[], object] | None
+    ledger: Effects | None
+    chance: random.Random
+    seed: int
+    current: Course | None = None
+    due: dict[str, Counter[Hashable]] = field(default_factory=dict[str, Counter[Hashable]])
+    unnamed: bool = False
+    scripts: int = 0
+    parked: int = 0
+    unfinished: int = 0
+    lost: list[Finding] = field(default_factory=list[Finding])
+    doubled: list[Finding] = field(default_factory=list[Finding])
+    warnings: dict[str, None] = field(default_factory=dict[str, None])
+
+    def run(self, choice: Choice, chosen: Sequence[int] | None = None) -> Course:
+        """Run a script from the beginning."""
+        self.rules.memory.begin()
+        if self.ledger is not None:
+            self.ledger.clear()
+        if self.reset is not None:
+            self.reset()
+        course = Course(self.rules, choice, range(len(self.groups)) if chosen is None else chosen)
+        if self.ledger is not None:
+            self.ledger.run = course
+        self.current = course
+        try:
+            course.run()
+        finally:
+            self.current = None
+            course.clean()
+        return course
+
+    def learn(self) -> None:
+        """Learn what each message does when nothing goes wrong: what is due of it."""
+        for again in (False, True):
+            for index, group in enumerate(self.groups):
+                if again and self.groups.index(group) != index:
+                    continue
+                course = self.run(Choice(Script()), [index])
+                due = _most(course.samples)
+                if again and set(due) != set(self.due.get(group, due)):
+                    self.unnamed = True  # its keys are made anew each time: only their number can be compared
+                if not due and course.kinds.get(index, set()) & {"ok"}:
+                    due = Counter({f"of {self.rules.messages[index].uuid}": 1})
+                self.due[group] = due
+        if self.unnamed:
+            self.due = {group: Counter({UNNAMED: due.total()}) for group, due in self.due.items()}
+
+    def search(self, crashes: int, counts: Sequence[Counts]) -> None:
+        """Run every script of few faults, the shortest first, until something is found; then by chance."""
+        kinds: Sequence[Memory] = ("dies", "stays") if self.rules.memory.ambiguous else ("dies",)
+        level = [Script(count, memory) for memory in kinds for count in counts]
+        for depth in range(crashes + 1):
+            following: list[Script] = []
+            if depth > 1 and len(level) > MOST_SCRIPTS:
+                level = self.chance.sample(level, MOST_SCRIPTS)
+            for script in level:
+                course = self.try_script(script)
+                following += extensions(script, course.points)
+                following += _interrupts(script, course)
+                if depth > 1 and (self.lost or self.doubled):
+                    return
+            if self.lost or self.doubled:
+                return
+            level = following
+        if crashes:
+            self._by_chance(kinds, counts)
+
+    def _by_chance(self, kinds: Sequence[Memory], counts: Sequence[Counts]) -> None:
+        for _ in range(RANDOM_RUNS):
+            script = Script(self.chance.choice(counts), self.chance.choice(kinds))
+            self._judge(self.run(Choice(script, self.chance, RANDOM_FAULTS)))
+            if self.lost or self.doubled:
+                return
+
+    def try_script(self, script: Script) -> Course:
+        """Run one script, and judge what came of it."""
+        course = self.run(Choice(script))
+        self._judge(course)
+        return course
+
+    def _judge(self, course: Course) -> None:
+        self.scripts += 1
+        self.parked += bool(course.parked)
+        self.unfinished += bool(course.unfinished)
+        self.warnings.update(dict.fromkeys(course.warnings))
+        if course.warnings:
+            return  # what a handler did after the death is no evidence
+        had = self.rules.count()
+        if self.unnamed:
+            had = Counter({UNNAMED: had.total()})
+        excused = {self.groups[index] for index in course.parked | course.unfinished}
+        allowed = sum(self.due.values(), Counter[Hashable]())
+        owed = sum((due for group, due in self.due.items() if group not in excused), Counter[Hashable]())
+        doubled = {key: (had[key], allowed[key]) for key in had if had[key] > allowed[key] > 0}
+        lost = {key: (had[key], owed[key]) for key in owed if had[key] < owed[key]}
+        if doubled or lost:
+            steps = steps_of(course, self.rules.messages)
+            finding = Finding(course.choice.script, steps, lost, doubled, tuple(course.warnings))
+            if doubled:
+                self.doubled.append(finding)
+            if lost:
+                self.lost.append(finding)
+
+    def report(self, again: Callable[[str], Report]) -> Report:
+        """Return what was found, the shortest first."""
+        return Report(
+            trigger=self.rules.subject.trigger.name,
+            seed=self.seed,
+            scripts=self.scripts,
+            lost=sorted(self.lost, key=len),
+            doubled=sorted(self.doubled, key=len),
+            parked=self.parked,
+            unfinished=self.unfinished,
+            warnings=list(self.warnings),
+            again=lambda script: _outside_of_loops(lambda: again(script)),
+        )
+
+
+def _interrupts(script: Script, course: Course) -> Sequence[Script]:
+    """Return the same script with an interrupt, which handlers do see, where a death was seen by one."""
+    if course.noisy is None or not script.faults or script.faults[-1][1] is not Fault.DIE:
+        return []
+    number, _ = script.faults[-1]
+    return [Script(script.counts, script.memory, (*script.faults[:-1], (number, Fault.INTERRUPT)))]
+
+
+def _most(samples: Sequence[Counter[Hashable]]) -> Counter[Hashable]:
+    """Return the most of each effect that came between two calls of the service: what one call does."""
+    most: Mapping[Hashable, int] = Counter()
+    for before, after in pairwise(samples):
+        most = cast("Counter[Hashable]", most) | (after - before)
+    return Counter(dict(most))
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keep the library's log silent: hundreds of deaths are told in a report."""
+    loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
+
+
+def _outside_of_loops(work: Callable[[], T]) -> T:
+    """Do it in a thread of its own where an event loop runs in this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def keep() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001  (raised again below)
+            errors.append(error)
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

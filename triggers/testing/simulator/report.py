@@ -1,0 +1,195 @@
+"""What a simulation found: lost and doubled effects, and the shortest script as a table."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from history.message import UNDEFINED_COUNT, Message
+from triggers.detection.sentences import situation
+from triggers.detection.table import ROWS
+from triggers.testing.simulator.course import Course, Delivered
+from triggers.testing.simulator.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One delivery of a script, in the words of the decision table."""
+
+    number: int
+    message: str
+    after: str
+    delivery_count: int
+    row: int | None
+    verdict: str
+    answer: str
+    happened: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of its line in the table."""
+        count = "-1" if self.delivery_count == UNDEFINED_COUNT else str(self.delivery_count)
+        row = "-" if self.row is None else str(self.row)
+        return (
+            str(self.number),
+            self.message,
+            self.after,
+            count,
+            row,
+            self.verdict,
+            self.answer,
+            self.happened,
+        )
+
+
+_HEAD = ("step", "message", "after", "delivery count", "row", "status", "answer", "what happened")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A script after which effects were lost or doubled: which of them, how many, and how many were due."""
+
+    script: Script
+    steps: Sequence[Step]
+    lost: Mapping[Hashable, tuple[int, int]]
+    doubled: Mapping[Hashable, tuple[int, int]]
+    warnings: Sequence[str] = ()
+
+    @property
+    def replay(self) -> str:
+        """The text that ``Report.replay`` and ``exactly_once(script=)`` run again."""
+        return str(self.script)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        lines = [
+            *(f"DOUBLED: {key!s}: {had} times instead of {due}" for key, (had, due) in self.doubled.items()),
+            *(f"LOST: {key!s}: {had} times instead of {due}" for key, (had, due) in self.lost.items()),
+            "",
+            *_table([_HEAD, *(step.cells for step in self.steps)]),
+            *(f"  row {row}: {what}" for row, what in self._rows().items()),
+            "",
+            f"again: report.replay({self.replay!r})",
+        ]
+        return "\n".join([*lines, *self.warnings])
+
+    def _rows(self) -> Mapping[int, str]:
+        named = {step.row for step in self.steps if step.row is not None}
+        return {row.number: situation(row) for row in ROWS if row.number in named}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """What came of a simulation. ``print(report)`` shows the shortest script of what it found.
+
+    ``scripts`` is how many were run, ``parked`` in how many of them a message was kept aside for a person,
+    and ``unfinished`` in how many one was still given back again and again at the end. ``lost`` and
+    ``doubled`` hold what was found, the shortest first.
+    """
+
+    trigger: str
+    seed: int
+    scripts: int
+    lost: Sequence[Finding] = ()
+    doubled: Sequence[Finding] = ()
+    parked: int = 0
+    unfinished: int = 0
+    warnings: Sequence[str] = ()
+    again: Callable[[str], "Report"] | None = field(default=None, repr=False)
+
+    @property
+    def never_twice(self) -> bool:
+        """Whether no script made an effect happen twice."""
+        return not self.doubled
+
+    @property
+    def none_lost(self) -> bool:
+        """Whether no script lost an effect: acknowledged, not had, and not parked."""
+        return not self.lost
+
+    @property
+    def shortest(self) -> Finding | None:
+        """The shortest script that lost or doubled an effect; None where there is none."""
+        return min(
+            [*self.doubled, *self.lost], key=lambda one: (len(one), len(one.script.faults)), default=None
+        )
+
+    def replay(self, script: str) -> "Report":
+        """Run one script again, such as to step through it in a debugger."""
+        if self.again is None:
+            raise RuntimeError("this report was not made by exactly_once")
+        return self.again(script)
+
+    def check(self) -> None:
+        """Raise an AssertionError that shows everything, unless nothing was lost or doubled."""
+        if not (self.never_twice and self.none_lost):
+            raise AssertionError(str(self))
+
+    def __repr__(self) -> str:
+        found = self.shortest
+        if found is None:
+            return f"<{self.trigger}: {self.scripts} scripts, nothing lost or doubled>"
+        what = "doubled" if found.doubled else "lost"
+        return f"<{self.trigger}: {what} in {len(found)} steps: replay({found.replay!r})>"
+
+    def __str__(self) -> str:
+        head = f"{self.trigger}: {self.scripts} scripts (seed {self.seed}), "
+        if self.never_twice and self.none_lost:
+            tail = f"nothing lost or doubled; {self.parked} ended with a parked message"
+            return "\n".join([head + tail, *self.warnings])
+        head += f"{len(self.doubled)} doubled an effect, {len(self.lost)} lost one. The shortest:"
+        shown = [self.shortest]
+        if self.doubled and self.lost and self.shortest not in self.lost:
+            shown.append(self.lost[0])
+        elif self.doubled and self.lost and self.shortest not in self.doubled:
+            shown.append(self.doubled[0])
+        return "\n\n".join([head, *map(str, shown), *self.warnings])
+
+
+def steps_of(course: Course, messages: Sequence[Message]) -> Sequence[Step]:
+    """Return what a run did, as the lines of a table."""
+    return [
+        _step(number, one, course, messages[one.index].uuid)
+        for number, one in enumerate(course.deliveries, 1)
+    ]
+
+
+def _step(number: int, one: Delivered, course: Course, uuid: str | None) -> Step:
+    outcome = one.outcome
+    count = one.count if course.choice.script.counts == "exact" else UNDEFINED_COUNT
+    happened = "; ".join(one.faults) or ("a copy, beside the run above" if one.copy else "")
+    after = _duration(one.elapsed.total_seconds())
+    if outcome is None:
+        return Step(number, uuid or "", after, count, None, "process died", "none", happened)
+    status = str(outcome.status or ("rejected" if outcome.rejected else "undecided"))
+    if outcome.row == _IN_PROGRESS:
+        status = "in progress"
+    ran = f"ran {outcome.attempts} times" if outcome.attempts > 1 else "ran" if outcome.attempts else ""
+    error = "" if outcome.error is None else f"{type(outcome.error).__name__}: {outcome.error}"
+    answer = ("acknowledge" if outcome.acknowledge else "recover") + ", park" * outcome.parked
+    return Step(
+        number,
+        uuid or "",
+        after,
+        count,
+        outcome.row,
+        status,
+        answer,
+        "; ".join(part for part in (ran, happened, error) if part),
+    )
+
+
+_IN_PROGRESS = 12
+
+
+def _duration(seconds: float) -> str:
+    if seconds >= 3600:  # noqa: PLR2004  (an hour)
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds:g} s"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -1,0 +1,118 @@
+"""What goes wrong in one run, and where: numbered points, and the faults that are put there.
+
+A run is deterministic: it comes by the same points in the same order until the first fault, so the numbers
+of a script mean the same the next time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from history.errors import ConfigurationError
+
+#: What the provider's delivery counts are: exact, or -1 with every delivery.
+Counts = Literal["exact", "undefined"]
+
+#: What becomes of plain containers of the service's module when the process dies.
+Memory = Literal["dies", "stays"]
+
+_COUNTS: Mapping[str, Counts] = {"exact": "exact", "undefined": "undefined"}
+_MEMORIES: Mapping[str, Memory] = {"dies": "dies", "stays": "stays"}
+
+
+class Fault(StrEnum):
+    """What may go wrong at a point."""
+
+    DIE = "die"
+    DIE_AFTER = "die-after"
+    AWAY = "away"
+    REPLY_LOST = "reply-lost"
+    FAIL = "fail"
+    COPY = "copy"
+    PAUSE = "pause"
+    ACKNOWLEDGEMENT_LOST = "ack-lost"
+    LATE = "late"
+    OVERTAKEN = "overtaken"
+    INTERRUPT = "interrupt"
+    CANCEL = "cancel"
+
+    @property
+    def sentence(self) -> str:
+        """Say what happens, with the point's name in the place of ``{}``."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Fault.DIE: "the process dies before {}",
+    Fault.DIE_AFTER: "the process dies after {}",
+    Fault.AWAY: "the history does not answer: {} is not carried out",
+    Fault.REPLY_LOST: "the reply to {} is lost; it was carried out",
+    Fault.FAIL: "{} fails, and does not happen",
+    Fault.COPY: "a copy is delivered to another worker at {}",
+    Fault.PAUSE: "the process stands still at {} until its lease is over, and a copy is delivered elsewhere",
+    Fault.ACKNOWLEDGEMENT_LOST: "{} is lost: the message is delivered again",
+    Fault.LATE: "{} is lost: the message is delivered again much later",
+    Fault.OVERTAKEN: "the next message overtakes it",
+    Fault.INTERRUPT: "the process is told to end by a KeyboardInterrupt before {}",
+    Fault.CANCEL: "the task is cancelled before {}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Somewhere a run came by: its number, its name, and what may go wrong there."""
+
+    number: int
+    place: str
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One run: what the provider counts, what memory outlives a death, and the faults by their points."""
+
+    counts: Counts = "exact"
+    memory: Memory = "dies"
+    faults: tuple[tuple[int, Fault], ...] = ()
+
+    def at(self, number: int) -> Fault | None:
+        """Return what goes wrong at a point."""
+        return dict(self.faults).get(number)
+
+    def extended(self, number: int, fault: Fault) -> "Script":
+        """Return the same with one more fault, behind all others."""
+        return Script(self.counts, self.memory, (*self.faults, (number, fault)))
+
+    def __str__(self) -> str:
+        return "; ".join([self.counts, self.memory, *(f"{fault}@{number}" for number, fault in self.faults)])
+
+    @classmethod
+    def parse(cls, text: str) -> "Script":
+        """Read what ``str`` has written.
+
+        Raises:
+            ConfigurationError: it is no script.
+        """
+        try:
+            counts, memory, *faults = (part.strip() for part in text.split(";"))
+            provider, process = _COUNTS[counts], _MEMORIES[memory]
+            read = tuple(
+                (int(number), Fault(name)) for name, number in (fault.split("@") for fault in faults)
+            )
+        except (ValueError, KeyError):
+            raise ConfigurationError(
+                "script", f"{text!r:.80} is none", "give the text that a report shows: 'exact; dies; die@7'"
+            ) from None
+        return cls(provider, process, read)
+
+
+def extensions(script: Script, points: Sequence[Point]) -> Sequence[Script]:
+    """Return a script with each fault that may follow its last one, on the points that its run came by."""
+    last = script.faults[-1][0] if script.faults else -1
+    return [
+        script.extended(point.number, fault)
+        for point in points
+        if point.number > last
+        for fault in point.faults
+    ]

@@ -1,0 +1,24 @@
+"""What the fixture ``simulator`` gives to a test."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from history.message import Message
+from triggers.testing.simulator.effects import Effects
+from triggers.testing.simulator.exactly_once import exactly_once
+from triggers.testing.simulator.report import Report
+
+
+class Simulator:
+    """Runs triggers through everything that can go wrong; ``seed`` is what chance is drawn by."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def effects(self, *, replies_lost: bool = False) -> Effects:
+        """Return a target of effects; with ``replies_lost`` it may fail after an effect has happened."""
+        return Effects(replies_lost=replies_lost)
+
+    def exactly_once(self, trigger: Any, messages: Sequence[Message], **options: Any) -> Report:
+        """Do as :func:`triggers.testing.exactly_once` does, by the seed of the session."""
+        return exactly_once(trigger, messages, **{"seed": self.seed, **options})

@@ -1,0 +1,191 @@
+"""The document history of a run: in memory, by the run's clock, with a point at each call that writes."""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from history.bridge import drive
+from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Settlement
+from history.errors import HistoryUnavailableError
+from history.memory import MemoryHistory
+from history.memory.parking import MemoryParking
+from history.store import Owner
+from history.store.parking import Parked
+from triggers.pipeline.run import Run
+from triggers.testing.simulator.script import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from history.sql.transaction import SqlTransaction
+    from triggers.pipeline.atomic import Removal, Transactions
+    from triggers.providers.provider import Arrival, SharingTransactions
+
+T = TypeVar("T")
+
+
+class Course(Protocol):
+    """The run that a store is asked in."""
+
+    def now(self) -> datetime:
+        """Return the run's time."""
+        ...
+
+    def come_by(self, place: str, *faults: Fault) -> Fault | None:
+        """Come by a point; return what goes wrong there, or raise where the process dies."""
+        ...
+
+    def die(self) -> None:
+        """End the process."""
+        ...
+
+    def keep_aside(self, parked: Sequence[Parked]) -> None:
+        """Note what was parked."""
+        ...
+
+
+async def carried_out(course: Course, place: str, call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call to the history, with what goes wrong there."""
+    fault = course.come_by(place, Fault.DIE, Fault.DIE_AFTER, Fault.AWAY, Fault.REPLY_LOST)
+    if fault is Fault.AWAY:
+        raise HistoryUnavailableError(place)
+    result = await call()
+    if fault is Fault.DIE_AFTER:
+        course.die()
+    if fault is Fault.REPLY_LOST:
+        raise HistoryUnavailableError(place)
+    return result
+
+
+class SimulatedHistory(MemoryHistory):
+    """A history in memory whose calls are points of a run.
+
+    Guarantee: in doubt, for the run.
+    """
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(clock=course.now)
+        self._course = course
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Claim, or not."""
+        claim = super().claim
+        return await carried_out(
+            self._course, "the claim", lambda: claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
+        )
+
+    async def take_over(self, *args: Any, **options: Any) -> Claim | None:
+        """Take over, or not."""
+        take_over = super().take_over
+        return await carried_out(self._course, "the take-over", lambda: take_over(*args, **options))
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Complete or release, or not."""
+        settle = super().settle
+        released = all(one.outcome is None for one in settlements)
+        place = "the release" if released else "the completion"
+        return await carried_out(self._course, place, lambda: settle(trigger, settlements))
+
+
+class SimulatedParking(MemoryParking):
+    """A parking lot in memory whose calls are points of a run."""
+
+    def __init__(self, course: Course) -> None:
+        super().__init__(clock=course.now)
+        self._course = course
+
+    async def park(self, parked: Sequence[Parked]) -> None:
+        """Keep messages, and note which."""
+        fault = self._course.come_by("the parking", Fault.DIE, Fault.DIE_AFTER)
+        await super().park(parked)
+        self._course.keep_aside(parked)
+        if fault is Fault.DIE_AFTER:
+            self._course.die()
+
+
+class SimulatedLeases:
+    """Renews leases as the keeper's thread would, whenever the run's time has moved."""
+
+    def __init__(self, trigger: str, lease: timedelta | None, store: MemoryHistory) -> None:
+        self.store = store
+        self._trigger = trigger
+        self._lease = lease
+        self._held: dict[Run, None] = {}
+
+    def hold(self, run: Run, asked: float) -> None:
+        """Renew the lease of a run from now on."""
+        del asked
+        run.alive_until = math.inf
+        self._held[run] = None
+
+    def let_go(self, run: Run) -> None:
+        """Renew it no longer."""
+        self._held.pop(run, None)
+
+    def close(self) -> None:
+        """Renew nothing any more, as the dead do."""
+        self._held.clear()
+
+    async def aclose(self) -> None:
+        """Do as :meth:`close`."""
+        self.close()
+
+    def renew(self) -> None:
+        """Renew what is held; a run whose entry has gone to somebody else is told so."""
+        for run in list(self._held):
+            uuid, fence = run.message.uuid, run.fence
+            if self._lease is None or uuid is None or fence is None:
+                continue
+            if not drive(self.store.renew(self._trigger, uuid, fence, self._lease, owner=run.owner)):
+                entry = drive(self.store.lookup(self._trigger, [uuid]))[0]
+                if entry is not None and run.end is None:
+                    run.taken_by = entry.owner or f"the owner of fence {entry.fence}"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTransactions:
+    """The transactions of an atomic trigger, with a point before and after each commit."""
+
+    inner: "Transactions"
+    course: Course
+
+    async def begin(self) -> "AbstractAsyncContextManager[SqlTransaction]":
+        """Return a transaction to enter."""
+        return self._entered(await self.inner.begin())
+
+    @asynccontextmanager
+    async def _entered(
+        self, inner: "AbstractAsyncContextManager[SqlTransaction]"
+    ) -> "AsyncGenerator[SqlTransaction]":
+        async with inner as transaction:
+            yield transaction
+            fault = self.course.come_by(
+                "the commit", Fault.DIE, Fault.DIE_AFTER, Fault.AWAY, Fault.REPLY_LOST
+            )
+            if fault is Fault.AWAY:
+                raise HistoryUnavailableError("the commit")
+        if fault is Fault.DIE_AFTER:
+            self.course.die()
+        if fault is Fault.REPLY_LOST:
+            raise HistoryUnavailableError("the commit")
+
+    async def settle(self, transaction: "SqlTransaction", runs: Sequence[Run]) -> None:
+        """Write down in a transaction how its runs ended."""
+        await self.inner.settle(transaction, runs)
+
+    async def removal(
+        self, receiver: "SharingTransactions | None", arrivals: "Mapping[Run, Arrival]"
+    ) -> "Removal | None":
+        """Return None: the messages are in no database."""
+        del receiver, arrivals
