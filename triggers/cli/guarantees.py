@@ -1,14 +1,23 @@
 """``doubtless guarantees``: what each trigger of a module promises, and why no more."""
 
 from dataclasses import astuple
+from enum import StrEnum
 from typing import Any
 
 import typer
 
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
+from triggers.cli.shared.guarantee_levels import GUARANTEES, checked_guarantee_of, guarantee_of
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
+
+
+class Level(StrEnum):
+    """The levels that can be required, by names without spaces."""
+
+    ATOMIC = "atomic"
+    FENCED = "fenced"
+    IN_DOUBT = "in-doubt"
 
 
 @with_general_options
@@ -17,19 +26,31 @@ def guarantees(
     module: str | None = typer.Argument(
         None, help="A module with triggers; without one, the levels are listed."
     ),
+    require: Level | None = typer.Option(
+        None, "--require", help="Exit with 1 when a trigger does not reach this level; for CI."
+    ),
+    check: bool = typer.Option(
+        False, "--check", help="Connect to each history, and count what it may forget against the level."
+    ),
 ) -> None:
     """Say which level each trigger of a module reaches: atomic, fenced or in doubt.
 
-    It looks at settings and at the service's parameters; whether a target checks the fence it cannot know.
+    It looks at settings, at the service's parameters, and at a resolver that never reads what it is asked
+    about; whether a target checks the fence it cannot know. Histories are asked with --check only.
     """
     state = State.of(context)
     if module is None:
+        if require is not None or check:
+            raise typer.BadParameter("--require and --check look at the triggers of a module: name it")
         rows: list[dict[str, Any]] = [
             {"level": level, "when": when, "what is promised": promise}
             for level, when, promise in map(astuple, GUARANTEES)
         ]
         state.show("guarantees", ["level", "when", "what is promised"], rows)
         return
-    reached = {trigger.name: guarantee_of(trigger) for trigger in collect(module, guards=True)}
+    of = checked_guarantee_of if check else guarantee_of
+    reached = {trigger.name: of(trigger) for trigger in collect(module, guards=True)}
     rows = [{"trigger": name, "guarantee": by.promise, "why": by.why} for name, by in reached.items()]
     state.show("guarantees", ["trigger", "guarantee", "why"], rows)
+    if require is not None and any(not by.satisfies(require.replace("-", " ")) for by in reached.values()):
+        raise typer.Exit(1)

@@ -1,9 +1,15 @@
 """What is promised, in the three levels of the design, and which of them a given trigger reaches."""
 
-from collections.abc import Iterator
+import dis
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any
 
+from history.bridge import drive
+from history.errors import ConfigurationError, DoubtlessError
+from history.support.rendering import text_of
 from triggers.declaration.decorator import Trigger
 
 
@@ -39,10 +45,92 @@ class Reached:
     promise: str
     why: str
 
+    def satisfies(self, required: str) -> bool:
+        """Whether it is a level at least as strong as the one that is required."""
+        levels = [one.level for one in GUARANTEES]
+        return self.promise in levels[: levels.index(required) + 1]
+
 
 def guarantee_of(trigger: Trigger[..., Any]) -> Reached:
     """Return what a trigger promises; never more than can be known from its settings and its service."""
-    return next(_reached(trigger))
+    reached = next(_reached(trigger))
+    if reached.promise not in {one.level for one in GUARANTEES} or not _is_in_memory(trigger):
+        return reached
+    return Reached(
+        f"{IN_DOUBT.level} until the process ends",
+        "its history is in memory: a restart forgets it, and what is delivered again is NEW; otherwise: "
+        + reached.why,
+    )
+
+
+def checked_guarantee_of(trigger: Trigger[..., Any]) -> Reached:
+    """Return what a trigger promises after its history was asked whether it may forget.
+
+    Raises:
+        UnavailableError: the history did not answer.
+    """
+    reached = guarantee_of(trigger)
+    if not trigger.has_history or trigger.needs_history:
+        return reached
+    store = trigger.open_store()
+    if store is None:
+        return reached
+    try:
+        warnings = list(drive(store.check()))
+    except ConfigurationError as error:
+        warnings = [text_of(error)]
+    finally:
+        if trigger.opens_its_history:
+            drive(store.close())
+    if not warnings or _is_in_memory(trigger):
+        return reached
+    return Reached(
+        f"{reached.promise} unless its history forgets", f"{'; '.join(warnings)}; else: {reached.why}"
+    )
+
+
+def _is_in_memory(trigger: Trigger[..., Any]) -> bool:
+    """Whether the history dies with its process, by what it is opened from; nothing is connected."""
+    if not trigger.has_history or trigger.needs_history:
+        return False
+    try:
+        store = trigger.open_store()
+    except DoubtlessError:  # its driver is missing here: it is none of those in memory
+        return False
+    try:
+        # The engine of a SQL history names its database; SQLite's in memory has none, or says so.
+        engine = getattr(store, "_engine", None)
+        if engine is not None:
+            return engine.url.get_backend_name() == "sqlite" and engine.url.database in {None, "", ":memory:"}
+        return type(store).__module__.startswith("history.memory")
+    finally:
+        if trigger.opens_its_history and store is not None:
+            drive(store.close())
+
+
+def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
+    """Return the one word that a resolver answers whatever it is asked about; None where it looks.
+
+    It looks where it reads any of its parameters: what it never reads cannot change its answer.
+    """
+    function = inspect.unwrap(resolver) if resolver is not None else None
+    if isinstance(function, MethodType) or not isinstance(function, FunctionType):
+        return None
+    code = function.__code__
+    if code.co_freevars or code.co_cellvars:
+        return None
+    known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    known |= set(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]) & {"args", "kwargs"}
+    for step in dis.get_instructions(code):
+        read = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("LOAD_FAST") and known.intersection(read):
+            return None
+    words = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}
+    return words.pop() if len(words) == 1 else None
+
+
+def _texts(constants: tuple[object, ...]) -> set[str]:
+    return {one for one in constants if isinstance(one, str)}
 
 
 def _reached(trigger: Trigger[..., Any]) -> Iterator[Reached]:
@@ -56,6 +144,15 @@ def _reached(trigger: Trigger[..., Any]) -> Iterator[Reached]:
     if binding.resources:
         taken = " and ".join(sorted(binding.resources))
         yield Reached(ATOMIC.level, f"the service takes the {taken} of its history's transaction")
+    word = None if trigger.resolver is None else answer_without_looking(trigger.resolver.function)
+    if word == "NEW":
+        yield Reached(
+            "at least once", "its resolver answers NEW without looking: what may have run runs again"
+        )
+    if word == "DUPLICATE":
+        yield Reached(
+            "at most once", "its resolver answers DUPLICATE without looking: what may not have run is lost"
+        )
     if settings.policy.in_doubt == "execute":
         yield Reached("at least once", "in_doubt='execute': a message In Doubt runs again")
     if settings.policy.in_doubt == "acknowledge":

@@ -90,7 +90,8 @@ def reader(effects: Any) -> Callable[[], Counter[Hashable]]:
     if isinstance(effects, Effects):
         return lambda: Counter(dict(effects.counts()))
     if callable(effects):
-        return lambda: counter_of(effects())
+        counting = cast("Callable[[], Counted]", effects)
+        return lambda: counter_of(counting())
     if isinstance(effects, Mapping) or (
         isinstance(effects, Iterable) and not isinstance(effects, str | bytes)
     ):

@@ -6,11 +6,11 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from history.errors import ConfigurationError
 from history.message import Message
@@ -121,22 +121,15 @@ def _simulation(
 ) -> "_Simulation":
     deliveries, pauses, keep = rest
     known = named(messages, subject.trigger.destination)
-    # What the history of a message is judged by is what was sent, so without the names given above.
     groups = [_group(message) for message in messages]
-    durable = [effects, subject.trigger.resolver, *keep, subject.trigger.settings.uuid]
-    memory = memory_of(subject.services, durable=[*durable, _asked(subject)], reset=reset)
-    memory.ambiguous -= {name for name, (one, _) in memory.containers.items() if any(one is k for k in keep)}
+    resolver = subject.trigger.resolver
+    durable = [effects, None if resolver is None else resolver.function, *keep]
+    memory = memory_of(subject.services, durable=durable, reset=reset)
     rules = Rules(
         subject, known, reader(effects), memory, deliveries, pauses, not isinstance(effects, Effects)
     )
     ledger = effects if isinstance(effects, Effects) else None
     return _Simulation(rules, groups, reset, ledger, random.Random(seed), seed)  # noqa: S311  (no secret)
-
-
-def _asked(subject: Subject) -> object:
-    """Return the user's function behind a resolver."""
-    resolver = subject.trigger.resolver
-    return None if resolver is None else resolver
 
 
 def _group(message: Message) -> str:
@@ -194,10 +187,10 @@ class _Simulation:
                 if again and set(due) != set(self.due.get(group, due)):
                     self.unnamed = True  # its keys are made anew each time: only their number can be compared
                 if not due and course.kinds.get(index, set()) & {"ok"}:
-                    due = Counter({f"of {self.rules.messages[index].uuid}": 1})
+                    due = Counter[Hashable]([f"of {self.rules.messages[index].uuid}"])
                 self.due[group] = due
         if self.unnamed:
-            self.due = {group: Counter({UNNAMED: due.total()}) for group, due in self.due.items()}
+            self.due = {group: Counter[Hashable]({UNNAMED: due.total()}) for group, due in self.due.items()}
 
     def search(self, crashes: int, counts: Sequence[Counts]) -> None:
         """Run every script of few faults, the shortest first, until something is found; then by chance."""
@@ -241,10 +234,14 @@ class _Simulation:
             return  # what a handler did after the death is no evidence
         had = self.rules.count()
         if self.unnamed:
-            had = Counter({UNNAMED: had.total()})
+            had = Counter[Hashable]({UNNAMED: had.total()})
         excused = {self.groups[index] for index in course.parked | course.unfinished}
-        allowed = sum(self.due.values(), Counter[Hashable]())
-        owed = sum((due for group, due in self.due.items() if group not in excused), Counter[Hashable]())
+        allowed = Counter[Hashable]()
+        owed = Counter[Hashable]()
+        for group, due in self.due.items():
+            allowed += due
+            if group not in excused:
+                owed += due
         doubled = {key: (had[key], allowed[key]) for key in had if had[key] > allowed[key] > 0}
         lost = {key: (had[key], owed[key]) for key in owed if had[key] < owed[key]}
         if doubled or lost:
@@ -280,10 +277,10 @@ def _interrupts(script: Script, course: Course) -> Sequence[Script]:
 
 def _most(samples: Sequence[Counter[Hashable]]) -> Counter[Hashable]:
     """Return the most of each effect that came between two calls of the service: what one call does."""
-    most: Mapping[Hashable, int] = Counter()
+    most = Counter[Hashable]()
     for before, after in pairwise(samples):
-        most = cast("Counter[Hashable]", most) | (after - before)
-    return Counter(dict(most))
+        most |= after - before
+    return most
 
 
 @contextmanager

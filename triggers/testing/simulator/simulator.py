@@ -21,4 +21,5 @@ class Simulator:
 
     def exactly_once(self, trigger: Any, messages: Sequence[Message], **options: Any) -> Report:
         """Do as :func:`triggers.testing.exactly_once` does, by the seed of the session."""
-        return exactly_once(trigger, messages, **{"seed": self.seed, **options})
+        given: dict[str, Any] = {"seed": self.seed, **options}
+        return exactly_once(trigger, messages, **given)

@@ -60,7 +60,30 @@ def says_duplicate(uuid: str, trigger_name: str, message: Message) -> Resolution
 
 def made(service: Callable[..., Any], **options: Any) -> Any:
     """Decorate a function as a user would."""
-    return trigger("orders", **{"name": "sample", **options})(service)
+    given: dict[str, Any] = {"name": "sample", **options}
+    return trigger("orders", **given)(service)
+
+
+def book_once(order: dict[str, Any]) -> None:
+    LEDGER.record_once(order["id"])
+
+
+def at_random(message: Message) -> str:
+    return uuids.uuid4().hex
+
+
+def by_the_clock(message: Message) -> str:
+    return str(int(time.time()))
+
+
+def by_shop(message: Message) -> str:
+    body: Any = message.body
+    return str(body["shop"])
+
+
+def by_id(message: Message) -> str:
+    body: Any = message.body
+    return str(body["id"])
 
 
 def of_settings(folder: Path) -> dict[str, Sample]:
@@ -73,9 +96,7 @@ def of_settings(folder: Path) -> dict[str, Sample]:
         "resolver says NEW": Sample(made(book, resolver=says_new), LEDGER, "doubled"),
         "resolver says DUPLICATE": Sample(made(book, resolver=says_duplicate), LEDGER, "lost"),
         "execute": Sample(made(book, in_doubt="execute"), LEDGER, "doubled"),
-        "execute, idempotent": Sample(
-            made(lambda order: LEDGER.record_once(order["id"]), in_doubt="execute"), LEDGER
-        ),
+        "execute, idempotent": Sample(made(book_once, in_doubt="execute"), LEDGER),
         "acknowledge": Sample(made(book, in_doubt="acknowledge"), LEDGER, "lost"),
         "no detection": Sample(made(book, detect_duplicates=False), LEDGER, "doubled"),
         "acknowledged before": Sample(made(book, acknowledge_mode="auto"), LEDGER, "lost"),
@@ -88,14 +109,10 @@ def of_settings(folder: Path) -> dict[str, Sample]:
             made(book, history_time_to_live=timedelta(minutes=5), forgotten="in_doubt"), LEDGER
         ),
         "one delivery": Sample(made(book, max_delivery_count=1), LEDGER),
-        "random identity": Sample(made(book, uuid=lambda _: uuids.uuid4().hex), LEDGER, "doubled"),
-        "identity of the time": Sample(made(book, uuid=lambda _: str(int(time.time()))), LEDGER, "doubled"),
-        "identity of another": Sample(
-            made(book, uuid=lambda message: message.body["shop"]), LEDGER, "lost", messages=NAMELESS
-        ),
-        "identity of its own": Sample(
-            made(book, uuid=lambda message: message.body["id"]), LEDGER, messages=NAMELESS
-        ),
+        "random identity": Sample(made(book, uuid=at_random), LEDGER, "doubled"),
+        "identity of the time": Sample(made(book, uuid=by_the_clock), LEDGER, "doubled"),
+        "identity of another": Sample(made(book, uuid=by_shop), LEDGER, "lost", messages=NAMELESS),
+        "identity of its own": Sample(made(book, uuid=by_id), LEDGER, messages=NAMELESS),
         "paused": Sample(made(book, resolver=looks), LEDGER, "doubled", options={"pauses": True}),
         "paused, no resolver": Sample(made(book), LEDGER, options={"pauses": True}),
     }

@@ -11,7 +11,7 @@ from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, bo
 from triggers.testing import exactly_once
 
 #: Pairs of faults take longer than all other tests here together; so only some samples are tried with them.
-QUICK = {"crashes": 1}
+QUICK: dict[str, Any] = {"crashes": 1}
 
 #: The most deliveries that a shortest script may have.
 SHORT = 8
