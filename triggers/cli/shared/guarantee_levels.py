@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
@@ -122,8 +122,10 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
     known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     known |= set(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]) & {"args", "kwargs"}
     for step in dis.get_instructions(code):
-        read = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-        if step.opname.startswith("LOAD_FAST") and known.intersection(read):
+        # From Python 3.13 on one instruction may load two.
+        argument: Any = step.argval
+        read = cast("tuple[Any, ...]", argument) if isinstance(argument, tuple) else (argument,)
+        if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and known.intersection(read):
             return None
     words = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}
     return words.pop() if len(words) == 1 else None

@@ -244,6 +244,8 @@ class Course:
             self._meanwhile(self.come_by("the service", *_AROUND))
             with traced(file, self._line_of_task if coroutine else self._line):
                 yield
+            if worker.dead:
+                self.noisy = started  # a handler took the death for a failure, and went on
             self._meanwhile(self.come_by("the service's end", *_AROUND))
         except BaseException:
             self._look_at_death(worker, started)

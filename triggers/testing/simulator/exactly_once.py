@@ -91,9 +91,11 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     def run(wanted: str | None) -> Report:
         chance = default_seed if seed is None else seed
         subject = Subject.of(trigger)
+        simulation: _Simulation | None = None
         try:
             simulation = _simulation(subject, messages, effects, reset, (deliveries, pauses, keep), chance)
-            with patched(lambda: simulation.current), _quiet():
+            known = simulation
+            with patched(lambda: known.current), _quiet():
                 simulation.learn()
                 if wanted is None:
                     simulation.search(crashes, ("exact", "undefined") if counts is None else (counts,))
@@ -102,6 +104,8 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
                 return simulation.report(run)
         finally:
             subject.close()
+            if simulation is not None:
+                simulation.rules.memory.begin()
             if isinstance(effects, Effects):
                 effects.run = None
 
@@ -120,6 +124,8 @@ def _simulation(
     seed: int,
 ) -> "_Simulation":
     deliveries, pauses, keep = rest
+    if reset is not None:
+        reset()
     known = named(messages, subject.trigger.destination)
     groups = [_group(message) for message in messages]
     resolver = subject.trigger.resolver
@@ -134,7 +140,7 @@ def _simulation(
 
 def _group(message: Message) -> str:
     """Return what two copies of one message have in common."""
-    if message.uuid is not None:
+    if message.uuid not in {None, message.message_id}:
         return f"uuid {message.uuid}"
     body = message.body
     return repr(body) if isinstance(body, bytes) else json.dumps(body, sort_keys=True, default=repr)
@@ -203,7 +209,8 @@ class _Simulation:
             for script in level:
                 course = self.try_script(script)
                 following += extensions(script, course.points)
-                following += _interrupts(script, course)
+                for interrupted in _interrupts(script, course):
+                    self.try_script(interrupted)
                 if depth > 1 and (self.lost or self.doubled):
                     return
             if self.lost or self.doubled:

@@ -112,6 +112,14 @@ def of_settings(folder: Path) -> dict[str, Sample]:
         "random identity": Sample(made(book, uuid=at_random), LEDGER, "doubled"),
         "identity of the time": Sample(made(book, uuid=by_the_clock), LEDGER, "doubled"),
         "identity of another": Sample(made(book, uuid=by_shop), LEDGER, "lost", messages=NAMELESS),
+        "one document, two messages": Sample(
+            made(book, uuid=by_id),
+            LEDGER,
+            messages=[
+                one.model_copy(update={"message_id": name})
+                for one, name in ((NAMELESS[0], "a"), (NAMELESS[0], "b"))
+            ],
+        ),
         "identity of its own": Sample(made(book, uuid=by_id), LEDGER, messages=NAMELESS),
         "paused": Sample(made(book, resolver=looks), LEDGER, "doubled", options={"pauses": True}),
         "paused, no resolver": Sample(made(book), LEDGER, options={"pauses": True}),
@@ -127,6 +135,10 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
     def swallows(order: dict[str, Any]) -> None:
         with suppress(Exception):
             LEDGER.record(order["id"])
+
+    def swallows_all(order: dict[str, Any]) -> None:
+        with suppress(BaseException):  # planted: Ctrl-C is taken for a success
+            bank.append(order["id"])
 
     def fails_after(order: dict[str, Any]) -> None:
         bank.append(order["id"])
@@ -197,6 +209,7 @@ def of_services(folder: Path) -> dict[str, Sample]:  # noqa: C901, PLR0915  (a l
 
     return {
         "swallows": Sample(made(swallows), LEDGER, "lost"),
+        "swallows an interrupt": Sample(made(swallows_all), bank, "lost", bank.clear),
         "tidies": Sample(made(tidies), LEDGER),
         "fails after its effect": Sample(made(fails_after, retry=AT_ONCE), bank, "doubled", bank.clear),
         "fails before its effect": Sample(made(fails_before, retry=AT_ONCE), bank, reset=bank.clear),
