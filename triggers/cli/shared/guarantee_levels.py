@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
@@ -124,7 +124,8 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
     for step in dis.get_instructions(code):
         # From Python 3.13 on one instruction may load two.
         argument: Any = step.argval
-        read = cast("tuple[Any, ...]", argument) if isinstance(argument, tuple) else (argument,)
+        several = isinstance(argument, tuple)
+        read: tuple[Any, ...] = argument if several else (argument,)
         if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and known.intersection(read):
             return None
     words = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}

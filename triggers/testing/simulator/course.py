@@ -3,7 +3,6 @@
 import asyncio
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager, suppress
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from history.bridge import drive, settled
+from history.bridge import drive
 from history.message import Message
 from history.store.parking import Parked
 from triggers.pipeline.atomic import Transactions
@@ -432,7 +431,7 @@ class Course:
         if subject.is_atomic and subject.store is not None:
             names = self.uuids | {message.uuid or "" for message in self.rules.messages}
             for uuid in names - {""}:
-                drive(settled(subject.store.forget(subject.trigger.name, uuid)))
+                drive(subject.store.forget(subject.trigger.name, uuid))
 
 
 _AROUND = (Fault.DIE, Fault.COPY, Fault.PAUSE)
@@ -475,52 +474,3 @@ class _Link:
 
 
 _ANSWERING = (Fault.DIE, Fault.DIE_AFTER, Fault.ACKNOWLEDGEMENT_LOST, Fault.LATE)
-
-
-@contextmanager
-def patched(course: Callable[[], Course | None]) -> Generator[None]:
-    """Let ``time.sleep``, ``time.time`` and threads of this thread's services be the run's."""
-    own, sleep, clock, start, join = (
-        threading.get_ident(),
-        time.sleep,
-        time.time,
-        threading.Thread.start,
-        threading.Thread.join,
-    )
-
-    def simulated_sleep(seconds: float, /) -> None:
-        run = course()
-        if run is None or threading.get_ident() != own:
-            sleep(seconds)
-        else:
-            run.pass_time(seconds)
-
-    def simulated_time() -> float:
-        run = course()
-        ahead = 0.0 if run is None else (run.now() - BEGINNING).total_seconds()
-        return clock() + ahead
-
-    def simulated_start(thread: threading.Thread) -> None:
-        run = course()
-        target = vars(thread).get("_target") if type(thread) is threading.Thread else None
-        home = str(getattr(target, "__module__", None)).partition(".")[0]
-        ours = target is not None and home not in _MACHINERY
-        if run is None or threading.get_ident() != own or not ours or not run.leave_running(thread):
-            start(thread)
-
-    def simulated_join(thread: threading.Thread, timeout: float | None = None) -> None:
-        run = course()
-        if run is None or not run.join(thread):
-            join(thread, timeout)
-
-    time.sleep, time.time = simulated_sleep, simulated_time
-    threading.Thread.start, threading.Thread.join = simulated_start, simulated_join  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        time.sleep, time.time = sleep, clock
-        threading.Thread.start, threading.Thread.join = start, join  # type: ignore[method-assign]
-
-
-#: Whose threads are never held back.
-_MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})

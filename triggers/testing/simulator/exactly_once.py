@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from history.errors import ConfigurationError
 from history.message import Message
 from triggers.service.checking import check_least
-from triggers.testing.simulator.course import Choice, Course, Rules, patched
+from triggers.testing.simulator.course import Choice, Course, Rules
 from triggers.testing.simulator.effects import UNNAMED, Effects, reader
+from triggers.testing.simulator.patching import patched
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.report import Finding, Report, steps_of

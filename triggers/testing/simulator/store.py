@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from history.sql.transaction import SqlTransaction
-    from triggers.pipeline.atomic import Removal, Transactions
+    from triggers.pipeline.atomic import Transactions
     from triggers.providers.provider import Arrival, SharingTransactions
 
 T = TypeVar("T")
@@ -186,6 +186,6 @@ class SimulatedTransactions:
 
     async def removal(
         self, receiver: "SharingTransactions | None", arrivals: "Mapping[Run, Arrival]"
-    ) -> "Removal | None":
+    ) -> None:
         """Return None: the messages are in no database."""
         del receiver, arrivals

@@ -1,0 +1,58 @@
+"""The time and the threads of services while a run goes on."""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from triggers.testing.simulator.course import BEGINNING, Course
+
+
+@contextmanager
+def patched(course: Callable[[], Course | None]) -> Generator[None]:
+    """Let ``time.sleep``, ``time.time`` and threads of this thread's services be the run's."""
+    own, sleep, clock, start, join = (
+        threading.get_ident(),
+        time.sleep,
+        time.time,
+        threading.Thread.start,
+        threading.Thread.join,
+    )
+
+    def simulated_sleep(seconds: float, /) -> None:
+        run = course()
+        if run is None or threading.get_ident() != own:
+            sleep(seconds)
+        else:
+            run.pass_time(seconds)
+
+    def simulated_time() -> float:
+        run = course()
+        ahead = 0.0 if run is None else (run.now() - BEGINNING).total_seconds()
+        return clock() + ahead
+
+    def simulated_start(thread: threading.Thread) -> None:
+        run = course()
+        target = vars(thread).get("_target") if type(thread) is threading.Thread else None
+        home = str(getattr(target, "__module__", None)).partition(".")[0]
+        ours = target is not None and home not in _MACHINERY
+        if run is None or threading.get_ident() != own or not ours or not run.leave_running(thread):
+            start(thread)
+
+    def simulated_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        run = course()
+        if run is None or not run.join(thread):
+            join(thread, timeout)
+
+    with (
+        patch.object(time, "sleep", simulated_sleep),
+        patch.object(time, "time", simulated_time),
+        patch.object(threading.Thread, "start", simulated_start),
+        patch.object(threading.Thread, "join", simulated_join),
+    ):
+        yield
+
+
+#: Whose threads are never held back.
+_MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})
