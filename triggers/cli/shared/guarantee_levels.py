@@ -124,9 +124,8 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
     for step in dis.get_instructions(code):
         # From Python 3.13 on one instruction may load two.
         argument: Any = step.argval
-        several = isinstance(argument, tuple)
-        read: tuple[Any, ...] = argument if several else (argument,)
-        if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and known.intersection(read):
+        read = set[Any](argument if type(argument) is tuple else [argument])
+        if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and known & read:
             return None
     words = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}
     return words.pop() if len(words) == 1 else None
