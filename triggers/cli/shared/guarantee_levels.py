@@ -119,16 +119,22 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
     code = function.__code__
     if code.co_freevars or code.co_cellvars:
         return None
-    known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    known |= set(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]) & {"args", "kwargs"}
+    gathered = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + gathered])
     for step in dis.get_instructions(code):
         # From Python 3.13 on one instruction may load two.
         argument: Any = step.argval
-        read = set[Any](argument if type(argument) is tuple else [argument])
-        if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and known & read:
+        read: set[str] = known if argument in known else _loaded_two(argument) & known
+        if step.opname.startswith(("LOAD_FAST", "STORE_FAST_LOAD_FAST")) and read:
             return None
     words = {"NEW", "DUPLICATE", "IN_DOUBT"} & {*code.co_names, *_texts(code.co_consts)}
     return words.pop() if len(words) == 1 else None
+
+
+def _loaded_two(argument: Any) -> set[str]:
+    """Return the two names that an instruction loads at once; none where it loads one thing."""
+    kind: object = type(argument)
+    return set(map(str, argument)) if kind is tuple else set()
 
 
 def _texts(constants: tuple[object, ...]) -> set[str]:
