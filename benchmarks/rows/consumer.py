@@ -73,8 +73,9 @@ def _loop(work: Work, messages: int, prefetch: int) -> None:
     client: Any = work.bench.bare()
     client.xgroup_create(work.stream, "by-hand", id="0", mkstream=True)
     while len(work.times) < messages:
-        found = client.xreadgroup("by-hand", "one", {work.stream: ">"}, count=prefetch, block=1000)
-        for entry_id, fields in found[0][1] if found else []:
+        found: Any = client.xreadgroup("by-hand", "one", {work.stream: ">"}, count=prefetch, block=1000)
+        entries: list[tuple[bytes, dict[bytes, bytes]]] = found[0][1] if found else []
+        for entry_id, fields in entries:
             message = Message(body=fields[b"body"], uuid=fields[b"uuid"].decode(), delivery_count=1)
             floors.claim(client, message)
             work.note()
