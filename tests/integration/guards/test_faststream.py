@@ -130,14 +130,20 @@ def _die() -> None:
     raise KeyboardInterrupt
 
 
-async def test_a_message_without_its_key_is_not_run() -> None:
-    shop = Shop()
-    shop.listen(shop.note)
+def _no_header(message: Any) -> str:
+    return str(message.headers["customer"])
 
-    with pytest.raises(ValueError, match=r"subscriber note@orders: uuid: a message has no header order"):
-        await shop.receive("1")
 
-    assert shop.done == []
+@pytest.mark.parametrize("uuid", ["customer", _no_header], ids=["header", "function"])
+async def test_a_message_without_its_key_is_parked_and_the_next_one_runs(uuid: Any) -> None:
+    shop = Shop(uuid)
+    shop.listen(shop.note, ack_policy=AckPolicy.NACK_ON_ERROR)
+
+    await shop.receive("1")
+    await shop.receive("2", customer="2")
+
+    assert shop.done == ["2"]
+    assert await shop.parked() == ["1"]
 
 
 class TestSettings:

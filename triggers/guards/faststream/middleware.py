@@ -15,10 +15,12 @@ DUPLICATE                   acknowledged; nothing is published
 its original still runs,    waits in its place, unacknowledged, until the other one is over
 or the history is away
 IN_DOUBT                    acknowledged; parked
+it has no uuid              acknowledged; parked
 ==========================  ===========================================================================
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, Unpack, cast
 
@@ -44,6 +46,8 @@ B = TypeVar("B")
 
 #: What says which run is meant: the name of a header, or a function of the message.
 Identity = str | Callable[[Any], str | Awaitable[str]]
+
+_log = logging.getLogger(__name__)
 
 #: When FastStream may acknowledge, so that a message whose process dies comes again.
 _AFTERWARDS = (AckPolicy.ACK, AckPolicy.REJECT_ON_ERROR, AckPolicy.NACK_ON_ERROR)
@@ -189,31 +193,35 @@ class _Run:
 async def _told(guard: Guard, uuid: Identity, msg: Any) -> Message:
     return Message(
         uuid=await _uuid_of(guard.name, uuid, msg),
-        body=shown(await msg.decode()),
+        body=await _body_of(msg),
         delivery_count=2 if getattr(msg.raw_message, "redelivered", False) else UNDEFINED_COUNT,
         properties={"faststream_message_id": str(msg.message_id)},
     )
 
 
-async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str:
-    """Return what is to happen once.
+async def _body_of(msg: Any) -> Any:
+    """Return what a person is shown; what FastStream cannot decode, as it is: its handler fails, too."""
+    try:
+        return shown(await msg.decode())
+    except Exception:  # noqa: BLE001  (whatever a decoder raises)
+        return bytes(msg.body)
 
-    Raises:
-        ConfigurationError: the message does not say.
+
+async def _uuid_of(name: str, uuid: Identity, msg: Any) -> str | None:
+    """Return what is to happen once; None where the message does not say, which is rejected and parked.
+
+    An error instead would have the broker deliver it again and again.
     """
-    if isinstance(uuid, str):
-        found: Any = msg.headers.get(uuid)
-    else:
-        found = uuid(msg)
-        found = await found if hasattr(found, "__await__") else found
-    if found is None or found == "":
-        what = f"has no header {uuid}" if isinstance(uuid, str) else f"has the uuid {found!r}"
-        raise ConfigurationError(
-            f"subscriber {name}: uuid",
-            f"a message {what}",
-            "have its sender give one, or name another source",
-        )
-    return str(found)
+    try:
+        if isinstance(uuid, str):
+            found: Any = msg.headers.get(uuid)
+        else:
+            found = uuid(msg)
+            found = await found if hasattr(found, "__await__") else found
+    except Exception:  # noqa: BLE001  (a user's, and whatever it raises)
+        _log.exception("subscriber %s: no uuid can be read of message %s", name, msg.message_id)
+        return None
+    return None if found is None or found == "" else str(found)
 
 
 def _name_of(subscriber: Any) -> str:

@@ -274,7 +274,7 @@ class Course:
             self.noisy = started
             self.warnings.append(
                 "a finally or except BaseException of the service had an effect after the process had died, "
-                "which a real death would not let happen: look at the run with real=True"
+                "which a real death would not let happen"
             )
         raise SimulatedDeath
 
