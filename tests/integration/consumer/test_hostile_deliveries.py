@@ -28,7 +28,13 @@ from triggers.providers.rabbitmq.settings import queue_of
 BETWEEN, SEED = 15, 20
 
 #: The servers, by their fixtures.
-KINDS = ["rabbitmq", "amqp", pytest.param("jms", marks=ACTIVEMQ), "redis_streams"]
+RABBITMQ = pytest.mark.xdist_group("rabbitmq")
+KINDS = [
+    pytest.param("rabbitmq", marks=RABBITMQ),
+    pytest.param("amqp", marks=RABBITMQ),
+    pytest.param("jms", marks=ACTIVEMQ),
+    "redis_streams",
+]
 
 
 @dataclass(frozen=True, slots=True)
