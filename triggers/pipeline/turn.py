@@ -12,6 +12,8 @@ dies before the turn   STARTED, as after any run; the next message is NEW
 dies after the turn    COMPLETED and acknowledged; the next message is STARTED and In Doubt
 no answer              nobody knows: the run is settled again, which is harmless; the claim is noted as
                        undecided (:mod:`triggers.pipeline.undecided`), and the message claimed again
+next one runs still    what was found is forgotten, and asked again when it is its turn: it may be a copy
+                       of this one
 fence lost             nothing is acknowledged; the run is settled as usual, which finds out why
 next one not begun     its claim is released, before it is given back to the provider
 =====================  ===========================================================================
@@ -27,7 +29,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from history.circuit import CircuitOpenError
-from history.entry import Claim, EntryOutcome, Settlement
+from history.entry import Claim, EntryOutcome, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.message import Uuid
 from history.store import HistoryStore
@@ -48,6 +50,11 @@ class ClaimedAhead(NamedTuple):
     owner: str
     claim: Claim
     asked_at: float
+
+
+def _is_final(claim: Claim) -> bool:
+    """Whether a claim says the same a moment later, as it does not of a run that may end until then."""
+    return claim.found is None or claim.found.state is State.COMPLETED
 
 
 def turns_are_safe(settings: Settings) -> bool:
@@ -160,7 +167,7 @@ class Turns:
             return None
         self._following = None
         self._acknowledged = turned.acknowledged
-        if following is not None and turned.claim is not None:
+        if following is not None and turned.claim is not None and _is_final(turned.claim):
             self._ahead = ClaimedAhead(following.uuid, following.owner, turned.claim, asked_at)
         if self.receiver is not None and not turned.acknowledged:
             self.receiver.stay(current)

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
@@ -133,8 +133,7 @@ def answer_without_looking(resolver: Callable[..., Any] | None) -> str | None:
 
 def _loaded_two(argument: Any) -> set[str]:
     """Return the two names that an instruction loads at once; none where it loads one thing."""
-    kind: object = type(argument)
-    return set(map(str, argument)) if kind is tuple else set()
+    return set(map(str, cast("tuple[object, ...]", argument))) if isinstance(argument, tuple) else set()
 
 
 def _texts(constants: tuple[object, ...]) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from history.bridge import drive
 from history.message import Message
+from history.shell import Shell
 from history.store.parking import Parked
 from triggers.pipeline.atomic import Transactions
 from triggers.pipeline.leases import LeaseKeeper
@@ -28,6 +29,7 @@ from triggers.testing.simulator.store import (
     SimulatedHistory,
     SimulatedLeases,
     SimulatedParking,
+    SimulatedShell,
     SimulatedTransactions,
 )
 from triggers.testing.simulator.subject import Subject
@@ -100,20 +102,13 @@ class Worker:
         self.background: list[threading.Thread] = []
         name, lease = subject.trigger.settings.name, subject.trigger.settings.lease
         self.leases = SimulatedLeases(name, lease, course.store)
-        self.pipeline = self._over(course, subject)
+        self.pipeline = self._over(course)
 
-    def _over(self, course: "Course", subject: Subject) -> MessagePipeline:
-        base, asynchronous = self.base, subject.trigger.is_async
-
-        async def wait(seconds: float) -> None:
-            course.pass_time(seconds)
-
-        def sleep(seconds: float) -> None:
-            course.pass_time(seconds)
-
-        sleeping = wait if asynchronous else sleep
+    def _over(self, course: "Course") -> MessagePipeline:
+        base = self.base
+        shell = cast("Shell", SimulatedShell(base.shell, course.pass_time))
         lot = ParkingLot(course.parking)
-        execution = replace(cast("Any", base.execution), sleep=sleeping)
+        execution = replace(cast("Any", base.execution), shell=shell)
         if base.transactions is not None:
             inside = cast("Transactions", SimulatedTransactions(base.transactions, course))
             return replace(base, transactions=inside, lot=lot, execution=execution)
@@ -122,7 +117,7 @@ class Worker:
         return replace(
             base,
             judge=replace(base.judge, store=store, leases=leases),
-            completion=replace(cast("Any", base.completion), store=store, sleep=sleeping),
+            completion=replace(cast("Any", base.completion), store=store, sleep=shell.sleep),
             lot=lot,
             execution=execution,
         )

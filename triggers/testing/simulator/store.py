@@ -12,6 +12,7 @@ from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Settlement
 from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory
 from history.memory.parking import MemoryParking
+from history.shell import Shell
 from history.store import Owner
 from history.store.parking import Parked
 from triggers.pipeline.run import Run
@@ -112,6 +113,18 @@ class SimulatedParking(MemoryParking):
         self._course.keep_aside(parked)
         if fault is Fault.DIE_AFTER:
             self._course.die()
+
+
+class SimulatedShell:
+    """The shell of a pipeline in which waiting lets the simulated time pass."""
+
+    def __init__(self, shell: Shell, pass_time: Callable[[float], None]) -> None:
+        self._pass_time = pass_time
+        self.blocking = shell.blocking
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so much time pass at once."""
+        self._pass_time(seconds)
 
 
 class SimulatedLeases:
