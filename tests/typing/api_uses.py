@@ -149,6 +149,7 @@ async def under_asyncio_as_well(message: Message) -> None:
     assert_type(await ship.ahandle(message), Outcome)
     assert_type(await ship.ahandle_batch([message]), Sequence[Outcome])
     assert_type(await book.ahandle(message), Outcome)
+    assert_type(await book.ahandle(message, wait=timedelta(seconds=5)), Outcome)
     await ship.aclose()
 
 

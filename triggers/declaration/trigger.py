@@ -19,6 +19,7 @@ from history.store import HistoryStore
 from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.declaration.assembly import Parts
+from triggers.declaration.waiting import handle_and_wait
 from triggers.pipeline.joining.joins import bind
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
@@ -180,8 +181,11 @@ class Trigger(Generic[P, R]):
         )
         return twin
 
-    def handle(self, message: Message) -> Outcome:
+    def handle(self, message: Message, *, wait: timedelta | None = None) -> Outcome:
         """Take one message through the pipeline; whatever happens, return its outcome.
+
+        With ``wait``, a message that runs elsewhere is looked at again until that run has ended, for so long
+        at most; without it, and when the time is over, such a message is recovered.
 
         Raises:
             ConfigurationError: the trigger is misused.
@@ -189,6 +193,8 @@ class Trigger(Generic[P, R]):
         """
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
             _refuse(message)
+        if wait is not None:
+            return drive(handle_and_wait(self.pipeline(), message, wait))
         return drive(self.pipeline().handle(message))
 
     def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
@@ -198,10 +204,12 @@ class Trigger(Generic[P, R]):
         """
         return drive(self.pipeline().handle_batch(_checked(messages)))
 
-    async def ahandle(self, message: Message) -> Outcome:
+    async def ahandle(self, message: Message, *, wait: timedelta | None = None) -> Outcome:
         """Take one message through the pipeline under asyncio; see :meth:`handle`."""
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  (a user's)
             _refuse(message)
+        if wait is not None:
+            return await handle_and_wait(self.async_pipeline(), message, wait)
         return await self.async_pipeline().handle(message)
 
     async def ahandle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:

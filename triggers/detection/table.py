@@ -287,6 +287,9 @@ ROWS: tuple[Row, ...] = (
 #: The numbers of the rows that suspend a trigger because its history does not answer.
 SUSPENDED_BY_HISTORY = frozenset(row.number for row in ROWS if row.by_history)
 
+#: The number of the row of a message that runs elsewhere at the moment.
+IN_PROGRESS = next(row.number for row in ROWS if row.answer is Answer.RECOVER_LATER)
+
 #: The resolver's answer as the table's word for it.
 RESOLUTION_WORDS = {
     Resolution.NEW: Word.NEW,

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from time import perf_counter
 from typing import Any, Unpack, cast
@@ -96,7 +97,13 @@ class Guard:
         return f"<Guard {self.name}>"
 
     def handle(
-        self, uuid: str, call: Callable[[], Any], *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
+        self,
+        uuid: str,
+        call: Callable[[], Any],
+        *,
+        body: Any = None,
+        delivery_count: int = UNDEFINED_COUNT,
+        wait: timedelta | None = None,
     ) -> Outcome:
         """Call ``call`` unless it is known to have been called for ``uuid``; whatever happens, say what.
 
@@ -106,34 +113,45 @@ class Guard:
             body: what is parked where nobody can know whether it happened, for a person to decide by: JSON
                 values, text or bytes.
             delivery_count: how often a broker has delivered it; -1 where that is not known.
+            wait: for how long at most to wait for another run of ``uuid`` that is alive; None: not at all.
 
         Raises:
             ConfigurationError: it is misused.
             BaseException: KeyboardInterrupt, SystemExit and their kind, as if the process had died.
         """
-        return self.handle_message(_message(uuid, body, delivery_count), call)
+        return self.handle_message(_message(uuid, body, delivery_count), call, wait=wait)
 
     async def ahandle(
-        self, uuid: str, call: Callable[[], Any], *, body: Any = None, delivery_count: int = UNDEFINED_COUNT
+        self,
+        uuid: str,
+        call: Callable[[], Any],
+        *,
+        body: Any = None,
+        delivery_count: int = UNDEFINED_COUNT,
+        wait: timedelta | None = None,
     ) -> Outcome:
         """Do as :meth:`handle` does, under asyncio; ``call`` may return something to await."""
-        return await self.ahandle_message(_message(uuid, body, delivery_count), call)
+        return await self.ahandle_message(_message(uuid, body, delivery_count), call, wait=wait)
 
-    def handle_message(self, message: Message, call: Callable[[], Any]) -> Outcome:
+    def handle_message(
+        self, message: Message, call: Callable[[], Any], *, wait: timedelta | None = None
+    ) -> Outcome:
         """Do as :meth:`handle` does, for a message that is there already, with its properties."""
         _check_call(call)
         token = _called.set(call)
         try:
-            return self._blocking.handle(message)
+            return self._blocking.handle(message, wait=wait)
         finally:
             _called.reset(token)
 
-    async def ahandle_message(self, message: Message, call: Callable[[], Any]) -> Outcome:
+    async def ahandle_message(
+        self, message: Message, call: Callable[[], Any], *, wait: timedelta | None = None
+    ) -> Outcome:
         """Do as :meth:`handle_message` does, under asyncio."""
         _check_call(call)
         token = _called.set(call)
         try:
-            return await self._asyncio.ahandle(message)
+            return await self._asyncio.ahandle(message, wait=wait)
         finally:
             _called.reset(token)
 
