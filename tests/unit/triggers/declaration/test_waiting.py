@@ -11,6 +11,7 @@ from history.bridge import drive
 from history.entry import Claim
 from history.errors import ConfigurationError
 from history.memory import MemoryHistory
+from history.message import Message
 from tests.unit.helpers.in_memory import Clock, Effects, made, message, started_by_another
 from triggers.declaration.decorator import Trigger
 from triggers.detection.table import Status
@@ -119,7 +120,11 @@ class TestTheOtherRun:
 
     def test_a_duplicate_is_told_of_once(self, handle: Any) -> None:
         store, told = Watched(), list[Outcome]()
-        book, _ = taken(store, on_duplicate=lambda _, outcome: told.append(outcome))
+
+        def tell(_: Message, outcome: Outcome) -> None:
+            told.append(outcome)
+
+        book, _ = taken(store, on_duplicate=tell)
         store.before[3] = lambda seen: seen.end_the_other(well=True)
 
         outcome = handle(book, WAIT)
