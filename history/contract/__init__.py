@@ -41,6 +41,7 @@ from history.contract.joining import JoiningContract
 from history.contract.parking import ParkingContract
 from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
+from history.contract.results import ResultContract
 from history.contract.rollback import RollbackContract
 from history.contract.runs import RunContract
 from history.contract.times import TimeContract
@@ -63,6 +64,7 @@ class HistoryContract(
     ControlContract,
     AdoptionContract,
     ProgressContract,
+    ResultContract,
     RaceContract,
     ForkContract,
     RollbackContract,

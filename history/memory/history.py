@@ -28,6 +28,7 @@ from history.memory.control import MemoryControl
 from history.memory.joining import MemoryJoining
 from history.memory.parking import MemoryParking
 from history.memory.progress import MemoryProgress
+from history.memory.results import MemoryResults
 from history.store import (
     WHOLE,
     BatchOwner,
@@ -44,6 +45,7 @@ from history.store.control import Control
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
+from history.store.results import Results
 
 #: How many entries or batches a piece of a purge looks at.
 PIECE = 1000
@@ -111,6 +113,7 @@ class MemoryHistory(SingleVerbs):
         self._parking = MemoryParking(self._settle_one, clock)
         self._control = MemoryControl(clock)
         self._progress = MemoryProgress()
+        self._results = MemoryResults(clock)
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -133,6 +136,11 @@ class MemoryHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same memory."""
         return self._joining
+
+    @property
+    def results(self) -> Results:
+        """The kept results in the same memory."""
+        return self._results
 
     @property
     def progress(self) -> Progress:

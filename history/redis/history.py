@@ -44,6 +44,7 @@ from history.redis.replies import (
     read_entry,
     rounds,
 )
+from history.redis.results import RedisResults
 from history.redis.scripts import Scripts
 from history.redis.wires import AnotherServerError
 from history.store import (
@@ -63,6 +64,7 @@ from history.store.control import Control
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
+from history.store.results import Results
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
 
 _log = logging.getLogger(__name__)
@@ -110,6 +112,7 @@ class RedisHistory(SingleVerbs):
         self._control = RedisControl(self._redis)
         self._joining = RedisJoining(self._redis)
         self._progress = RedisProgress(self._redis)
+        self._results = RedisResults(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -135,6 +138,11 @@ class RedisHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same Redis."""
         return self._joining
+
+    @property
+    def results(self) -> Results:
+        """The kept results in the same Redis."""
+        return self._results
 
     @property
     def progress(self) -> Progress:

@@ -44,6 +44,7 @@ from history.sql.lineage import HISTORY
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
+from history.sql.results import SqlResults
 from history.sql.settlements import settle_batches, settle_entries, turns_of
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
@@ -73,6 +74,7 @@ from history.store.control import Control
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
+from history.store.results import Results
 
 T = TypeVar("T")
 
@@ -113,6 +115,7 @@ class SqlHistory(SingleVerbs):
         self._parking = SqlParking(self._database)
         self._joining = SqlJoining(self._database)
         self._progress = SqlProgress(self._database)
+        self._results = SqlResults(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL) -> Self:
@@ -181,6 +184,11 @@ class SqlHistory(SingleVerbs):
     def joining(self) -> Joining:
         """The joins in the same database."""
         return self._joining
+
+    @property
+    def results(self) -> Results:
+        """The kept results in the same database."""
+        return self._results
 
     @property
     def progress(self) -> Progress:

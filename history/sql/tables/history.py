@@ -18,6 +18,7 @@ doubtless_joins       one row per period of a join: open, late (its time-out is 
 doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
 doubtless_progress    one row per batch of a query of Spark, a JSON document
+doubtless_results     what the first run of a uuid answered, for a guard that keeps it, with that run's fence
 doubtless_meta        ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
                       PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
@@ -236,6 +237,17 @@ PROGRESS = Table(
     Column("revision", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
+)
+
+RESULTS = Table(
+    "doubtless_results",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("fence", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("doubtless_results_expiry", "expires_at"),
 )
 
 META = Table(
