@@ -93,6 +93,10 @@ class Guard:
         """The trigger behind it, for what looks at triggers, such as ``doubtless guarantees``."""
         return self._blocking
 
+    def store_for_asyncio(self) -> HistoryStore | None:
+        """Return the history as the running event loop uses it; None where there is none."""
+        return self._asyncio.async_pipeline().store
+
     def __repr__(self) -> str:
         return f"<Guard {self.name}>"
 

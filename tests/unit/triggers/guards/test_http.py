@@ -1,0 +1,424 @@
+"""The HTTP guard on bare ASGI: what runs, what is answered again, and what is refused."""
+
+import asyncio
+import json
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from history import MemoryHistory
+from triggers import ConfigurationError
+from triggers.guards.http import IdempotencyKey, Request
+
+Sent = MutableMapping[str, Any]
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        assert self.headers["content-type"] == "application/problem+json"
+        document: dict[str, Any] = json.loads(self.body)
+        assert document["status"] == self.status
+        return document
+
+
+class Shop:
+    """An application that charges, and answers as it is told to."""
+
+    def __init__(self) -> None:
+        self.charged: list[bytes] = []
+        self.status = 201
+        self.headers: list[tuple[bytes, bytes]] = [(b"content-type", b"text/plain")]
+        self.announces_length = True
+        self.error: BaseException | None = None
+        self.late_error: Exception | None = None
+        self.entered, self.go_on = asyncio.Event(), asyncio.Event()
+        self.go_on.set()
+
+    async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
+        event = await receive()
+        self.charged.append(event["body"])
+        self.entered.set()
+        await self.go_on.wait()
+        if self.error is not None:
+            raise self.error
+        body = b"charge %d" % len(self.charged)
+        length = [(b"content-length", b"%d" % len(body))] if self.announces_length else []
+        await send(
+            {"type": "http.response.start", "status": self.status, "headers": [*self.headers, *length]}
+        )
+        await send({"type": "http.response.body", "body": body[:3], "more_body": True})
+        await send({"type": "http.response.body", "body": body[3:]})
+        if self.late_error is not None:
+            raise self.late_error
+
+
+async def ask(
+    app: Any,
+    key: str | None = "k1",
+    *,
+    body: bytes = b'{"amount": 5}',
+    path: str = "/charges",
+    query: bytes = b"",
+    method: str = "POST",
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    given = {"content-type": "application/json", **(headers or {})}
+    if key is not None:
+        given["Idempotency-Key"] = key
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query,
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+    }
+    requests: list[Sent] = [
+        {"type": "http.request", "body": body[:4], "more_body": True},
+        {"type": "http.request", "body": body[4:]},
+    ]
+    sent: list[Sent] = []
+
+    async def receive() -> Sent:
+        return requests.pop(0) if requests else {"type": "http.disconnect"}
+
+    async def send(event: Sent) -> None:
+        sent.append(event)
+
+    await app(scope, receive, send)
+    head = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+    return Reply(sent[0]["status"], head, b"".join(event["body"] for event in sent[1:]))
+
+
+@pytest.fixture
+async def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def store() -> MemoryHistory:
+    return MemoryHistory()
+
+
+@pytest.fixture
+def app(shop: Shop, store: MemoryHistory) -> IdempotencyKey:
+    return IdempotencyKey(shop, history=store, lease=timedelta(hours=1))
+
+
+class TestReplay:
+    async def test_the_first_answer_is_given_again(self, app: IdempotencyKey, shop: Shop) -> None:
+        shop.headers += [(b"location", b"/charges/1"), (b"set-cookie", b"session=secret")]
+
+        first, second = await ask(app), await ask(app)
+
+        assert (first.status, first.body) == (second.status, second.body) == (201, b"charge 1")
+        assert "idempotent-replayed" not in first.headers
+        assert first.headers["set-cookie"] == "session=secret"
+        assert second.headers == {
+            "content-type": "text/plain",
+            "location": "/charges/1",
+            "idempotent-replayed": "true",
+            "content-length": "8",
+        }
+        assert shop.charged == [b'{"amount": 5}']
+
+    async def test_a_quoted_key_is_the_same_as_a_bare_one(self, app: IdempotencyKey, shop: Shop) -> None:
+        await ask(app, '"k1"')
+        await ask(app, "k1")
+
+        assert len(shop.charged) == 1
+
+    @pytest.mark.parametrize("status", [204, 304, 400, 404, 422])
+    async def test_an_answer_that_is_final_is_kept(
+        self, app: IdempotencyKey, shop: Shop, status: int
+    ) -> None:
+        shop.status = status
+
+        first, second = await ask(app), await ask(app)
+
+        assert first.status == second.status == status
+        assert len(shop.charged) == 1
+
+    @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+    async def test_an_answer_that_asks_for_another_try_gets_one(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, status: int
+    ) -> None:
+        shop.status = status
+        first = await ask(app)
+        shop.status = 201
+
+        second = await ask(app)
+
+        assert (first.status, second.status, second.body) == (status, 201, b"charge 2")
+        assert not await store.parking.list()
+
+    async def test_a_handler_that_raises_frees_the_key(self, app: IdempotencyKey, shop: Shop) -> None:
+        shop.error = ConnectionError("the bank is away")
+        with pytest.raises(ConnectionError, match="bank"):
+            await ask(app)
+        shop.error = None
+
+        assert (await ask(app)).status == 201
+        assert (await ask(app)).headers["idempotent-replayed"] == "true"
+
+    async def test_what_fails_after_the_answer_does_not_run_again(
+        self, app: IdempotencyKey, shop: Shop
+    ) -> None:
+        shop.late_error = RuntimeError("in the background")
+        with pytest.raises(RuntimeError):
+            await ask(app)
+
+        assert (await ask(app)).body == b"charge 1"
+        assert len(shop.charged) == 1
+
+    async def test_after_its_time_to_live_a_key_is_new(self, shop: Shop) -> None:
+        now = [datetime(2026, 1, 1, tzinfo=UTC)]
+        store = MemoryHistory(clock=lambda: now[0])
+        app = IdempotencyKey(shop, history=store, history_time_to_live=timedelta(hours=1))
+        await ask(app)
+        now[0] += timedelta(hours=2)
+
+        assert (await ask(app, body=b"{}")).body == b"charge 2"
+
+    async def test_the_answer_of_another_run_is_never_shown(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
+    ) -> None:
+        await ask(app)
+        uuid = app_uuid(shop, "k1")
+        await store.forget("http", uuid)
+        (claim,) = await store.claim("http", [uuid], "an operator")
+        await store.complete("http", uuid, claim.fence)
+
+        reply = await ask(app)
+
+        assert (reply.status, reply.problem["type"]) == (409, "urn:doubtless:answer-not-kept")
+
+
+def app_uuid(shop: Shop, key: str) -> str:
+    from triggers.guards.http.request import default_caller  # noqa: PLC0415
+
+    scope = {"method": "POST", "path": "/charges", "query_string": b"", "headers": []}
+    request = Request(scope)
+    return request.uuid(default_caller(request), key)
+
+
+class TestStreams:
+    async def test_a_stream_goes_through_and_is_not_kept(
+        self, app: IdempotencyKey, shop: Shop, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shop.announces_length = False
+
+        first, second = await ask(app), await ask(app)
+        await ask(app, "k2")
+
+        assert first.body == b"charge 1"
+        assert (second.status, second.problem["type"]) == (409, "urn:doubtless:answer-not-kept")
+        assert len(shop.charged) == 2
+        assert sum("are not kept" in text for text in caplog.messages) == 1
+
+    async def test_an_answer_that_is_too_long_is_not_kept(self, shop: Shop, store: MemoryHistory) -> None:
+        app = IdempotencyKey(shop, history=store, answer_limit=7)
+
+        assert (await ask(app)).body == b"charge 1"
+        assert (await ask(app)).status == 409
+        assert len(shop.charged) == 1
+
+    async def test_what_is_no_request_goes_through(self, store: MemoryHistory) -> None:
+        seen: list[str] = []
+
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            seen.append(scope["type"])
+
+        app = IdempotencyKey(application, history=store, required=True)
+        for kind in ("lifespan", "websocket"):
+            await app({"type": kind}, _never, _never)
+
+        assert seen == ["lifespan", "websocket"]
+
+
+async def _never(*_: Any) -> Any:
+    raise AssertionError
+
+
+class TestRefusals:
+    async def test_a_missing_key_is_refused_where_one_is_required(
+        self, shop: Shop, store: MemoryHistory
+    ) -> None:
+        app = IdempotencyKey(shop, history=store, required=True)
+
+        reply = await ask(app, None)
+
+        assert (reply.status, reply.problem["type"]) == (400, "urn:doubtless:missing-key")
+        assert not shop.charged
+        assert (await ask(app, None, method="GET")).status == 201
+
+    async def test_without_a_key_a_request_goes_through_where_none_is_required(
+        self, app: IdempotencyKey
+    ) -> None:
+        assert [(await ask(app, None)).body for _ in range(2)] == [b"charge 1", b"charge 2"]
+
+    @pytest.mark.parametrize("key", ["", "  ", '""', "a, b", '"a', "a b", '"a" "b"', "x" * 256, "é"])
+    async def test_a_malformed_key_is_refused(self, app: IdempotencyKey, shop: Shop, key: str) -> None:
+        reply = await ask(app, key)
+
+        assert (reply.status, reply.problem["type"]) == (400, "urn:doubtless:malformed-key")
+        assert not shop.charged
+
+    async def test_a_key_with_another_body_is_refused(self, app: IdempotencyKey, shop: Shop) -> None:
+        await ask(app, body=b'{"amount": 5, "to": "a"}')
+
+        same = await ask(app, body=b'{"to":"a","amount":5}')
+        other = await ask(app, body=b'{"amount": 50, "to": "a"}')
+
+        assert (same.status, same.body) == (201, b"charge 1")
+        assert (other.status, other.problem["type"]) == (422, "urn:doubtless:another-body")
+        assert len(shop.charged) == 1
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (b'{"a": 0.1}', b'{"a": 0.10000000000000000001}'),
+            (b'{"a": 1, "a": 2}', b'{"a": 2}'),
+            (b"[1]", b"[2]"),
+            (b"no json", b"no  json"),
+        ],
+    )
+    async def test_bodies_that_differ_are_told_apart(
+        self, app: IdempotencyKey, first: bytes, second: bytes
+    ) -> None:
+        await ask(app, body=first)
+
+        assert (await ask(app, body=second)).status == 422
+
+    async def test_a_body_that_is_too_long_is_refused(self, shop: Shop, store: MemoryHistory) -> None:
+        app = IdempotencyKey(shop, history=store, request_limit=5)
+
+        assert (await ask(app, body=b"123456")).status == 413
+        assert (await ask(app, None, body=b"123456")).status == 201
+        assert len(shop.charged) == 1
+
+    @pytest.mark.parametrize(
+        "wrong", [{"history": None}, {"scope": "user"}, {"methods": "POST"}, {"wait": 5}, {"retry": None}]
+    )
+    def test_what_it_cannot_do_is_refused(self, wrong: dict[str, Any], store: MemoryHistory) -> None:
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            IdempotencyKey(_never, **{"history": store, **wrong})
+
+
+class TestWhatAKeyIsBoundTo:
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"path": "/refunds"},
+            {"query": b"dry=1"},
+            {"method": "PATCH"},
+            {"headers": {"authorization": "Bearer b"}},
+            {"headers": {"cookie": "session=b"}},
+        ],
+    )
+    async def test_another_request_with_the_key_is_another_one(
+        self, app: IdempotencyKey, other: dict[str, Any]
+    ) -> None:
+        assert (await ask(app)).body == b"charge 1"
+        assert (await ask(app, **other)).body == b"charge 2"
+        assert (await ask(app)).body == b"charge 1"
+
+    async def test_scope_says_whose_the_key_is(self, shop: Shop, store: MemoryHistory) -> None:
+        app = IdempotencyKey(shop, history=store, scope=lambda request: request.headers.get("x-user"))
+
+        first = await ask(app, headers={"x-user": "ann", "authorization": "Bearer old"})
+        same = await ask(app, headers={"x-user": "ann", "authorization": "Bearer new"})
+        other = await ask(app, headers={"x-user": "bob", "authorization": "Bearer old"})
+        nobody = await ask(app, authorization="Bearer old")
+
+        replies = [first, same, other, nobody]
+        assert [reply.body for reply in replies] == [b"charge 1", b"charge 1", b"charge 2", b"charge 3"]
+
+
+class TestInProgress:
+    async def test_a_copy_of_a_running_request_is_told_to_come_again(
+        self, app: IdempotencyKey, shop: Shop
+    ) -> None:
+        shop.go_on.clear()
+        first = asyncio.ensure_future(ask(app))
+        await shop.entered.wait()
+
+        copy, other = await ask(app), await ask(app, body=b"{}")
+        shop.go_on.set()
+
+        assert (copy.status, copy.problem["type"]) == (409, "urn:doubtless:in-progress")
+        assert int(copy.headers["retry-after"]) >= 1
+        assert other.status == 422
+        assert (await first).status == 201
+        assert len(shop.charged) == 1
+
+    async def test_a_copy_may_wait_for_the_running_one(self, shop: Shop, store: MemoryHistory) -> None:
+        app = IdempotencyKey(shop, history=store, wait=timedelta(minutes=5), lease=timedelta(hours=1))
+        shop.go_on.clear()
+        copies = [asyncio.ensure_future(ask(app)) for _ in range(5)]
+        await shop.entered.wait()
+        shop.go_on.set()
+
+        replies = await asyncio.gather(*copies)
+
+        assert {(reply.status, reply.body) for reply in replies} == {(201, b"charge 1")}
+        assert sum("idempotent-replayed" in reply.headers for reply in replies) == 4
+        assert len(shop.charged) == 1
+
+    async def test_a_client_that_goes_away_does_not_end_the_run(
+        self, app: IdempotencyKey, shop: Shop
+    ) -> None:
+        shop.go_on.clear()
+        first = asyncio.ensure_future(ask(app))
+        await shop.entered.wait()
+        first.cancel()
+        await asyncio.wait({first})
+        shop.go_on.set()
+        waiting = IdempotencyKey(shop, history=store_of(app), wait=timedelta(minutes=5))
+
+        assert (await ask(waiting)).body == b"charge 1"
+        assert len(shop.charged) == 1
+
+
+def store_of(app: IdempotencyKey) -> Any:
+    return app.guard.store_for_asyncio()
+
+
+class TestInDoubt:
+    async def test_the_answer_names_what_is_parked(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
+    ) -> None:
+        uuid = app_uuid(shop, "k1")
+        await store.claim("http", [uuid], "a dead worker")
+
+        reply = await ask(app)
+
+        assert (reply.status, reply.problem["type"]) == (409, "urn:doubtless:in-doubt")
+        assert reply.problem["uuid"] == uuid
+        parked = await store.parking.get(reply.problem["parked_id"], trigger="http")
+        assert parked is not None
+        assert parked.uuid == uuid
+        assert not shop.charged
+
+    async def test_a_lost_answer_does_not_make_it_run_again(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put, count = store.results.put, [0]
+
+        async def put_once(*args: Any) -> bool:
+            count[0] += 1
+            if count[0] > 1:
+                raise ConnectionError
+            return await put(*args)
+
+        monkeypatch.setattr(store.results, "put", put_once)
+
+        assert (await ask(app)).body == b"charge 1"
+        assert (await ask(app)).problem["type"] == "urn:doubtless:answer-not-kept"
+        assert len(shop.charged) == 1

@@ -1,0 +1,13 @@
+"""HTTP requests that run once for each ``Idempotency-Key``, and answer again as they did the first time."""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.guards.http.middleware import IdempotencyKey
+    from triggers.guards.http.request import Request
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, middleware=("IdempotencyKey",), request=("Request",))
+
+__all__ = ["IdempotencyKey", "Request"]

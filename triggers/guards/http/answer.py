@@ -1,0 +1,120 @@
+"""An application's answer: held back until it is kept, or let through where it is no answer to be kept."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from triggers.guards.http.request import Send
+
+#: Headers that are given again with a kept answer. Nothing that sets a cookie or a credential.
+KEPT_HEADERS = frozenset(
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-location",
+        "content-type",
+        "etag",
+        "last-modified",
+        "link",
+        "location",
+        "vary",
+    }
+)
+
+#: Statuses below 500 that ask the client to try again, so that they are released as 5xx are.
+TRY_AGAIN = frozenset({408, 425, 429})
+
+_NO_BODY = frozenset({204, 304})
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Answer:
+    """Takes what an application sends. One that announces no length, or too great a one, goes through."""
+
+    def __init__(self, send: Send, limit: int) -> None:
+        self._send = send
+        self._limit = limit
+        self._start: MutableMapping[str, Any] = {}
+        self._body = bytearray()
+        self.is_streamed = False
+        self.is_whole = False
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the application has sent anything."""
+        return bool(self._start)
+
+    @property
+    def status(self) -> int:
+        """The status; 500 where the application has sent none."""
+        return int(self._start.get("status", 500))
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is the last word: what was announced counts, even where the rest did not follow."""
+        return self.status < 500 and self.status not in TRY_AGAIN  # noqa: PLR2004
+
+    async def take(self, event: MutableMapping[str, Any]) -> None:
+        """Take one event of the application; the ``send`` that it is given."""
+        if event["type"] == "http.response.start":
+            self._start = event
+            self.is_streamed = not self._is_short()
+        if self.is_streamed:
+            self.is_whole = event["type"] == "http.response.body" and not event.get("more_body", False)
+            await self._send(event)
+        elif event["type"] == "http.response.body":
+            self._body += event.get("body", b"")
+            self.is_whole = not event.get("more_body", False)
+
+    def _is_short(self) -> bool:
+        if self.status in _NO_BODY:
+            return True
+        named = {bytes(name).lower(): bytes(value) for name, value in self._start.get("headers", ())}
+        length = named.get(b"content-length", b"")
+        return length.isdigit() and int(length) <= self._limit
+
+    async def give(self) -> None:
+        """Send what was held back."""
+        if not self.is_streamed and self.is_whole:
+            await self._send(self._start)
+            await self._send({"type": "http.response.body", "body": bytes(self._body), "more_body": False})
+
+    def kept(self) -> dict[str, Any] | None:
+        """Return what is kept of it, as JSON values; None where nothing is."""
+        if self.is_streamed or not self.is_whole:
+            return None
+        headers = [
+            [bytes(name).decode("latin-1"), bytes(value).decode("latin-1")]
+            for name, value in self._start.get("headers", ())
+            if bytes(name).decode("latin-1").lower() in KEPT_HEADERS
+        ]
+        return {"status": self.status, "headers": headers, "body": b64encode(bytes(self._body)).decode()}
+
+
+async def replay(send: Send, kept: dict[str, Any]) -> None:
+    """Answer as the first time."""
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in kept["headers"]]
+    await respond(
+        send, kept["status"], b64decode(kept["body"]), [*headers, (b"idempotent-replayed", b"true")]
+    )
+
+
+async def problem(send: Send, status: int, kind: str, detail: str, **more: Any) -> None:
+    """Answer with a problem document (RFC 9457); ``retry_after`` is a header as well."""
+    document = {"type": f"urn:doubtless:{kind}", "title": kind.replace("-", " "), "status": status}
+    body = json.dumps({**document, "detail": detail, **more}).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"cache-control", b"no-store")]
+    if "retry_after" in more:
+        headers.append((b"retry-after", str(more["retry_after"]).encode()))
+    await respond(send, status, body, headers)
+
+
+async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """Answer with these bytes."""
+    length = [] if status in _NO_BODY else [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,336 @@
+"""The ASGI middleware for the ``Idempotency-Key`` header."""
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Unpack
+
+from history.errors import ConfigurationError, UnavailableError
+from history.message import Message
+from history.store import HistoryStore
+from history.store.parking import parked_id
+from history.store.results import KeptResult, Results, results_of
+from triggers.detection.table import Status
+from triggers.guards.guard import Guard, protect, running
+from triggers.guards.host import HostOptions
+from triggers.guards.http.answer import Answer, problem, replay
+from triggers.guards.http.request import (
+    App,
+    MalformedKeyError,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    default_caller,
+    read_body,
+    replayed_body,
+)
+from triggers.service.failures import TransientError
+from triggers.service.options import check_names
+from triggers.service.outcome import Outcome
+
+_log = logging.getLogger(__name__)
+
+#: For how long a client is asked to stay away while another request with its key runs, in seconds.
+RETRY_AFTER = 1
+
+#: How long a request that waits for another one pauses before it looks again, in seconds: first and most.
+FIRST_LOOK, LAST_LOOK = 0.02, 0.5
+
+Caller = Callable[[Request], str | None]
+
+
+class ReleasedError(TransientError):
+    """The application's answer asks for another try: the key is free again."""
+
+
+class IdempotencyKey:
+    """Runs a request once for each ``Idempotency-Key``, and answers a second one as the first.
+
+    Args:
+        app: the ASGI application.
+        history: a URL or a store; it keeps the answers, too.
+        name: the namespace in the history, equal in all processes of the service.
+        scope: tells callers apart, such as by the id of a user: a key is its caller's own. Without it, or
+            where it returns None, by the Authorization header, or by the cookies where there is none.
+        methods: the methods whose requests are guarded.
+        required: refuse a request without a key.
+        wait: for how long a request waits for the one with its key that runs; None answers 409 at once.
+        request_limit: the most bytes of a request's body; a longer one with a key is refused.
+        answer_limit: the most bytes of an answer that is kept; a longer one is let through, and not kept.
+        options: as of :func:`triggers.guards.protect`; an answer is kept for ``history_time_to_live``.
+
+    Raises:
+        ConfigurationError: naming the option and the remedy.
+
+    Guarantee: in doubt; fenced, where what the application calls checks ``running().fence``.
+    """
+
+    def __init__(  # noqa: PLR0913  (its options are its parameters)
+        self,
+        app: App,
+        *,
+        history: str | HistoryStore,
+        name: str = "http",
+        scope: Caller | None = None,
+        methods: Collection[str] = ("POST", "PATCH"),
+        required: bool = False,
+        wait: timedelta | None = None,
+        request_limit: int = 1_000_000,
+        answer_limit: int = 1_000_000,
+        **options: Unpack[HostOptions],
+    ) -> None:
+        _check(history, scope, methods, wait)
+        check_names("IdempotencyKey", options, HostOptions.__annotations__)
+        self._app = app
+        # What asks for another try releases the key, although the application was entered.
+        self.guard: Guard = protect(
+            name, history=history, **{**options, "transacted": True, "transient": (ReleasedError,)}
+        )
+        self._caller = scope
+        self._methods = frozenset(method.upper() for method in methods)
+        self._required = required
+        self._wait = 0.0 if wait is None else wait.total_seconds()
+        self._request_limit, self._answer_limit = request_limit, answer_limit
+        self._running: set[asyncio.Task[None]] = set()
+        self._said: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, as ASGI says."""
+        if scope["type"] != "http" or scope["method"].upper() not in self._methods:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            key = request.key
+        except MalformedKeyError:
+            detail = 'send Idempotency-Key: "a uuid", once, with 1 to 255 characters of ASCII'
+            await problem(send, 400, "malformed-key", detail)
+            return
+        if key is not None:
+            await self._guarded(request, key, receive, send)
+        elif self._required:
+            await problem(send, 400, "missing-key", "this request needs an Idempotency-Key header")
+        else:
+            await self._app(scope, receive, send)
+
+    async def _guarded(self, request: Request, key: str, receive: Receive, send: Send) -> None:
+        try:
+            body = await read_body(receive, self._request_limit)
+        except ConnectionResetError:
+            return
+        if body is None:
+            await problem(
+                send, 413, "body-too-large", f"with a key a body has {self._request_limit} bytes at most"
+            )
+            return
+        caller = (self._caller and self._caller(request)) or default_caller(request)
+        work = _Work(self, request, request.uuid(str(caller), key), body)
+        # In a task of its own: a server that ends a request as its client goes away does not end the run.
+        task = asyncio.ensure_future(work.serve(receive, send))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # told to whoever waits; where nobody does, it is no surprise
+
+    def say_once(self, what: str) -> None:
+        """Log something about this service, the first time."""
+        if what not in self._said:
+            self._said.add(what)
+            _log.warning("%s: %s", self.guard.name, what, extra={"trigger": self.guard.name})
+
+    def results(self) -> Results:
+        """Return what keeps the answers.
+
+        Raises:
+            ConfigurationError: the store keeps none.
+        """
+        store = self.guard.store_for_asyncio()
+        results = None if store is None else results_of(store)
+        if results is None:
+            raise ConfigurationError("history", f"{store!r} keeps no results", "use Redis, SQL or memory")
+        return results
+
+    async def call(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the application."""
+        await self._app(scope, receive, send)
+
+    @property
+    def wait(self) -> float:
+        """For how many seconds a request waits for another one."""
+        return self._wait
+
+    @property
+    def answer_limit(self) -> int:
+        """The most bytes of an answer that is kept."""
+        return self._answer_limit
+
+
+@dataclass(slots=True)
+class _Work:
+    """One request with a key."""
+
+    middleware: IdempotencyKey
+    request: Request
+    uuid: str
+    body: bytes
+
+    @property
+    def _message(self) -> Message:
+        return Message(uuid=self.uuid, body=self.request.shown(self.body))
+
+    async def serve(self, receive: Receive, send: Send) -> None:
+        """Run it or not, and answer."""
+        answer = Answer(send, self.middleware.answer_limit)
+        failure: list[Exception] = []
+
+        async def run() -> None:
+            try:
+                await self._keep(None)
+            except UnavailableError as error:
+                raise ReleasedError("the history went away before it began") from error
+            try:
+                await self.middleware.call(self.request.scope, replayed_body(self.body, receive), answer.take)
+            except Exception as error:  # noqa: BLE001  (raised again once the key is free, or kept)
+                failure.append(error)
+            if not answer.is_final:
+                raise ReleasedError(f"the application answered {answer.status}")
+            await self._keep_answer(answer)
+
+        extensions: dict[str, Any] = self.request.scope.get("extensions") or {}
+        # An answer that is a file's name could not be kept.
+        self.request.scope["extensions"] = {
+            name: value for name, value in extensions.items() if not name.startswith("http.response.")
+        }
+        try:
+            if await self._is_for_another_body():
+                await self._refuse_body(send)
+                return
+            outcome = await self._handle(run)
+        except UnavailableError:
+            await self._away(send)
+            return
+        if outcome.executed:
+            await self._give(answer, failure, send)
+        else:
+            await self._answer(outcome, send)
+
+    async def _handle(self, run: Callable[[], Any]) -> Outcome:
+        """Run it unless it is known; while another one runs, look again until the wait is over."""
+        until, pause = monotonic() + self.middleware.wait, FIRST_LOOK
+        while True:
+            outcome = await self.middleware.guard.ahandle_message(self._message, run)
+            if outcome.executed or outcome.acknowledge or outcome.suspend or monotonic() >= until:
+                return outcome
+            await asyncio.sleep(min(pause, max(until - monotonic(), 0)))
+            pause = min(2 * pause, LAST_LOOK)
+
+    async def _give(self, answer: Answer, failure: list[Exception], send: Send) -> None:
+        """Give the answer of a run that ended here: it is true, whether or not it could be kept."""
+        await answer.give()
+        if failure:
+            raise failure[0]
+        if not answer.is_begun:
+            await self._away(send)
+
+    async def _answer(self, outcome: Outcome, send: Send) -> None:
+        """Answer a request that did not run."""
+        try:
+            if await self._is_for_another_body():  # it came while another one with its key began
+                await self._refuse_body(send)
+                return
+            kept = await self._first_answer() if outcome.status is Status.DUPLICATE else None
+        except UnavailableError:
+            await self._away(send)
+            return
+        if kept is not None:
+            await replay(send, kept)
+        elif outcome.status is Status.DUPLICATE:
+            detail = "this request was done before; its answer was not kept. Look what became of it"
+            await problem(send, 409, "answer-not-kept", detail, uuid=self.uuid)
+        elif outcome.suspend:
+            await self._away(send)
+        elif not outcome.acknowledge:
+            seconds = max(RETRY_AFTER, math.ceil(min(outcome.recover_after, 5)))
+            await problem(send, 409, "in-progress", "this request runs at this moment", retry_after=seconds)
+        else:
+            await self._in_doubt(outcome, send)
+
+    async def _in_doubt(self, outcome: Outcome, send: Send) -> None:
+        detail = "nobody can know whether this was done: a person decides. Do not send it with another key"
+        place = parked_id(self.middleware.guard.name, self._message) if outcome.parked else None
+        await problem(send, 409, "in-doubt", detail, uuid=self.uuid, parked_id=place)
+
+    async def _refuse_body(self, send: Send) -> None:
+        await problem(send, 422, "another-body", "this key was used for another body; take a new key for it")
+
+    async def _away(self, send: Send) -> None:
+        detail = "what was done before cannot be looked up now; send it again with the same key"
+        await problem(send, 503, "history-away", detail, retry_after=RETRY_AFTER)
+
+    async def _keep_answer(self, answer: Answer) -> None:
+        """Keep the answer before the entry is completed, so that no completed one lacks it without a reason.
+
+        A failure here may not free the key: what was asked for has been done.
+        """
+        kept = answer.kept()
+        if kept is None:
+            limit = self.middleware.answer_limit
+            self.middleware.say_once(f"answers without a length, or of more than {limit} bytes, are not kept")
+        try:
+            await self._keep(kept)
+        except Exception:  # noqa: BLE001  (a store of somebody else's may raise anything)
+            name = self.middleware.guard.name
+            _log.warning("%s: an answer is not kept", name, exc_info=True, extra={"trigger": name})
+
+    async def _keep(self, answer: dict[str, Any] | None) -> None:
+        """Keep the fingerprint and, once it is there, the answer."""
+        record = {"fingerprint": self.request.fingerprint(self.body), "answer": answer}
+        guard, fence = self.middleware.guard, running().fence or 0
+        data = json.dumps(record).encode()
+        await self.middleware.results().put(
+            guard.name, self.uuid, KeptResult(fence, data), self._time_to_live
+        )
+
+    @property
+    def _time_to_live(self) -> timedelta:
+        return self.middleware.guard.settings.history_time_to_live
+
+    async def _record(self) -> tuple[int, dict[str, Any]] | None:
+        kept = await self.middleware.results().get(self.middleware.guard.name, self.uuid)
+        return None if kept is None else (kept.fence, json.loads(kept.data))
+
+    async def _is_for_another_body(self) -> bool:
+        record = await self._record()
+        return record is not None and record[1]["fingerprint"] != self.request.fingerprint(self.body)
+
+    async def _first_answer(self) -> dict[str, Any] | None:
+        """Return the answer of the run that completed the entry, and of no other one."""
+        record = await self._record()
+        store = self.middleware.guard.store_for_asyncio()
+        if record is None or store is None:
+            return None
+        (entry,) = await store.lookup(self.middleware.guard.name, [self.uuid])
+        fence, document = record
+        answer: dict[str, Any] | None = document["answer"]
+        return answer if entry is not None and entry.fence == fence else None
+
+
+def _check(history: object, scope: object, methods: object, wait: object) -> None:
+    if history is None:
+        raise ConfigurationError("history", "it is None, and answers are kept in it", "give a URL or a store")
+    if scope is not None and not callable(scope):
+        raise ConfigurationError("scope", f"{scope!r} cannot be called", "give a function of the request")
+    if isinstance(methods, str):
+        raise ConfigurationError("methods", "it is a text", f"give a set, {{{methods!r}}}")
+    if wait is not None and not isinstance(wait, timedelta):
+        raise ConfigurationError("wait", f"{wait!r} is no timedelta", "use timedelta(seconds=5)")

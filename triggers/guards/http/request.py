@@ -1,0 +1,150 @@
+"""A request as the guard sees it: whose it is, what its key is, and what its body says."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+#: The types of ASGI.
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADER = "idempotency-key"
+
+#: The most characters of a key.
+LONGEST_KEY = 255
+
+_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])+)"')
+_BARE = re.compile(r"[!#-+\--~]+")
+
+
+class MalformedKeyError(ValueError):
+    """The header is there, and no key is in it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request before anything of the application has seen it; ``scope`` is that of ASGI."""
+
+    scope: Scope
+
+    @property
+    def method(self) -> str:
+        """The method, in upper case."""
+        return str(self.scope["method"]).upper()
+
+    @property
+    def path(self) -> str:
+        """The path, decoded."""
+        return str(self.scope["path"])
+
+    @property
+    def query(self) -> str:
+        """What stands behind the question mark, as it was sent."""
+        return bytes(self.scope.get("query_string", b"")).decode("latin-1")
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """The headers, by lower-case names; several of one name are joined by a comma."""
+        found: dict[str, str] = {}
+        for name, value in self.scope["headers"]:
+            word, text = bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1")
+            found[word] = f"{found[word]}, {text}" if word in found else text
+        return found
+
+    @property
+    def key(self) -> str | None:
+        """The key, quoted as the draft wants it or bare; None without the header.
+
+        Raises:
+            MalformedKeyError: it is empty, too long, there are two, or it is neither of both.
+        """
+        text = self.headers.get(HEADER)
+        if text is None:
+            return None
+        text = text.strip()
+        if quoted := _QUOTED.fullmatch(text):
+            found = re.sub(r"\\(.)", r"\1", quoted[1])
+        elif _BARE.fullmatch(text):
+            found = text
+        else:
+            raise MalformedKeyError
+        if len(found) > LONGEST_KEY:
+            raise MalformedKeyError
+        return found
+
+    def uuid(self, caller: str, key: str) -> str:
+        """Return what is to happen once: this key of this caller, for this method, path and query."""
+        bound = json.dumps([caller, self.method, self.path, self.query, key])
+        return f"{key} {blake2b(bound.encode(), digest_size=16).hexdigest()}"
+
+    def fingerprint(self, body: bytes) -> str:
+        """Return what tells this body from another one; JSON may be written in another order of names."""
+        content = body
+        if "json" in self.headers.get("content-type", ""):
+            try:
+                content = json.dumps(_parsed(body)).encode()
+            except (ValueError, RecursionError):
+                content = body
+        return blake2b(content, digest_size=16).hexdigest()
+
+    def shown(self, body: bytes) -> dict[str, Any]:
+        """Return what is parked of it: no header, for there are credentials among them."""
+        try:
+            text: dict[str, str] = {"body": body.decode()}
+        except UnicodeDecodeError:
+            text = {"body_base64": b64encode(body).decode()}
+        return {"method": self.method, "path": self.path, "query": self.query, **text}
+
+
+def _parsed(body: bytes) -> Any:
+    """Return JSON so that the order of names does not matter, and whatever else differs does."""
+    return json.loads(
+        body,
+        object_pairs_hook=lambda pairs: {"names": sorted(pairs, key=lambda pair: pair[0])},
+        parse_float=lambda text: {"number": text},
+    )
+
+
+def default_caller(request: Request) -> str:
+    """Tell callers apart by their Authorization header, or by the cookies where there is none."""
+    credentials = [request.headers.get("authorization"), None]
+    if credentials[0] is None:
+        credentials[1] = request.headers.get("cookie")
+    return blake2b(json.dumps(credentials).encode(), digest_size=16).hexdigest()
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """Return the whole body; None for one that is longer than that.
+
+    Raises:
+        ConnectionResetError: the client went away before it had sent all of it.
+    """
+    body = bytearray()
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise ConnectionResetError
+        body += event.get("body", b"")
+        if len(body) > limit:
+            return None
+        if not event.get("more_body", False):
+            return bytes(body)
+
+
+def replayed_body(body: bytes, receive: Receive) -> Receive:
+    """Return what gives an application the body that was read, and then what else the client says."""
+    left = [body]
+
+    async def again() -> MutableMapping[str, Any]:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return again
