@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -203,7 +203,7 @@ class TestReplay:
 def app_uuid(shop: Shop, key: str) -> str:
     from triggers.guards.http.request import default_caller  # noqa: PLC0415
 
-    scope = {"method": "POST", "path": "/charges", "query_string": b"", "headers": []}
+    scope: dict[str, Any] = {"method": "POST", "path": "/charges", "query_string": b"", "headers": []}
     request = Request(scope)
     return request.uuid(default_caller(request), key)
 
@@ -308,7 +308,7 @@ class TestRefusals:
     )
     def test_what_it_cannot_do_is_refused(self, wrong: dict[str, Any], store: MemoryHistory) -> None:
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            IdempotencyKey(_never, **{"history": store, **wrong})
+            IdempotencyKey(_never, **cast("dict[str, Any]", {"history": store, **wrong}))
 
 
 class TestWhatAKeyIsBoundTo:
@@ -335,7 +335,7 @@ class TestWhatAKeyIsBoundTo:
         first = await ask(app, headers={"x-user": "ann", "authorization": "Bearer old"})
         same = await ask(app, headers={"x-user": "ann", "authorization": "Bearer new"})
         other = await ask(app, headers={"x-user": "bob", "authorization": "Bearer old"})
-        nobody = await ask(app, authorization="Bearer old")
+        nobody = await ask(app, headers={"authorization": "Bearer old"})
 
         replies = [first, same, other, nobody]
         assert [reply.body for reply in replies] == [b"charge 1", b"charge 1", b"charge 2", b"charge 3"]

@@ -1,0 +1,139 @@
+"""A server that is killed in the middle of requests that come many times: each is charged once at most."""
+
+import os
+import socket
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from history import open_history
+from history.bridge import drive
+from tests.fixtures.ledger import Ledger
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers.testing.child import Child
+
+COPIES = 5
+
+#: Answers after which a client has nothing more to ask.
+LAST_WORDS = {"urn:doubtless:in-doubt", "urn:doubtless:answer-not-kept"}
+
+
+class Shop:
+    """The application, on a port that outlives its process: connections wait for the next one."""
+
+    def __init__(self, folder: Path, history: str) -> None:
+        self.effects = Ledger(folder / "effects")
+        self.gate = folder / "gate"
+        self.history = history
+        self.run = uuid4().hex
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=200)
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/charges"
+
+    @contextmanager
+    def served(self) -> Iterator[Child]:
+        names = {"EFFECTS": str(self.effects.file), "GATE": str(self.gate), "HISTORY": self.history}
+        words = ["-m", "uvicorn", "tests.integration.guards.hosts.http_app:app", "--log-level", "warning"]
+        number = self.socket.fileno()
+        child = Child(
+            [sys.executable, *words, "--fd", str(number)], env={**os.environ, **names}, pass_fds=[number]
+        )
+        try:
+            yield child
+        finally:
+            child.kill()
+            child.wait()
+
+    def wait_for_more_than(self, before: int) -> None:
+        """Wait until so many charges are not all."""
+        eventually(lambda: len(self.effects.lines()) > before)
+
+    def ask(self, order: str) -> dict[str, Any]:
+        """Do what a patient client does: ask with the same key until there is an answer."""
+
+        def once() -> dict[str, Any] | None:
+            try:
+                reply = httpx.post(
+                    self.url,
+                    json={"order": order},
+                    headers={"Idempotency-Key": f"{self.run}-{order}"},
+                    timeout=PATIENCE,
+                )
+            except httpx.TransportError:
+                return None  # the server was killed
+            answer: dict[str, Any] = reply.json()
+            final = reply.status_code == 201 or answer["type"] in LAST_WORDS
+            return {**answer, "http_status": reply.status_code} if final else None
+
+        return eventually(once)
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    history = f"sqlite:///{tmp_path}/history.sqlite3"
+    if request.param == "redis":
+        history = request.getfixturevalue("redis_url")
+    shop = Shop(tmp_path, history)
+    with shop.socket:
+        yield shop
+
+
+def charge_with_kills(shop: Shop, orders: int, kills: int) -> dict[str, list[dict[str, Any]]]:
+    """Ask for each order by several clients at once, kill the server in the middle; return their answers."""
+    names = [f"order-{number}" for number in range(orders)]
+    answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    with ThreadPoolExecutor(orders * COPIES) as clients:
+        some = max(1, orders // (kills + 1))
+        asking = [(name, clients.submit(shop.ask, name)) for name in names[:some] for _ in range(COPIES)]
+        for kill in range(1, kills + 1):
+            before = len(shop.effects.lines())
+            with shop.served():
+                shop.wait_for_more_than(before)
+            more = names[some * kill : orders if kill == kills else some * (kill + 1)]
+            asking += [(name, clients.submit(shop.ask, name)) for name in more for _ in range(COPIES)]
+        shop.gate.touch()
+        with shop.served():
+            for name, answer in asking:
+                answers[name].append(answer.result())
+            for name in names:
+                answers[name].append(shop.ask(name))
+    return answers
+
+
+def check(shop: Shop, answers: dict[str, list[dict[str, Any]]]) -> None:
+    charged = [order for (order,) in shop.effects.lines()]
+    assert len(set(charged)) == len(charged), "an order was charged twice"
+    doubted = {order for order, given in answers.items() if any(one["http_status"] == 409 for one in given)}
+    for order, given in answers.items():
+        booked = [one for one in given if one["http_status"] == 201]
+        assert len({one["by"] for one in booked}) <= 1, "clients got different answers"
+        assert order in charged or order in doubted
+        assert booked or order in doubted
+    assert doubted, "a kill in the middle leaves something that nobody can know"
+    with_store = open_history(shop.history)
+    try:
+        parked = {one.id for one in drive(with_store.parking.list(trigger="charges"))}
+        unknown = [given for given in answers.values() if all(one["http_status"] == 409 for one in given)]
+        named = {one["parked_id"] for given in unknown for one in given if "parked_id" in one}
+        assert named
+        assert named <= parked
+    finally:
+        drive(with_store.close())
+
+
+@pytest.mark.crash
+def test_a_request_that_comes_many_times_is_charged_once_although_the_server_is_killed(shop: Shop) -> None:
+    check(shop, charge_with_kills(shop, orders=10, kills=1))
+
+
+@pytest.mark.crash
+@pytest.mark.prove
+def test_many_requests_are_charged_once_although_the_server_is_killed_often(shop: Shop) -> None:
+    check(shop, charge_with_kills(shop, orders=40, kills=6))
