@@ -4,7 +4,7 @@ import os
 import socket
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +38,7 @@ class Shop:
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/charges"
 
     @contextmanager
-    def served(self) -> Iterator[Child]:
+    def served(self) -> Generator[Child]:
         names = {"EFFECTS": str(self.effects.file), "GATE": str(self.gate), "HISTORY": self.history}
         words = ["-m", "uvicorn", "tests.integration.guards.hosts.http_app:app", "--log-level", "warning"]
         number = self.socket.fileno()

@@ -90,7 +90,7 @@ class IdempotencyKey:
         self._app = app
         # What asks for another try releases the key, although the application was entered.
         self.guard: Guard = protect(
-            name, history=history, **{**options, "transacted": True, "transient": (ReleasedError,)}
+            name, history=history, transacted=True, transient=(ReleasedError,), **options
         )
         self._caller = scope
         self._methods = frozenset(method.upper() for method in methods)
