@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Table
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 
-from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, execute, fetch
+from history.sql.database.engine import BEGIN, COMMIT, ROLLBACK, AnyConnection, execute, fetch
 from history.sql.statements.dialects import Statement, statement
 from history.sql.tables.history import META
 from history.sql.tables.making import ONE_CREATOR, table_exists
@@ -75,7 +75,12 @@ class Lineage:
             if known:
                 for step in self.steps:
                     await execute(connection, step)
-            await execute(connection, self.note, lineage=lineage)
+            try:
+                await execute(connection, self.note, lineage=lineage)
+            except DataError:
+                # Tables of another program under our names: whoever uses them is told of it.
+                await execute(connection, ROLLBACK)
+                return
         await execute(connection, COMMIT)
         if known and known != [lineage]:
             _log.warning(self.warning)

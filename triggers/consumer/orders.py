@@ -81,6 +81,7 @@ class Heartbeat:
         self._token = uuid.uuid4().hex
         self._began = self._answered = self._sweep_due = time.monotonic()
         self._away = False
+        self._began_there: datetime | None = None
         #: Whether the first beat is over, with or without an answer.
         self.tried = False
 
@@ -134,7 +135,11 @@ class Heartbeat:
         self._away = True
 
     def _apply(self, heard: Heard, now: float) -> bool:
+        # By the store's clock, and too late by as long as this beat took: the quickest one is the nearest.
         began = heard.now - timedelta(seconds=now - self._began)
+        if self._began_there is not None:
+            began = min(began, self._began_there)
+        self._began_there = began
         orders = sorted(heard.orders, key=lambda order: order.number)
         applied = [self._reported[order.trigger].apply(order, began) for order in orders]
         return any(applied)

@@ -95,7 +95,7 @@ def test_a_parked_task_is_run(tmp_path: Path, redis_url: str, application: str) 
 
 def test_the_guarantees_of_tasks_are_said(tmp_path: Path) -> None:
     for name, application in (("d", DRAMATIQ), ("c", CELERY), ("t", TASKIQ), ("f", FASTSTREAM)):
-        named = application.replace('"book"', f'"book-{name}"').format(history="memory://")
+        named = application.replace('"book"', f'"book-{name}"').format(history="sqlite:///shop.sqlite3")
         (tmp_path / f"shop_{name}.py").write_text(named)
     modules = "\n".join(f"from shop_{name} import book as {name}" for name in "dctf")
     (tmp_path / "guarded_shop.py").write_text(modules)
