@@ -32,12 +32,14 @@ def collect(
         ConfigurationError: the module cannot be imported, or has no such trigger. What it raised itself is
             the ``__cause__``.
     """
+    before = {id(known) for known in APPLICATIONS}
     values: list[object] = list(vars(_imported(module)).values())
     triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
     if guards:
         triggers += _each_once(value.trigger for value in values if isinstance(value, Guard))
     if guards or tasks:
-        triggers += [one for known in APPLICATIONS for one in known.triggers(only_callable=tasks)]
+        made = [known for known in APPLICATIONS if id(known) not in before]  # by importing it
+        triggers += [one for known in made for one in known.triggers(only_callable=tasks)]
     if not triggers:
         raise ConfigurationError("MODULE", f"{module} has no triggers", "decorate a function with @trigger")
     if not only:
