@@ -34,7 +34,7 @@ SPARKS = [Kind("spark", oldest=True), Kind("spark", pinned=("pyspark==4.0.*",)),
 TOO_OLD = re.compile(r"needs PySpark 4\.\d or newer, and this is [34]\.\d")
 
 #: The drivers that modules import which only their face's users reach, and the extras that bring them.
-DRIVERS = {"httpx": "http", "psycopg": "postgres", "pyspark": "spark"}
+DRIVERS = {"pytest": "contract", "httpx": "http", "psycopg": "postgres", "pyspark": "spark"}
 
 #: Two of what is sent to a queue; the second is a copy.
 ORDERS = '{"headers": {"uuid": "order-1"}, "body": "{}"}\n' * 2
