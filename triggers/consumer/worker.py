@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Protocol
 
 from history.errors import UnavailableError
-from history.shell import Lock, Shell
+from history.shell import Flag, Lock, Shell
 from triggers.consumer.gate import Gate
 from triggers.consumer.lazy_receiver import LazyReceiver
 from triggers.pipeline.protocol import Pipeline
@@ -39,6 +39,9 @@ LATE = 2.0
 
 #: How long one call waits for a first message; a worker notices within it that it is to stop.
 RECEIVE_WAIT = timedelta(seconds=0.5)
+
+#: How long leaving waits for a keep-alive that is under way, in seconds.
+KEPT_PATIENCE = 10.0
 
 #: What the log says when a provider goes away before everything was answered.
 NOT_ACKNOWLEDGED = "%s: messages that were not acknowledged will be delivered again"
@@ -84,6 +87,13 @@ class Worker:
     _alive_due: float = 0.0
     _back_off: float = FIRST_BACK_OFF
     _expected: float = 0.0
+    #: Set while the receiver is not being kept alive.
+    _kept: Flag = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing under way."""
+        self._kept = self.shell.flag()
+        self._kept.set()
 
     async def run(self) -> None:
         """Receive, deliver and answer until the consumer stops; reconnect with back-off.
@@ -203,6 +213,8 @@ class Worker:
         receiver, self.receiver = self.receiver, None
         if receiver is None:
             return
+        # A keep-alive that arrived after the farewell would take the name of the one that left again.
+        await self._kept.wait(KEPT_PATIENCE)
         try:
             await receiver.close()
         except ProviderUnavailableError as error:
@@ -215,8 +227,16 @@ class Worker:
         """
         if self.sweeper is not None:
             await self.sweeper.keep_alive(now)
-        receiver = self.receiver
-        if receiver is None or now < self._alive_due:
+        if now < self._alive_due:
+            return
+        self._kept.clear()
+        try:
+            await self._keep_alive(self.receiver, now)
+        finally:
+            self._kept.set()
+
+    async def _keep_alive(self, receiver: Receiver | None, now: float) -> None:
+        if receiver is None:
             return
         self._alive_due = now + receiver.keep_alive_interval.total_seconds()
         try:

@@ -1,6 +1,7 @@
-"""However many receivers there are, those that are slow to be kept alive do not hold all others up."""
+"""Slow keep-alives do not hold all others up, and nobody leaves while being kept alive."""
 
 import asyncio
+from contextlib import suppress
 
 from history.memory import MemoryHistory
 from history.shell import TaskShell
@@ -45,3 +46,50 @@ async def test_one_slow_receiver_holds_up_only_some_of_the_others() -> None:
     await asyncio.wait_for(provider.last_was_kept.wait(), PATIENCE)
     consumer.stop()
     await asyncio.wait_for(running, PATIENCE)
+
+
+class SlowToBeKept(MemoryProvider):
+    """A provider whose receivers note what is asked of them; a keep-alive waits until it may end."""
+
+    def __init__(self) -> None:
+        super().__init__(shell=TaskShell())
+        self.asked: list[str] = []
+        self.keeping, self.may_end, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def for_asyncio(self) -> "SlowToBeKept":
+        return self
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> MemoryReceiver:
+        receiver = await super().open_receiver(destination, subscription=subscription, name=name)
+        close = receiver.close
+
+        async def keep_alive() -> None:
+            self.keeping.set()
+            await self.may_end.wait()
+            self.asked.append("kept alive")
+
+        async def leave() -> None:
+            self.asked.append("closed")
+            self.closed.set()
+            await close()
+
+        vars(receiver).update(keep_alive=keep_alive, close=leave)
+        return receiver
+
+
+async def test_a_receiver_is_closed_after_the_keep_alive_that_was_under_way() -> None:
+    provider = SlowToBeKept()
+
+    @trigger("orders", name="orders")
+    async def work(message: Message) -> None: ...
+
+    consumer = AsyncConsumer([work], provider, history=MemoryHistory())
+    running = asyncio.create_task(consumer.run())
+    await asyncio.wait_for(provider.keeping.wait(), PATIENCE)
+    consumer.stop()
+    with suppress(TimeoutError):  # which is what should happen
+        await asyncio.wait_for(provider.closed.wait(), 1)
+    provider.may_end.set()
+    await asyncio.wait_for(running, PATIENCE)
+
+    assert provider.asked == ["kept alive", "closed"]
