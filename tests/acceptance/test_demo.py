@@ -30,6 +30,7 @@ def test_the_demo_books_everything_once_and_nothing_is_in_doubt(doubtless: Comma
 
 
 @on_redis
+@pytest.mark.prove
 def test_the_demo_on_redis_accounts_for_every_line(doubtless: CommandLine) -> None:
     answer = doubtless("demo", "--on", "redis", "--count", "200", "--json", "--no-spark")
 

@@ -19,7 +19,7 @@ from triggers.providers.opening import open_provider
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.prove)])
 def test_a_killed_atomic_trigger_has_one_effect_and_no_doubt(
     store: str, request: pytest.FixtureRequest, tmp_path: Path, redis_url: str
 ) -> None:

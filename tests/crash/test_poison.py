@@ -19,8 +19,10 @@ from triggers.providers.opening import open_provider
 
 pytestmark = pytest.mark.crash
 
+FIRST, *OTHERS = TRIGGERS
 
-@pytest.mark.parametrize("name", TRIGGERS)
+
+@pytest.mark.parametrize("name", [FIRST, *(pytest.param(name, marks=pytest.mark.prove) for name in OTHERS)])
 def test_a_message_that_kills_its_process_every_time_is_parked_with_an_event(
     name: str, tmp_path: Path, redis_url: str
 ) -> None:

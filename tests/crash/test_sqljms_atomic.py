@@ -23,7 +23,11 @@ TABLES = ("dms_msg", "dms_msg_properties", "dms_queue_entry", "dms_topic_entry")
 
 
 @pytest.mark.parametrize(
-    ("store", "scheme"), [("sqlite", ""), ("postgresql", "queue://")], ids=["sqlite", "postgresql"]
+    ("store", "scheme"),
+    [
+        pytest.param("sqlite", "", id="sqlite"),
+        pytest.param("postgresql", "queue://", id="postgresql", marks=pytest.mark.prove),
+    ],
 )
 def test_a_killed_consumer_leaves_one_effect_and_no_row(
     store: str, scheme: str, request: pytest.FixtureRequest, tmp_path: Path

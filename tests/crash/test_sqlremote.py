@@ -36,7 +36,7 @@ repeat_after = 0.2
 probe_after = 0.5
 """
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(int(PATIENCE + 60 + KILLS * 5))]
+pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(int(PATIENCE + 60 + KILLS * 5))]
 
 
 @pytest.fixture
@@ -61,9 +61,7 @@ def start(file: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, stdout=log, stderr=log)
 
 
-@pytest.mark.parametrize(
-    "link_databases", ["sqlite", pytest.param("postgres", marks=pytest.mark.prove)], indirect=True
-)
+@pytest.mark.parametrize("link_databases", ["sqlite", "postgres"], indirect=True)
 def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str, Path]) -> None:
     dice = random.Random(TRANSACTIONS)  # noqa: S311  (a test's dice need no secrecy)
     running = {name: start(file) for name, file in sites.items()}

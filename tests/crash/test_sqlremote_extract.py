@@ -17,7 +17,7 @@ from tests.integration.providers.sqlremote.link_ends import Side, both, linked
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.prove]
 
 
 def keep(operations: list[Any], connection: Connection) -> None:

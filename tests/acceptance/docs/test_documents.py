@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests import ROOT
 from tests.acceptance.docs.pages import READERS_REDIS, blocks, follow, in_path, pages, program
@@ -21,6 +22,12 @@ def pages_with(kind: str) -> list[Path]:
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+def proved_if_long(page: Path) -> ParameterSet:
+    """Leave what takes long to ``make prove``; what is typed there is typed after an installation, too."""
+    marks = [pytest.mark.prove] if page.name == "tutorial.md" else []
+    return pytest.param(page, id=name_of(page), marks=marks)
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
@@ -50,7 +57,7 @@ def test_the_python_blocks_that_are_not_run_compile(page: Path) -> None:
             compile("\n".join(block.lines), name_of(page), "exec")
 
 
-@pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
+@pytest.mark.parametrize("page", [proved_if_long(page) for page in pages_with("console")])
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, redis_url: str) -> None:
     environment = {**os.environ, "PATH": in_path(Path(sys.executable).parent)}
 

@@ -223,8 +223,9 @@ def test_redis_is_provider_and_history_and_goes_away(
 
 @pytest.mark.parametrize(
     ("end", "form"),
-    [("stopped", "asyncio"), pytest.param("killed", "blocking", marks=pytest.mark.prove)],
+    [("stopped", "asyncio"), ("killed", "blocking")],
 )
+@pytest.mark.prove
 def test_postgresql_is_the_history_and_goes_away(
     tmp_path: Path, redis_url: str, private_postgres: PostgresServer, end: str, form: str
 ) -> None:

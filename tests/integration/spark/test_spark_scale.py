@@ -17,7 +17,7 @@ from triggers.spark import ForeachBatch, foreach_batch
 #: The micro-batches of each of the two queries; every day each costs more than its rows.
 BATCHES = sized(2, full=4)
 
-pytestmark = [SPARK, pytest.mark.timeout(1800)]
+pytestmark = [SPARK, pytest.mark.prove, pytest.mark.timeout(1800)]
 
 
 def test_a_million_rows_take_effect_once(spark: SparkSession, tmp_path: Path, redis_url: str) -> None:
