@@ -37,7 +37,7 @@ ACCEPTANCE = ROOT / "tests" / "acceptance"
 SLOWNESS = slowness()
 
 #: The groups that last longest, these first: each has one worker to itself, for which all others would wait.
-LONG_GROUPS = ("spark", "activemq", "rabbitmq")
+LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq")
 
 
 @pytest.hookimpl(trylast=True)

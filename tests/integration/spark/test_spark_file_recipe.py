@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.orders import frame
 from triggers import TransientError
 from triggers.spark import BatchInfo, foreach_batch
 
-pytestmark = SPARK
+pytestmark = SPARK_EDGES
 
 Write = Callable[[DataFrame, BatchInfo, Path], None]
 

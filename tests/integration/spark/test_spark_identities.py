@@ -15,13 +15,13 @@ from history.entry import EntryOutcome
 from history.errors import ConfigurationError
 from history.store.parking import Parked, ParkedKind
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers import Message, RetrievalFailureEvent, on_retrieval_failure, trigger
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink.sink import AtomicSink, atomic_sink, into_table
 
-pytestmark = SPARK
+pytestmark = SPARK_EDGES
 
 LONG = "x" * 100_000
 

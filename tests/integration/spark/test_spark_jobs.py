@@ -8,13 +8,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.batches import Batches
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 
-pytestmark = SPARK
+pytestmark = SPARK_EDGES
 
 #: How long a test waits for what must come, in seconds.
 PATIENCE = 120.0

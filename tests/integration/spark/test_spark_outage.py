@@ -19,14 +19,14 @@ from history.bridge import drive
 from history.opening import open_history
 from history.store.parking import ParkedKind
 from tests.fixtures.scale import ONLY_IN_FULL, sized
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import ForeachBatch, foreach_batch
 from triggers.spark.batch.steps import BatchStep
 from triggers.testing.redis_server import RedisServer
 
-pytestmark = [SPARK, pytest.mark.timeout(600)]
+pytestmark = [SPARK_EDGES, pytest.mark.timeout(600)]
 
 #: How long the server is away, in seconds.
 AWAY = sized(2, full=20)

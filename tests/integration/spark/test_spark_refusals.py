@@ -13,13 +13,13 @@ from history.bridge import drive
 from history.store import BatchOwner, HistoryStore
 from history.store.parking import ParkedKind
 from resolvers import Resolution
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.batches import Batches
 from triggers import Message
 from triggers.spark.batch.session import persisted
 from triggers.spark.batch.steps import BatchStep
 
-pytestmark = SPARK
+pytestmark = SPARK_EDGES
 
 REFUSALS: dict[str, Callable[[str], Exception]] = {
     "serverless": lambda what: AnalysisException(

@@ -12,14 +12,14 @@ from sqlalchemy import Connection, create_engine, text
 
 from history.errors import ConfigurationError
 from history.store.parking import ParkedKind
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
 from tests.integration.helpers.batches import Batches, DiedError
 from triggers import Retry, TransientError
 from triggers.spark import BatchInfo, BatchReport
 from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.batch.steps import BatchStep
 
-pytestmark = SPARK
+pytestmark = SPARK_EDGES
 
 
 class Sink(Protocol):

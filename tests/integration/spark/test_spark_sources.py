@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from history.errors import ConfigurationError
 from history.message import Message
 from tests.fixtures.servers.redis import connected
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
+from tests.integration.helpers.available_now import run
 from tests.integration.helpers.orders import Send, orders
 from triggers.spark.sources import RedisStreamSource
 
-pytestmark = SPARK
+pytestmark = SPARK_EDGES
 
 
 @pytest.fixture
@@ -28,13 +29,6 @@ def stream(spark: SparkSession, redis_url: str) -> Callable[..., DataFrame]:
         return spark.readStream.format("redis_streams").options(**told).load()
 
     return load
-
-
-def run(stream: DataFrame, folder: Path, handle: Callable[[DataFrame, int], None]) -> None:
-    """Run a query over all that is there, and stop it."""
-    writer = stream.writeStream.foreachBatch(handle).option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
 
 
 def test_a_query_reads_in_batches_and_goes_on_where_it_stopped(

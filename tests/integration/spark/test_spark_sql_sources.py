@@ -1,6 +1,6 @@
 """A queue and a publication as sources of a Spark stream, stopped by a failure and started again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import create_engine
 
 from history.bridge import drive
-from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.servers.spark import SPARK_EDGES
+from tests.integration.helpers.available_now import run
 from tests.integration.helpers.orders import orders
 from triggers.providers.sqljms.admin.admin import Admin
 from triggers.providers.sqljms.admin.views import SourceView
@@ -18,14 +19,7 @@ from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource, SqlJmsSource
 from triggers.spark.sources.publication_log import PublicationLog, PublicationLogSettings
 
-pytestmark = SPARK
-
-
-def run(stream: DataFrame, folder: Path, handle: Callable[[DataFrame, int], None]) -> None:
-    """Run a query over all that is there, and stop it."""
-    writer = stream.writeStream.foreachBatch(handle).option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+pytestmark = SPARK_EDGES
 
 
 class Noted:

@@ -1,0 +1,25 @@
+"""A query over all that a source has, run to its end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+#: What Spark says of a Python process that took more than ten seconds to start, which no setting changes.
+TOO_SLOW_FOR_SPARK = "Python worker failed to connect back"
+
+
+def run(stream: DataFrame, folder: Path, handle: Callable[[DataFrame, int], None]) -> None:
+    """Run a query over all that is there, and stop it; on a machine that is very slow, more than once."""
+    while True:
+        writer = stream.writeStream.foreachBatch(handle)
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            if TOO_SLOW_FOR_SPARK not in str(error):
+                raise
+        else:
+            return
