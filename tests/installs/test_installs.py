@@ -17,6 +17,7 @@ from tests.acceptance.docs.in_flight import Site
 from tests.acceptance.docs.pages import follow
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.http_server import HttpServer
+from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.spark import need_spark
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.installs.environments import EXTRAS, Environment, Kind, find_python, make
@@ -34,7 +35,13 @@ SPARKS = [Kind("spark", oldest=True), Kind("spark", pinned=("pyspark==4.0.*",)),
 TOO_OLD = re.compile(r"needs PySpark 4\.\d or newer, and this is [34]\.\d")
 
 #: The drivers that modules import which only their face's users reach, and the extras that bring them.
-DRIVERS = {"pytest": "contract", "httpx": "http", "psycopg": "postgres", "pyspark": "spark"}
+DRIVERS = {
+    "pytest": "contract",
+    "confluent_kafka": "kafka",
+    "httpx": "http",
+    "psycopg": "postgres",
+    "pyspark": "spark",
+}
 
 #: Two of what is sent to a queue; the second is a copy.
 ORDERS = '{"headers": {"uuid": "order-1"}, "body": "{}"}\n' * 2
@@ -205,6 +212,13 @@ def test_micro_batches_come_out_the_same_on_each_spark(
 @each_of(Kind("rabbitmq"), Kind("rabbitmq", oldest=True))
 def test_rabbitmq_brings_its_provider(environment: Environment, tmp_path: Path, rabbitmq_url: str) -> None:
     send_and_run(environment, tmp_path, rabbitmq_url)
+
+
+@each_of(Kind("kafka"), Kind("kafka", oldest=True))
+def test_kafka_brings_its_provider(environment: Environment, tmp_path: Path) -> None:
+    with KafkaServer() as kafka:
+        kafka.create("orders", 1)
+        send_and_run(environment, tmp_path, kafka.url)
 
 
 @each_of(Kind("amqp"), Kind("amqp", oldest=True))

@@ -14,7 +14,7 @@ PACKAGES = (
     *("triggers.patchbay", "triggers.providers", "triggers.selectors"),
     *(
         f"triggers.providers.{name}"
-        for name in ("amqp", "contract", "jms", "rabbitmq", "redis_streams", "sqljms", "sqlremote")
+        for name in ("amqp", "contract", "jms", "kafka", "rabbitmq", "redis_streams", "sqljms", "sqlremote")
     ),
 )
 

@@ -45,6 +45,7 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "jms": [lambda: open_provider("jms+tcp://h:1?factory=a.B&classpath=/x.jar")],
     "amqp": [lambda: open_provider("amqp://h")],
     "rabbitmq": [lambda: open_provider("rabbitmq://h")],
+    "kafka": [lambda: open_provider("kafka://h")],
     "celery": [lambda: import_module("triggers.guards.celery").guarded(history="memory://")],
     "dramatiq": [lambda: import_module("triggers.guards.dramatiq").guarded(history="memory://")],
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],

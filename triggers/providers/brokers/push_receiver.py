@@ -175,16 +175,25 @@ class PushReceiver:
     receives, such as to a suspended trigger, goes back after two seconds. A delayed recovery is a delivery
     that is kept unanswered until its delay has passed: it survives as any other, and comes back sooner when
     the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
-    connects again; what it was asked to answer then is delivered again.
+    connects again; what it was asked to answer then is delivered again. ``name_of`` names deliveries of a
+    broker that numbers its messages.
     """
 
     #: How often it is looked whether what was pushed must go back.
     keep_alive_interval = timedelta(seconds=IDLE / 2)
 
-    def __init__(self, wire: Wire, shell: Shell, *, left: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        shell: Shell,
+        *,
+        left: Callable[[], None] = lambda: None,
+        name_of: Callable[[Any], str] | None = None,
+    ) -> None:
         self._wire = wire
         self._shell = shell
         self._left = left
+        self._name_of = name_of
         self.limits: Limits = NO_LIMITS
         self._inbox: Inbox | None = None
         # In the order in which they came, which is how they go back.
@@ -224,7 +233,7 @@ class PushReceiver:
             read(
                 partial(wire.decode, raw, limits),
                 handle=token,
-                delivery_id=_new_id,
+                delivery_id=_new_id if self._name_of is None else partial(self._name_of, raw),
                 raw=partial(wire.raw_fields, raw),
             )
             for token, raw in taken

@@ -157,6 +157,14 @@ ACTIVEMQ = TrustProfile(
     queue="queue",
     effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
 )
+#: No number at all: what is told is what this consumer, or the text beside the group's offset, remembers.
+KAFKA = TrustProfile(
+    broker="Kafka (librdkafka's own mock cluster)",
+    wire="Kafka",
+    queue="topic, consumer group",
+    keeps_count=False,
+    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FORGOTTEN, Effect.UNKNOWN),
+)
 #: A broker that nobody here has measured: its 1 is not believed.
 OTHER_AMQP = TrustProfile(broker="any other", wire="AMQP 1.0", queue="any", effects=_NOT_MEASURED)
 OTHER_JMS = TrustProfile(broker="any other", wire="JMS", queue="any", effects=_NOT_MEASURED)
@@ -169,6 +177,7 @@ PROFILES: Sequence[TrustProfile] = (
     AMQP_QUORUM,
     AMQP_CLASSIC,
     ACTIVEMQ,
+    KAFKA,
     OTHER_AMQP,
     OTHER_JMS,
 )

@@ -1,0 +1,127 @@
+"""Consumers on Kafka are killed at every step and at random, and so is its connection; effects are counted.
+
+With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.errors import UnavailableError
+from history.message import Message
+from tests.crash.helpers.aftermath import Left, run_matrix
+from tests.crash.helpers.books import (
+    KILLS,
+    MESSAGES,
+    MOST_IN_DOUBT,
+    ORDERS,
+    Books,
+    end,
+    fleet_of,
+    kill_now_and_then,
+)
+from tests.crash.helpers.deaths import DEATHS, Death
+from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.fixtures.servers.kafka_server import KafkaServer
+from triggers.providers.opening import open_provider
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("kafka")]
+
+#: How many are sent at once; a tenth of them once more with the next ones.
+BATCH = 50
+
+#: Over how many partitions the orders are spread: more than there are processes.
+PARTITIONS = 4
+
+
+@pytest.fixture
+def kafka() -> Iterator[KafkaServer]:
+    with KafkaServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def deaths_left(tmp_path_factory: pytest.TempPathFactory) -> dict[Death, Left]:
+    """Run the crash matrix once."""
+    folder = tmp_path_factory.mktemp("kafka")
+    with KafkaServer() as server:
+        for death in DEATHS:
+            server.create(death.name, 1)
+        return run_matrix(folder, server.url, f"sqlite:///{folder}/history.sqlite3", depth_of(server))
+
+
+def depth_of(server: KafkaServer) -> Callable[[str], int]:
+    """Return what counts the messages that the trigger of a topic's name has not settled."""
+    return lambda name: server.depth(name, f"{name}:{name}")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
+def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
+    deaths_left: dict[Death, Left], death: Death
+) -> None:
+    deaths_left[death].check(death)
+
+
+def produce(url: str) -> None:
+    """Send everything, a tenth of it twice; and again, under the same uuids, what may be lost."""
+    provider = open_provider(url)
+    copies: list[str] = []
+    for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
+        uuids = ORDERS[first : first + BATCH]
+        batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in uuids + copies]
+        while True:
+            try:
+                drive(provider.send(NAME, batch))
+            except UnavailableError:
+                time.sleep(0.1)
+            else:
+                break
+        copies = uuids[: BATCH // 10]
+    drive(provider.close())
+
+
+def books_of(folder: Path, server: KafkaServer, history: str) -> Books:
+    server.create(NAME, PARTITIONS)
+    return Books(folder, server.url, history, partial(depth_of(server), NAME))
+
+
+def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
+    tmp_path: Path, kafka: KafkaServer, redis_url: str
+) -> None:
+    books = books_of(tmp_path, kafka, redis_url)
+    producing = threading.Thread(target=produce, args=[kafka.url])
+    with fleet_of(books) as fleet:
+        producing.start()
+        kills = kill_now_and_then(fleet, books)
+        producing.join()
+        end(fleet, books)
+
+    books.check(MOST_IN_DOUBT)
+    assert kills == KILLS
+
+
+@pytest.mark.prove
+def test_consumers_and_producers_reconnect_to_a_broker_that_was_away(
+    tmp_path: Path, kafka: KafkaServer, redis_url: str
+) -> None:
+    books = books_of(tmp_path, kafka, redis_url)
+    due = [MESSAGES // 4, MESSAGES // 2]
+    producing = threading.Thread(target=produce, args=[kafka.url])
+    with fleet_of(books, lease=LONG_LEASE) as fleet:
+        producing.start()
+        for effects in fleet.watch(lambda: not due and books.over()):
+            if due and effects >= due[0]:
+                del due[0]
+                kafka.go_away()
+                time.sleep(2)  # long enough for everybody to notice; whoever does not, goes on
+                kafka.come_back()
+        producing.join()
+        end(fleet, books)
+
+    books.check(most_in_doubt=0)

@@ -1,0 +1,93 @@
+"""Records of other producers are messages, whole; what is no message says why, and keeps its bytes."""
+
+from typing import Any
+
+import pytest
+
+from history.message import Message
+from triggers.providers.brokers.delivery import UndecodableError
+from triggers.providers.kafka.codec import Consumed, Record, decode, encode, letter_of, raw_fields
+
+
+def consumed(
+    value: bytes | None = b"x",
+    *headers: tuple[str, bytes | None],
+    key: bytes | None = None,
+    again: bool = False,
+) -> Consumed:
+    return Consumed("orders", 2, 17, Record(value, key, headers, 1_700_000_000_123), again)
+
+
+class TestForeignRecords:
+    def test_one_without_anything_is_known_by_its_place(self) -> None:
+        message = decode(consumed(b"\x00\x00\x00\x00\x05avro"))
+
+        assert message.body == b"\x00\x00\x00\x00\x05avro"
+        assert (message.uuid, message.message_id) == ("ID:orders:2:17", "ID:orders:2:17")
+        assert (message.destination, message.delivery_count, message.redelivered) == ("orders", -1, False)
+        assert message.timestamp is not None
+        assert round(message.timestamp.timestamp() * 1000) == 1_700_000_000_123
+
+    def test_a_uuid_header_is_its_identity(self) -> None:
+        assert decode(consumed(b"x", ("uuid", b"order-1"))).uuid == "order-1"
+        assert decode(consumed(b"x", ("uuid", b"\xff\x00"))).uuid == "ff00"
+
+    @pytest.mark.parametrize(
+        ("key", "group", "properties"),
+        [(b"customer 5", "customer 5", {}), (b"\xff\x01", None, {"kafka_key": "ff01"}), (None, None, {})],
+        ids=["text", "bytes", "none"],
+    )
+    def test_a_key_is_a_group_or_a_property(
+        self, key: bytes | None, group: str | None, properties: dict[str, Any]
+    ) -> None:
+        message = decode(consumed(key=key))
+
+        assert (message.group_id, dict(message.properties)) == (group, properties)
+
+    def test_a_tombstone_says_so(self) -> None:
+        message = decode(consumed(None, key=b"k"))
+
+        assert (message.body, message.properties["kafka_tombstone"]) == (b"", True)
+
+    def test_headers_are_properties_and_the_last_of_a_name_counts(self) -> None:
+        message = decode(consumed(b"x", ("a", b"1"), ("b", None), ("a", "ü".encode()), ("c", b"\xfe")))
+
+        assert dict(message.properties) == {"a": "ü", "b": None, "c": "fe"}
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            [("content-type", b"application/json")],
+            [("content-type", b"text/plain; charset=klingon")],
+            [("JMSTimestamp", b"tomorrow")],
+            [("JMSPriority", b"11")],
+            [("properties", b"[1]")],
+            [("properties", b"{")],
+        ],
+        ids=["json", "charset", "timestamp", "priority", "typed list", "typed garbage"],
+    )
+    def test_what_is_no_message_is_refused_and_kept(self, headers: list[tuple[str, bytes | None]]) -> None:
+        found = consumed(b"{ cut off", *headers, key=b"\xff")
+
+        with pytest.raises(UndecodableError):
+            decode(found)
+        fields = raw_fields(found)
+        assert (fields[b"body"], fields[b"key"], fields[b"offset"]) == (b"{ cut off", b"\xff", b"17")
+        letter = letter_of(fields, "no message")
+        assert (letter.value, letter.key) == (b"{ cut off", b"\xff")
+        assert ("dead-letter-reason", b"no message") in letter.headers
+
+
+class TestOurRecords:
+    def test_a_group_is_the_key(self) -> None:
+        assert encode(Message(body=b"x", group_id="customer 5")).key == b"customer 5"
+        assert encode(Message(body=b"x")).key is None
+
+    @pytest.mark.parametrize(
+        "name", ["content-type", "properties", "kafka_tombstone", "kafka_key", "a\0b", ""]
+    )
+    def test_a_property_whose_name_no_header_can_have_arrives(self, name: str) -> None:
+        record = encode(Message(body=b"x", uuid="u", properties={name: "kept"}))
+
+        assert name not in dict(record.headers) or name in ("content-type", "properties")
+        assert decode(Consumed("orders", 0, 0, record, again=False)).properties[name] == "kept"

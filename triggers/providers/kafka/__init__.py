@@ -1,0 +1,18 @@
+"""Kafka, as a member of a consumer group (confluent-kafka).
+
+``provider.py`` sends and opens receivers, ``consumer.py`` is one consumer, ``codec.py`` turns messages,
+``settings.py`` has settings and names, ``connection.py`` is the thread that polls, with errors translated
+once. ``offsets.py`` knows what of a partition is settled, and what is committed for it; ``publisher.py``
+sends, and waits for the reports of delivery.
+"""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.providers.kafka.provider import Kafka
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, provider=("Kafka",))
+
+__all__ = ["Kafka"]

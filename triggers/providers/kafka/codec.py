@@ -1,0 +1,180 @@
+"""A message as key, value and headers of a Kafka record, and back.
+
+=====================  ===========================================================================
+value                  the body's bytes; none at all (a tombstone) is an empty body
+key                    JMSXGroupID: Kafka keeps the order of one key. A key that is no text is the
+                       property ``kafka_key``, in hex
+``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+a JMS header name      that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
+``properties``         a JSON object of the properties that are no text
+any other name         a property, as text; bytes that are no UTF-8 in hex. Of several of one name, the
+                       last one counts, as everywhere in Kafka
+=====================  ===========================================================================
+
+So a record of any other producer is a message, too: its bytes, and its headers as properties. A record
+without a header ``uuid`` or ``JMSMessageID`` is known by its topic, partition and offset: that tells
+redeliveries apart from new messages, and not what a producer sends twice.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
+from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, make
+from triggers.providers.brokers.delivery import UndecodableError
+from triggers.providers.provider import NO_LIMITS, Limits
+
+#: The header that says what kind of body it is.
+CONTENT_TYPE = "content-type"
+
+#: The header with the properties that are no text.
+TYPED = "properties"
+
+#: The property of a record without a value, which deletes its key where a topic is compacted.
+TOMBSTONE = "kafka_tombstone"
+
+#: The property of a key that is no text.
+KEY = "kafka_key"
+
+#: What an absent header reads as, so it need not be sent.
+_DEFAULTS = {"JMSDeliveryMode": 2, "JMSPriority": 4}
+
+_NAMES = HEADER_FIELDS.keys() - {"uuid"}
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What goes to a topic; ``timestamp`` is in milliseconds since 1970, None for now."""
+
+    value: bytes | None
+    key: bytes | None
+    headers: Headers
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """A record as it came, and from where; ``again`` where it was handed out before."""
+
+    topic: str
+    partition: int
+    offset: int
+    record: Record
+    again: bool
+
+    @property
+    def name(self) -> str:
+        """What the record is known by, if nothing in it names it."""
+        return f"ID:{self.topic}:{self.partition}:{self.offset}"
+
+
+def encode(message: Message) -> Record:
+    """Return a record.
+
+    Raises:
+        ConfigurationError: a property cannot be sent so.
+    """
+    content_type, body = encode_body(message.body)
+    headers: list[tuple[str, bytes | None]] = [(CONTENT_TYPE, content_type.encode())]
+    typed: dict[str, Any] = {}
+    for name, value in message.headers().items():
+        if name in COUNTED or (name in _DEFAULTS and _DEFAULTS[name] == value):
+            continue
+        if name in _NAMES or (isinstance(value, str) and _is_plain(name)):
+            headers.append((name, str(checked(name, value)).encode()))
+        else:
+            typed[name] = value
+    if typed:
+        headers.append((TYPED, json.dumps(typed).encode("ascii")))
+    key = None if message.group_id is None else message.group_id.encode()
+    sent = None if message.timestamp is None else round(message.timestamp.timestamp() * 1000)
+    return Record(body, key, headers, sent if sent is None or sent >= 0 else None)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a property can be a header of its own: librdkafka ends a name at a zero."""
+    return name not in (CONTENT_TYPE, TYPED, TOMBSTONE, KEY, "") and "\0" not in name
+
+
+def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
+    """Return the message of a record.
+
+    Raises:
+        UndecodableError: it is none.
+    """
+    record = consumed.record
+    texts = {name: _text(value) for name, value in record.headers}
+    content_type, typed = texts.pop(CONTENT_TYPE, None), texts.pop(TYPED, None)
+    headers: dict[str, Any] = {
+        "JMSMessageID": consumed.name,
+        "JMSDestination": consumed.topic,
+        "JMSTimestamp": record.timestamp,
+        **_of_key(record.key),
+        **texts,
+        **(_typed(typed) if typed is not None else {}),
+        "JMSXDeliveryCount": UNDEFINED_COUNT,
+        "JMSRedelivered": consumed.again,
+    }
+    if record.value is None:
+        return make({**headers, TOMBSTONE: True}, b"")
+    if limits.leaves_encoded(len(record.value), UNDEFINED_COUNT):
+        return make(headers, record.value)
+    return make(headers, decode_body(content_type, None, record.value))
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+
+
+def _of_key(key: bytes | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    try:
+        return {"JMSXGroupID": key.decode()}
+    except UnicodeDecodeError:
+        return {KEY: key.hex()}
+
+
+def _typed(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError(TYPED, f"is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise UndecodableError(TYPED, "is not a JSON object", 'send {"name": value}')
+    return cast("dict[str, Any]", found)
+
+
+def raw_fields(consumed: Consumed) -> dict[bytes, bytes]:
+    """Return a record as it came."""
+    record = consumed.record
+    found = {name.encode("utf-8", "surrogatepass"): value or b"" for name, value in record.headers}
+    place = {
+        b"topic": consumed.topic.encode(),
+        b"partition": b"%d" % consumed.partition,
+        b"offset": b"%d" % consumed.offset,
+    }
+    if record.key is not None:
+        place[b"key"] = record.key
+    return {**found, **place, b"body": record.value or b""}
+
+
+def letter_of(fields: Mapping[bytes, bytes], reason: str) -> Record:
+    """Return a dead letter for what could not be read: as it came, with the reason."""
+    headers = [
+        (name.decode("utf-8", "replace"), value)
+        for name, value in fields.items()
+        if name not in (b"body", b"key") and b"\0" not in name
+    ]
+    return Record(
+        fields.get(b"body", b""), fields.get(b"key"), [*headers, ("dead-letter-reason", reason.encode())]
+    )

@@ -1,0 +1,94 @@
+"""One consumer of a Kafka topic, as a wire of a :mod:`~triggers.providers.brokers.push_receiver`."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any, cast
+
+from history.message import Message
+from history.shell import Shell
+from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.kafka.codec import Consumed, decode, raw_fields
+from triggers.providers.kafka.connection import JOINING, PATIENCE, Member
+from triggers.providers.provider import Limits, ProviderUnavailableError, Received
+
+#: Writes copies to the dead-letter topic, with a reason.
+DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
+
+
+class KafkaConsumer:
+    """A member of its group while somebody receives, or a service runs."""
+
+    def __init__(self, settings: dict[str, Any], topic: str, dead_letter: DeadLetter, shell: Shell) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._dead_letter = dead_letter
+        self._shell = shell
+        self._member: Member | None = None
+
+    async def open(self, inbox: Inbox) -> None:
+        """Join the group, and wait for a share of its partitions."""
+        self._leave_soon()
+        member = Member(self._settings, self._topic, inbox)
+        member.start()
+        self._member = member
+        await self._wait(member.ready, "connecting", JOINING)
+
+    def _leave_soon(self) -> None:
+        member, self._member = self._member, None
+        if member is not None:
+            member.leave()
+
+    async def _wait(self, future: "Future[None]", doing: str, seconds: float = PATIENCE) -> None:
+        try:
+            await self._shell.result(future, seconds)
+        except TimeoutError as error:
+            raise ProviderUnavailableError("Kafka", doing) from error
+
+    async def want(self, count: int) -> None:
+        """Let the thread bring so many."""
+        self._living().want(count)
+
+    async def stop(self) -> None:
+        """Let it bring no more, and wait for what is on its way."""
+        await self._wait(self._living().stopped(), "stopping")
+
+    def stop_soon(self) -> None:
+        """Let it bring no more."""
+        if self._member is not None:
+            self._member.stop_soon()
+
+    def accept(self, tokens: Sequence[Token]) -> None:
+        """Settle these; the group's offset moves up to the first that is not settled."""
+        self._living().settle(tokens)
+
+    def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
+        """Hand these out again when the delay has passed, as long as their partition is this consumer's."""
+        self._living().give_back(tokens, delay.total_seconds(), seen=True)
+
+    def release(self, tokens: Sequence[Token]) -> None:
+        """Hand these out again, which nobody has seen."""
+        self._living().give_back(tokens, 0.0, seen=False)
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Send copies, and wait for the reports."""
+        await self._dead_letter(received, reason)
+
+    def decode(self, raw: Any, limits: Limits) -> Message:
+        """Read a record."""
+        return decode(cast("Consumed", raw), limits)
+
+    def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
+        """Return an unreadable record as it came."""
+        return raw_fields(cast("Consumed", raw))
+
+    async def close(self, tokens: Sequence[Token]) -> None:  # noqa: ARG002  (what is not committed comes again)
+        """Commit what is settled, and leave."""
+        member, self._member = self._member, None
+        if member is not None and not member.over:
+            await self._wait(member.leave(), "leaving")
+
+    def _living(self) -> Member:
+        if self._member is None or self._member.over:
+            raise ProviderUnavailableError("Kafka", "using a membership that has ended")
+        return self._member

@@ -1,0 +1,62 @@
+"""What librdkafka's errors mean here: what no repetition mends is a wrong setting, all else an outage."""
+
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.providers.kafka.driver import driver
+from triggers.providers.provider import ProviderUnavailableError
+
+_CODES = driver.KafkaError
+
+#: None of the brokers is connected. As all names of librdkafka's own errors it begins with an underscore.
+ALL_BROKERS_DOWN: int = _CODES._ALL_BROKERS_DOWN  # noqa: SLF001
+
+#: There is no such topic, or not yet.
+UNKNOWN_TOPIC: int = _CODES.UNKNOWN_TOPIC_OR_PART
+
+_LOGINS = (_CODES._AUTHENTICATION, _CODES.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001
+_TLS = (_CODES._SSL,)  # noqa: SLF001
+_PERMISSIONS = (
+    _CODES.TOPIC_AUTHORIZATION_FAILED,
+    _CODES.GROUP_AUTHORIZATION_FAILED,
+    _CODES.CLUSTER_AUTHORIZATION_FAILED,
+)
+_NAMES = (_CODES.TOPIC_EXCEPTION, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
+_MESSAGES = (_CODES.MSG_SIZE_TOO_LARGE, _CODES.INVALID_RECORD)
+
+#: For each kind: its codes, the field that is wrong, what is the matter, and what to do.
+_REFUSALS = (
+    (_LOGINS, "provider", "refuses the login", "correct user, password and mechanism in its URL"),
+    (_TLS, "provider", "cannot be reached over TLS", "correct the certificate, or name its cafile"),
+    (_PERMISSIONS, "destination", "does not let us use {topic!r}", "give the account the permission"),
+    (_NAMES, "destination", "has no topic {topic!r}", "create it, or correct its name"),
+    (_MESSAGES, "message", "refuses it", "send less, or raise max.message.bytes of the topic"),
+)
+
+
+def translated(error: object, *, topic: str, doing: str) -> Exception:
+    """Return our own error for one of the driver's, which may be a KafkaException or what stands in it."""
+    if isinstance(error, ConfigurationError | ProviderUnavailableError):
+        return error
+    driven: Any = error
+    reason = driven.args[0] if isinstance(error, driver.KafkaException) else driven
+    if isinstance(reason, driver.KafkaError):
+        for codes, field, problem, remedy in _REFUSALS:
+            if reason.code() in codes:
+                text = f"Kafka {problem.format(topic=topic)} ({reason.str()})"
+                return ConfigurationError(field, text, remedy)
+    lost = ProviderUnavailableError("Kafka", doing)
+    lost.__cause__ = error if isinstance(error, BaseException) else driver.KafkaException(error)
+    return lost
+
+
+def is_refusal(error: Any) -> bool:
+    """Whether no repetition mends an error of the driver's."""
+    return bool(error.fatal()) or any(error.code() in codes for codes, *_ in _REFUSALS)
+
+
+def no_topic(topic: str) -> ConfigurationError:
+    """Say that a topic does not exist, and is not made by itself."""
+    return ConfigurationError(
+        "destination", f"Kafka has no topic {topic!r}", "create it, or correct its name"
+    )

@@ -1,0 +1,129 @@
+"""What of a partition is settled, and what is committed for it.
+
+Kafka keeps one number for each group and partition: everything before it is done. Messages are settled out of
+order here, so the number is that of the first one which is not, and what is settled beyond it is written
+into the text that Kafka keeps beside the number (its *metadata*, 4,096 bytes by default). So the next
+consumer skips it, and knows what was handed out before. Without the text, or with more than it has room for,
+messages come again, and the document history drops them. There is no I/O here.
+"""
+
+import re
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+#: What the text begins with; another program's texts are left alone.
+MARK = "doubtless1"
+
+#: How long the text may be, in characters: brokers refuse more than 4,096 bytes.
+ROOM = 4000
+
+_TEXT = re.compile(rf"{MARK} (\d{{1,19}}) ((?:\d{{1,19}}(?:-\d{{1,19}})?,?)*)")
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """One partition of a topic, as long as it is assigned to this consumer.
+
+    ``begun`` is the offset after the highest one that was ever handed out, as far as is known.
+    """
+
+    topic: str
+    number: int
+    begun: int = 0
+    #: Whether it was taken away: answers to what came from it are nobody's any more.
+    gone: bool = False
+    _next: int = 0
+    _open: list[int] = field(default_factory=list[int])
+    _settled: set[int] = field(default_factory=set[int])
+    _committed: tuple[int, str] | None = None
+
+    @classmethod
+    def resumed(cls, topic: str, number: int, offset: int, text: str | None) -> Self:
+        """Go on where somebody committed ``offset``, or at no place known when that is negative."""
+        self = cls(topic, number)
+        if offset >= 0:
+            self._next = self.begun = offset
+            self._read(offset, text or "")
+            self._committed = (offset, text or "")
+        return self
+
+    def _read(self, offset: int, text: str) -> None:
+        matched = _TEXT.fullmatch(text)
+        if matched is None:
+            return
+        self.begun = max(offset, offset + int(matched[1]))
+        for piece in matched[2].split(","):
+            if piece:
+                first, _, last = piece.partition("-")
+                begin, end = offset + int(first), offset + int(last or first)
+                if end <= self.begun:
+                    self._settled.update(range(begin, end + 1))
+
+    def take(self, offset: int) -> bool | None:
+        """Note that a message came. Return whether it was handed out before; None where it is settled."""
+        self._next = max(self._next, offset + 1)
+        if offset in self._settled:
+            return None
+        again = offset < self.begun
+        self.begun = max(self.begun, offset + 1)
+        place = bisect_right(self._open, offset)
+        if place == 0 or self._open[place - 1] != offset:
+            insort(self._open, offset)
+        return again
+
+    def settle(self, offset: int) -> None:
+        """Note that a message is done."""
+        place = bisect_right(self._open, offset) - 1
+        if place >= 0 and self._open[place] == offset:
+            del self._open[place]
+            self._settled.add(offset)
+
+    def to_commit(self, *, surely: bool = False) -> tuple[int, str] | None:
+        """Return offset and text, where they are others than the last ones; ``surely`` says them once more.
+
+        For what was said last may still be on its way, or have been refused.
+        """
+        offset = self._open[0] if self._open else self._next
+        self._settled = {settled for settled in self._settled if settled >= offset}
+        found = (offset, self._text(offset))
+        if self._next == 0 or (found == (self._committed or (0, "")) and not surely):
+            return None
+        return found
+
+    def committed(self, found: tuple[int, str]) -> None:
+        """Note what stands committed."""
+        self._committed = found
+
+    def _text(self, offset: int) -> str:
+        if self.begun <= offset and not self._settled:
+            return ""
+        text = f"{MARK} {max(0, self.begun - offset)} "
+        return text + ",".join(_fitting(_ranges(sorted(self._settled), offset), ROOM - len(text)))
+
+
+def _ranges(settled: Iterable[int], base: int) -> Iterator[str]:
+    """Write offsets as ranges, counted from ``base``."""
+    first = last = -1
+    for offset in settled:
+        if last >= 0 and offset == last + 1:
+            last = offset
+            continue
+        if last >= 0:
+            yield _range(first - base, last - base)
+        first = last = offset
+    if last >= 0:
+        yield _range(first - base, last - base)
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _fitting(pieces: Iterable[str], room: int) -> Iterator[str]:
+    for piece in pieces:
+        room -= len(piece) + 1
+        if room < 0:
+            return
+        yield piece

@@ -1,0 +1,135 @@
+"""Kafka: a topic is a destination, a consumer group is a subscription."""
+
+import os
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
+
+from history.message import Message
+from history.shell import Shell, TaskShell, ThreadShell
+from history.support.forks import at_fork, keep
+from triggers.providers.brokers.push_receiver import PushReceiver
+from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
+from triggers.providers.kafka.consumer import KafkaConsumer
+from triggers.providers.kafka.publisher import PATIENCE, Publisher
+from triggers.providers.kafka.settings import KafkaSettings, consuming, dead_letters_of, producing
+from triggers.providers.provider import Arrival, Received
+
+
+class Kafka:
+    """Destinations in Kafka, over confluent-kafka; blocking or asyncio, safe between threads.
+
+    A destination ``orders`` is the topic of that name, a subscription the consumer group
+    ``orders:SUBSCRIPTION`` (or the one that ``group`` names). The brokers make a topic that is missing where
+    they are set to. A group that is new begins with the oldest message that the topic has (``start``). Dead
+    letters of ``orders`` go to the topic ``DLQ.orders``, with the header ``dead-letter-reason``.
+
+    Kafka counts no deliveries: JMSXDeliveryCount is -1, so the document history is always asked. Messages
+    are settled in any order. The group's offset is that of the first message which is not settled; what is
+    settled beyond it stands in the text that Kafka keeps beside the offset, and is not delivered again.
+
+    A recovered message is handed out again by the consumer that has its partition, after the delay, and holds
+    nothing else up; another consumer has it when the partition moves. A consumer whose trigger asks for
+    nothing and runs nothing for two seconds leaves its group, so that its partitions are not idle. A message
+    with a delivery time ahead is refused. What is sent is reported as delivered by all replicas in sync
+    before ``send`` returns; messages of one JMSXGroupID go to one partition.
+
+    Args:
+        url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
+        settings: see :class:`~triggers.providers.kafka.settings.KafkaSettings`.
+
+    Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each group gets
+    every message until it is settled, as long as the topic keeps it: retention deletes what nobody has read.
+    """
+
+    def __init__(self, url: BrokerUrl, settings: KafkaSettings, *, shell: Shell | None = None) -> None:
+        self._url = url
+        self._settings = settings
+        self._shell = shell or ThreadShell()
+        self._lock = threading.Lock()
+        self._publisher: Publisher | None = None
+        self._process = os.getpid()
+        at_fork(self, _in_child)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Make a provider for ``kafka://user:password@host:9092``; nothing is connected yet.
+
+        Raises:
+            ConfigurationError: the URL cannot be used.
+        """
+        settings, read = KafkaSettings.from_url(url)
+        return cls(read, settings)
+
+    def for_asyncio(self) -> "Kafka":
+        """Return a provider of the same brokers for an event loop; it must be closed by itself."""
+        return Kafka(self._url, self._settings, shell=TaskShell())
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages, wait for the reports of delivery, and return their JMSMessageIDs."""
+        refuse_later(messages)
+        messages = [named(message) for message in messages]
+        await self._send(destination, [encode(message) for message in messages])
+        return [message.message_id or "" for message in messages]
+
+    async def _send(self, topic: str, records: Sequence[Record]) -> None:
+        if records:
+            publisher = self._publishing()
+            await self._shell.call("doubtless-kafka-send", partial(publisher.publish, topic, records))
+
+    def _publishing(self) -> Publisher:
+        with self._lock:
+            if self._publisher is None or not self._publisher.usable:
+                self._publisher = Publisher(producing(self._url, self._settings, PATIENCE))
+            return self._publisher
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:
+        """Join the subscription's group."""
+        group = self._settings.group_of(destination, subscription)
+        consumer = KafkaConsumer(
+            consuming(self._url, self._settings, group, name),
+            destination,
+            partial(self._dead_letter, dead_letters_of(destination)),
+            self._shell,
+        )
+        receiver = PushReceiver(consumer, self._shell, name_of=_name_of)
+        await receiver.open()
+        return receiver
+
+    async def _dead_letter(self, topic: str, received: Sequence[Received], reason: str) -> None:
+        letters = [
+            encode(dead_copy(delivery.message, reason))
+            if isinstance(delivery, Arrival)
+            else letter_of(delivery.fields, reason)
+            for delivery in received
+        ]
+        await self._send(topic, letters)
+
+    async def ping(self) -> None:
+        """Return when a broker answers.
+
+        Raises:
+            ProviderUnavailableError: none does.
+        """
+        await self._shell.call("doubtless-kafka-ping", self._publishing().ping)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: begin anew, and leave the producer to the parent, whose thread it needs."""
+        keep(self._publisher)
+        self._publisher, self._lock = None, threading.Lock()
+
+    async def close(self) -> None:
+        """End the producer; everything that was sent has been reported. Receivers are to be closed before."""
+        with self._lock:
+            self._publisher = None
+
+
+def _name_of(raw: object) -> str:
+    return raw.name if isinstance(raw, Consumed) else ""
+
+
+def _in_child(provider: Kafka) -> None:
+    provider.leave_to_parent()

@@ -1,0 +1,101 @@
+"""Sending to Kafka: the call returns when each message is reported as delivered; an error is no guess."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from triggers.providers.kafka.codec import Record
+from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.errors import translated
+from triggers.providers.provider import ProviderUnavailableError
+
+#: How long the broker may take to say that it has a message, in seconds.
+PATIENCE = 30.0
+
+#: How long one look for reports takes at most, in seconds: another thread may have been given ours.
+_LOOK = 0.05
+
+
+@dataclass(slots=True)
+class _Reports:
+    """What became of the messages of one call."""
+
+    awaited: int
+    first_error: Any = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def report(self, error: Any, _: Any) -> None:
+        with self.lock:
+            self.awaited -= 1
+            self.first_error = self.first_error or error
+
+
+class Publisher:
+    """One producer for all threads of a process."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = driver.Producer(settings | {"error_cb": _ignored, "logger": QUIET})
+        self.usable = True
+
+    def publish(self, topic: str, records: Sequence[Record]) -> None:
+        """Send in order, and wait until the brokers have all of them.
+
+        Raises:
+            ProviderUnavailableError: it is unknown which of them arrived.
+            ConfigurationError: one of them can never be sent so.
+        """
+        reports = _Reports(len(records))
+        for record in records:
+            self._produce(topic, record, reports)
+        deadline = time.monotonic() + PATIENCE + 1
+        while reports.awaited > 0 and time.monotonic() < deadline:
+            self._producer.poll(_LOOK)
+        if reports.first_error is not None:
+            raise self._translated(reports.first_error, topic)
+        if reports.awaited > 0:
+            raise ProviderUnavailableError("Kafka", f"sending to {topic!r}")
+
+    def ping(self) -> None:
+        """Return when a broker answers.
+
+        Raises:
+            ProviderUnavailableError: none does.
+        """
+        try:
+            self._producer.list_topics(timeout=PATIENCE / 3)
+        except driver.KafkaException as error:
+            raise ProviderUnavailableError("Kafka", "asking whether it is there") from error
+
+    def _produce(self, topic: str, record: Record, reports: _Reports) -> None:
+        produce = partial(
+            self._producer.produce,
+            topic,
+            record.value,
+            record.key,
+            headers=list(record.headers),
+            on_delivery=reports.report,
+            **({} if record.timestamp is None else {"timestamp": record.timestamp}),
+        )
+        try:
+            while True:
+                try:
+                    produce()
+                except BufferError:
+                    self._producer.poll(_LOOK)  # until there is room
+                else:
+                    return
+        except driver.KafkaException as error:
+            reports.awaited = 0
+            raise self._translated(error.args[0], topic) from error
+
+    def _translated(self, error: Any, topic: str) -> Exception:
+        if error.fatal():
+            self.usable = False  # its numbers are of no use any more; another producer begins anew
+        return translated(error, topic=topic, doing=f"sending to {topic!r}")
+
+
+def _ignored(_: Any) -> None:
+    """Leave errors of connections to librdkafka: it tries again, and reports a message that was not sent."""
