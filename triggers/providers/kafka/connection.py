@@ -43,7 +43,7 @@ _LOOK = 0.1
 #: How often what is settled is committed, in seconds; it is also committed when a partition is taken away.
 _COMMITTING = 0.2
 
-#: After how long without anybody who wants a message Kafka is listed to fetch none, in seconds.
+#: After how long without anybody who wants a message Kafka is told to fetch none, in seconds.
 _PAUSING = 0.5
 
 #: How many messages one poll brings at most.
