@@ -41,6 +41,10 @@ DRIVERS = {
     "httpx": "http",
     "psycopg": "postgres",
     "pyspark": "spark",
+    "starlette": "dashboard",
+    "jinja2": "dashboard",
+    "markupsafe": "dashboard",
+    "uvicorn": "dashboard",
 }
 
 #: Two of what is sent to a queue; the second is a copy.

@@ -50,6 +50,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.control:enable",
         "Connect these triggers again and receive, whatever had kept them from that.",
     ),
+    "dashboard": LazyCommand(
+        "triggers.dashboard.command:dashboard",
+        "Show in a browser what happens and what is parked, and let people decide.",
+    ),
     "history": LazyCommand("triggers.cli.history:app", "What the document history remembers."),
     "parked": LazyCommand(
         "triggers.cli.parked.commands:app",

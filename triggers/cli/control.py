@@ -119,8 +119,8 @@ def status(
     state = State.of(context)
     with opened(history) as store:
         overview = drive(store.control.overview())
-        known = _known(store, overview)
-    rows = [row for name in known if trigger in {None, name} for row in _status_of(name, overview)]
+        known = known_triggers(store, overview)
+    rows = [row for name in known if trigger in {None, name} for row in status_rows(name, overview)]
     if trigger is not None:
         _note_unknown(state, [trigger], known)
     if state.as_json:
@@ -168,10 +168,10 @@ def _give_order(
     """Give an order, wait for the consumers, and say which of them have obeyed."""
     state = State.of(context)
     with opened(history) as store:
-        known = _known(store, drive(store.control.overview()))
+        known = known_triggers(store, drive(store.control.overview()))
         names = _chosen(patterns, known)
         _note_unknown(state, names, known)
-        rows = _order(store.control, verb, names, reason, wait) if names else []
+        rows = order_and_wait(store.control, verb, names, reason, wait) if names else []
     idle = [name for name in names if name not in {row["trigger"] for row in rows}]
     state.show(verb.value, _ANSWERS, rows, none="no consumer runs it" if names else "no trigger is called so")
     for name in idle if rows else []:
@@ -180,9 +180,10 @@ def _give_order(
         raise typer.Exit(1)
 
 
-def _order(
+def order_and_wait(
     control: Control, verb: Verb, names: Sequence[str], reason: str | None, wait: float
 ) -> list[dict[str, Any]]:
+    """Give an order, wait for the living consumers at most so long, and return what each answers."""
     number = drive(control.order(verb, names, reason=reason))
     deadline = time.monotonic() + wait
     while True:
@@ -205,7 +206,8 @@ def _answer_row(beat: Beat, verb: Verb, number: int) -> dict[str, Any]:
     }
 
 
-def _known(store: HistoryStore, overview: Overview) -> list[str]:
+def known_triggers(store: HistoryStore, overview: Overview) -> list[str]:
+    """Name the triggers that anything is known of, sorted."""
     return sorted({*overview.triggers(), *drive(store.triggers())})
 
 
@@ -225,7 +227,8 @@ def _chosen(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
     return list(chosen)
 
 
-def _status_of(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
+def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
+    """Yield what each living consumer of a trigger says; one row where there is none."""
     beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
     for beat in beats:
         report = beat.report
@@ -238,7 +241,7 @@ def _status_of(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
             "by_command": report.by_command,
             "since": beat.since,
             "last_beat": beat.beat_at,
-            "counts": _named(report.counts),
+            "counts": named_counts(report.counts),
         }
     if not beats:
         disabled = overview.disabled(trigger)
@@ -251,7 +254,7 @@ def _status_of(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
             "by_command": disabled is not None,
             "since": None if disabled is None else disabled.given_at,
             "last_beat": None,
-            "counts": _named(Counts()),
+            "counts": named_counts(Counts()),
         }
 
 
@@ -259,7 +262,7 @@ def _by_name(beat: Beat) -> tuple[str, str]:
     return beat.report.trigger, beat.report.consumer
 
 
-def _named(counts: Counts) -> dict[str, Any]:
+def named_counts(counts: Counts) -> dict[str, Any]:
     """Return counts as they are printed: the time in seconds, and per run in milliseconds."""
     mean = counts.mean_milliseconds
     return {
@@ -270,7 +273,7 @@ def _named(counts: Counts) -> dict[str, Any]:
 
 
 def _counted(trigger: str, counts: Counts) -> dict[str, Any]:
-    return {"trigger": trigger, **_named(counts)}
+    return {"trigger": trigger, **named_counts(counts)}
 
 
 def _counts_in_words(row: dict[str, Any]) -> str:

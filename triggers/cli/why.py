@@ -31,7 +31,7 @@ from triggers.pipeline.run import Run
 
 
 @dataclass(frozen=True, slots=True)
-class _Judging:
+class Judging:
     """How the trigger judges: what its settings say, and whether it asks a resolver."""
 
     policy: Policy
@@ -54,9 +54,9 @@ def why(
     otherwise. What a resolver would answer, nobody knows: it is not asked.
     """
     state = State.of(context)
-    usual = _Judging(Policy(transacted=transacted), resolver)
+    usual = Judging(Policy(transacted=transacted), resolver)
     known = {
-        judged.name: _Judging(judged.settings.policy, judged.resolver is not None)
+        judged.name: Judging(judged.settings.policy, judged.resolver is not None)
         for judged in ([] if module is None else collect(module))
     }
     with opened(history) as store, opened_local() as local:
@@ -64,7 +64,8 @@ def why(
         found = [
             row
             for name in _names(store, lots, trigger)
-            if (row := _explain(store, lots, name, uuid, known.get(name, usual))) is not None
+            if (row := story(store, name, uuid, known.get(name, usual), _parked(lots, name, uuid)))
+            is not None
         ]
         if not found:
             note_unknown_trigger(state, store, trigger)
@@ -78,11 +79,14 @@ def why(
         raise typer.Exit(1)
 
 
-def _explain(
-    store: HistoryStore, lots: Sequence[Parking], trigger: str, uuid: str, judging: _Judging
+def story(
+    store: HistoryStore, trigger: str, uuid: str, judging: Judging, parked: Sequence[ParkedLabel]
 ) -> dict[str, Any] | None:
+    """Return what is known of a uuid, of which ``parked`` is, and what becomes of its next delivery.
+
+    None where nothing is known.
+    """
     entry = drive(store.lookup(trigger, [uuid]))[0]
-    parked = [message for lot in lots for message in _parked(lot, trigger, uuid)]
     if entry is None and not parked:
         return None
     shown = None if entry is None else entry_row(trigger, b"", entry)
@@ -107,13 +111,15 @@ def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) ->
     return dict.fromkeys([*trigger_names(store, trigger), *local])
 
 
-def _parked(lot: Parking, trigger: str, uuid: str) -> Sequence[ParkedLabel]:
-    labels = (label for label in walk(lot, Selection(trigger=trigger)) if label.uuid == uuid)
-    found = {label.id: label for label in labels}.values()
-    return sorted(found, key=age_of)
+def _parked(lots: Sequence[Parking], trigger: str, uuid: str) -> Sequence[ParkedLabel]:
+    parked: list[ParkedLabel] = []
+    for lot in lots:
+        labels = (label for label in walk(lot, Selection(trigger=trigger)) if label.uuid == uuid)
+        parked += sorted({label.id: label for label in labels}.values(), key=age_of)
+    return parked
 
 
-def _next(entry: Entry | None, judging: _Judging) -> Decision:
+def _next(entry: Entry | None, judging: Judging) -> Decision:
     """Decide on a next delivery as the pipeline would."""
     run = Run(Message(body="", uuid="-"), Finding(HistoryUse.ON, found=entry))
     return decide(run.facts(Count.AGAIN, Word.NOT_ASKED if judging.asks else Word.NONE), judging.policy)

@@ -142,7 +142,7 @@ def run(
             few = ", ".join(_described(label, trigger) for label, trigger in runs)
             confirm(f"Run {few if len(runs) <= SHOWN else summary(labels)}?")
         note(lot, labels, decision_of(DecisionKind.RUN, reason, by))
-        rows = [_run_row(lot, label, trigger, history) for label, trigger in runs]
+        rows = [run_row(lot, label, trigger, history) for label, trigger in runs]
     if state.as_json:
         state.document(rows)
     for row in rows:
@@ -154,7 +154,8 @@ def run(
     return None
 
 
-def _run_row(lot: Parking, label: ParkedLabel, trigger: "AnyTrigger", history: str | None) -> dict[str, Any]:
+def run_row(lot: Parking, label: ParkedLabel, trigger: "AnyTrigger", history: str | None) -> dict[str, Any]:
+    """Run the service on one parked message, and return what came of it."""
     parked = drive(lot.get(label.id, trigger=label.trigger_name))
     if parked is None:  # somebody else has decided meanwhile
         gone = {"executed": False, "status": None, "reason": "it is not parked any more", "error": None}

@@ -1,0 +1,85 @@
+"""A browser without a window: it asks the application in this process, and keeps cookies."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from html import unescape
+from types import MappingProxyType
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+from starlette.applications import Starlette
+
+from tests.fixtures.waiting import PATIENCE
+from triggers.dashboard.jobs import Job
+from triggers.dashboard.operations import Operations
+
+
+class Browser:
+    """Somebody's browser; ``address`` is what the application sees it connect from."""
+
+    def __init__(
+        self,
+        app: Starlette,
+        *,
+        address: str = "127.0.0.1",
+        host: str = "localhost",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._app = app
+        self._runner = asyncio.Runner()
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        self._client = httpx.AsyncClient(
+            transport=transport, base_url=f"http://{host}", headers=dict(headers)
+        )
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        """Open a page; a redirection is not followed."""
+        return self._runner.run(self._client.get(path, headers=headers))
+
+    def page(self, path: str) -> str:
+        """Open a page that must be there, and return its HTML."""
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def post(
+        self, path: str, fields: Mapping[str, str | list[str]], *, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send a form as it is."""
+        return self._runner.run(self._client.post(path, data=dict(fields), headers=headers))
+
+    def send(self, path: str, **fields: str | list[str]) -> httpx.Response:
+        """Send a form of a page of ours, which has the session's secret."""
+        return self.post(path, {"csrf": self.csrf(), **fields})
+
+    def sign_in(self, secret: str) -> httpx.Response:
+        """Sign in with a token."""
+        return self.post("/sign-in", {"token": secret})
+
+    def csrf(self) -> str:
+        """Return what forms of this session have."""
+        found = re.search(r'name="csrf" value="([^"]+)"', self.page("/decisions"))
+        assert found is not None
+        return found[1]
+
+    def decide(self, **fields: str | list[str]) -> Job:
+        """Decide about messages, and wait until that is carried out."""
+        answer = self.send("/decide", **fields)
+        assert answer.status_code == 303, answer.text
+        (key,) = parse_qs(urlsplit(answer.headers["location"]).query)["key"]
+        operations: Operations = self._app.state.operations
+        job = operations.jobs.find(key)
+        assert job is not None
+        assert job.finished.wait(PATIENCE)
+        return job
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+
+def text_of(html: str) -> str:
+    """Return what a person reads of a page, tags left out."""
+    return unescape(re.sub(r"<[^>]+>", " ", html))

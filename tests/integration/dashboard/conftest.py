@@ -1,0 +1,114 @@
+"""A dashboard over an empty history in a file, and browsers of people with each role."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from starlette.applications import Starlette
+
+from history.bridge import drive
+from history.message import Message
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id
+from tests.integration.dashboard.browser import Browser
+from triggers import FatalError, trigger
+from triggers.consumer.options import AnyTrigger
+from triggers.dashboard import Access, Role, Token, create_app
+
+#: When what is parked in these tests was parked.
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+TOKENS = {role: Token.drawn(f"a {role.word}", role) for role in Role}
+
+
+class Order(BaseModel):
+    id: str
+
+
+@dataclass(slots=True)
+class Site:
+    """A dashboard, its history, and what its service has done."""
+
+    url: str
+    store: HistoryStore
+    done: list[str] = field(default_factory=list[str])
+    app: Starlette = field(init=False)
+    browsers: list[Browser] = field(default_factory=list[Browser])
+
+    def serve(self, triggers: Sequence[AnyTrigger], access: Access) -> None:
+        self.app = create_app(self.url, access=access, triggers=triggers, store=self.store, background=False)
+
+    def browser(self, **how: Any) -> Browser:
+        """Return the browser of somebody who has not signed in."""
+        made = Browser(self.app, **how)
+        self.browsers.append(made)
+        return made
+
+    def signed_in(self, role: Role) -> Browser:
+        """Return the browser of somebody of this role."""
+        made = self.browser()
+        assert made.sign_in(TOKENS[role].secret).status_code == 303
+        return made
+
+    def park(self, uuid: str, body: Any = None, *, minutes: int = 0, **more: Any) -> Parked:
+        """Leave a message In Doubt, as a worker does that died at it."""
+        claim = drive(self.store.claim("book", [uuid], f"host-1:42:{uuid}"))[0]
+        message = Message(body={"id": uuid} if body is None else body, uuid=uuid)
+        known: dict[str, Any] = {
+            "id": parked_id("book", message),
+            "trigger_name": "book",
+            "kind": ParkedKind.IN_DOUBT,
+            "reason": "an earlier run started and never finished; kept for you to decide (row 10)",
+            "uuid": uuid,
+            "destination": "orders",
+            "message": message,
+            "evidence": Evidence(
+                delivery_count=2, owner=f"host-1:42:{uuid}", started_at=NOON, fence=claim.fence
+            ),
+            "parked_at": NOON + timedelta(minutes=minutes),
+        }
+        parked = Parked.model_validate(known | more)
+        drive(self.store.parking.park([parked]))
+        return parked
+
+    def ids(self) -> list[str]:
+        """Return the ids of what is parked."""
+        return [one.id for one in drive(self.store.parking.list())]
+
+    def group(self, browser: Browser) -> str:
+        """Return the key of the one group that there is."""
+        html = browser.page("/parked")
+        keys = {part.split('"')[0] for part in html.split("/group?key=")[1:]}
+        assert len(keys) == 1, html
+        return keys.pop()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A dashboard with the module of ``book``, whose service fails for the order "fails"."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    made = Site(url, open_history(url))
+
+    @trigger("orders", name="book")
+    def book(order: Order) -> None:
+        if order.id == "fails":
+            raise FatalError("no such customer")
+        made.done.append(order.id)
+
+    made.serve([book], Access(tokens=list(TOKENS.values())))
+    yield made
+    for browser in made.browsers:
+        browser.close()
+    made.app.state.operations.close()
+    drive(made.store.close())
+
+
+@pytest.fixture
+def operator(site: Site) -> Browser:
+    """The browser of an operator."""
+    return site.signed_in(Role.OPERATOR)

@@ -1,0 +1,234 @@
+"""Who gets in, what they may do, and for how long."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from history.bridge import drive
+from history.store.control import Verb
+from tests.integration.dashboard.conftest import TOKENS, Site
+from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.dashboard.app import DONE, SHOWN
+from triggers.dashboard.security import HEADERS
+
+CHANGES: Mapping[str, Mapping[str, str]] = {
+    "/decide": {"decision": "discard", "trigger": "book", "reason": "because"},
+    "/order": {"order": "disable", "name": "book", "reason": "because"},
+    "/sign-out": {},
+}
+
+
+def test_every_change_is_tried_here() -> None:
+    assert CHANGES.keys() == DONE.keys()
+
+
+@pytest.mark.parametrize("path", [*SHOWN, "/live/overview"])
+def test_no_page_says_anything_to_who_has_not_signed_in(site: Site, path: str) -> None:
+    site.park("order-1")
+
+    answer = site.browser().get(path)
+
+    assert answer.status_code in {303, 401}
+    assert "order-1" not in answer.text
+    assert "book" not in answer.text
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_nothing_changes_without_a_session(site: Site, path: str) -> None:
+    parked = site.park("order-1")
+
+    answer = site.browser().post(path, {**CHANGES[path], "id": parked.id})
+
+    assert answer.status_code == 401
+    assert site.ids() == [parked.id]
+    assert drive(site.store.control.overview()).orders == []
+
+
+@pytest.mark.parametrize(
+    "csrf", [{}, {"csrf": ""}, {"csrf": "x" * 43}, {"csrf": "\ud800".encode("utf-8", "replace").decode()}]
+)
+@pytest.mark.parametrize("path", CHANGES)
+def test_nothing_changes_by_a_form_that_is_not_ours(site: Site, path: str, csrf: Mapping[str, str]) -> None:
+    parked, browser = site.park("order-1"), site.signed_in(Role.ADMIN)
+
+    answer = browser.post(path, {**CHANGES[path], "id": parked.id, **csrf})
+
+    assert answer.status_code == 403
+    assert site.ids() == [parked.id]
+    assert drive(site.store.control.overview()).orders == []
+    assert browser.get("/parked").status_code == 200
+
+
+def test_nothing_changes_by_a_form_that_the_browser_says_comes_from_elsewhere(site: Site) -> None:
+    parked, browser = site.park("order-1"), site.signed_in(Role.ADMIN)
+    form = {**CHANGES["/decide"], "id": parked.id, "csrf": browser.csrf()}
+
+    answer = browser.post("/decide", form, headers={"sec-fetch-site": "cross-site"})
+
+    assert (answer.status_code, site.ids()) == (403, [parked.id])
+
+
+def test_a_viewer_sees_what_is_parked_but_neither_bodies_nor_buttons(site: Site) -> None:
+    parked, viewer = site.park("order-1", {"id": "secret-of-the-body"}), site.signed_in(Role.VIEWER)
+
+    html = viewer.page(f"/message?trigger=book&id={parked.id}")
+
+    assert "Did book happen for order-1?" in html
+    assert "secret-of-the-body" not in html
+    assert "JMSXDeliveryCount" not in html
+    assert 'action="/decide"' not in html
+
+
+@pytest.mark.parametrize("path", ["/decide", "/order"])
+def test_a_viewer_changes_nothing(site: Site, path: str) -> None:
+    parked, viewer = site.park("order-1"), site.signed_in(Role.VIEWER)
+
+    answer = viewer.send(path, **CHANGES[path], id=parked.id)
+
+    assert (answer.status_code, site.ids()) == (403, [parked.id])
+    assert drive(site.store.control.overview()).orders == []
+
+
+def test_an_operator_may_suspend_and_only_an_administrator_disable(site: Site) -> None:
+    site.park("order-1")
+    drive(site.store.claim("book", ["known"], "somebody"))
+    form = {"name": "book", "reason": "the bank is away"}
+
+    suspended = site.signed_in(Role.OPERATOR).send("/order", order="suspend", **form)
+    refused = site.signed_in(Role.OPERATOR).send("/order", order="disable", **form)
+    disabled = site.signed_in(Role.ADMIN).send("/order", order="disable", **form)
+
+    assert [one.status_code for one in (suspended, refused, disabled)] == [200, 403, 200]
+    orders = {order.verb: order.reason for order in drive(site.store.control.overview()).orders}
+    assert orders[Verb.DISABLE] == "the bank is away (a admin)"
+
+
+def test_a_wrong_token_says_nothing_but_that(site: Site) -> None:
+    browser = site.browser()
+
+    answers = [browser.sign_in(secret) for secret in ("", "x", TOKENS[Role.ADMIN].secret + "x")]
+
+    assert [one.status_code for one in answers] == [403] * 3
+    assert browser.get("/").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("wanted", "leads_to"),
+    [
+        ("/parked?trigger=book", "/parked?trigger=book"),
+        ("https://elsewhere.example", "/"),
+        ("//elsewhere.example", "/"),
+        ("/\\elsewhere.example", "/"),
+        ("/\t/elsewhere.example", "/"),
+    ],
+)
+def test_signing_in_leads_only_to_pages_of_ours(site: Site, wanted: str, leads_to: str) -> None:
+    answer = site.browser().post("/sign-in", {"token": TOKENS[Role.VIEWER].secret, "next": wanted})
+
+    assert answer.headers["location"] == leads_to
+
+
+def test_a_session_ends_when_somebody_signs_out(site: Site) -> None:
+    browser = site.signed_in(Role.OPERATOR)
+    cookie = browser.get("/").request.headers["cookie"]
+
+    browser.send("/sign-out")
+
+    assert site.browser(headers={"cookie": cookie}).get("/").status_code == 303
+
+
+def test_a_session_ends_after_it_was_idle_for_long_enough(site: Site) -> None:
+    site.serve([], Access(tokens=list(TOKENS.values()), idle=timedelta(0)))
+
+    browser = site.browser()
+    browser.sign_in(TOKENS[Role.ADMIN].secret)
+
+    assert browser.get("/").status_code == 303
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(site: Site) -> None:
+    site.serve([], Access(tokens=list(TOKENS.values()), https=True))
+
+    cookie = site.browser().sign_in(TOKENS[Role.ADMIN].secret).headers["set-cookie"].lower()
+
+    assert all(word in cookie for word in ("httponly", "samesite=lax", "secure", "path=/"))
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/desk.js", "/nothing", "/livez"])
+def test_every_answer_has_the_headers_that_protect(site: Site, path: str) -> None:
+    answer = site.browser().get(path)
+
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert "unsafe" not in HEADERS["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("host", "code"), [("elsewhere.example", 400), ("127.0.0.1:8378", 200), ("[::1]:1", 200)]
+)
+def test_a_name_that_is_not_ours_learns_nothing(site: Site, host: str, code: int) -> None:
+    assert site.browser(host=host).get("/sign-in").status_code == code
+
+
+def proxied() -> Access:
+    return Access(
+        proxy=ProxyHeader(user_header="x-user", role_header="x-role", addresses=frozenset({"10.0.0.1"}))
+    )
+
+
+def test_who_a_proxy_names_is_signed_in_with_the_role_that_it_gives(site: Site) -> None:
+    site.serve([], proxied())
+    site.park("order-1")
+    named = {"x-user": "ann", "x-role": "operator"}
+
+    browser = site.browser(address="10.0.0.1", headers=named)
+    html = browser.page("/parked")
+
+    assert "ann" in html
+    assert "operator" in html
+    assert browser.decide(decision="discard", key=site.group(browser), all="yes", reason="seen").closed == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "headers"),
+    [("10.0.0.2", {"x-user": "ann", "x-role": "admin"}), ("10.0.0.1", {"x-role": "admin"}), ("10.0.0.1", {})],
+)
+def test_a_header_of_somebody_else_or_without_a_name_counts_for_nothing(
+    site: Site, address: str, headers: Mapping[str, str]
+) -> None:
+    site.serve([], proxied())
+
+    assert site.browser(address=address, headers=headers).get("/").status_code == 303
+
+
+def test_a_proxy_that_names_somebody_else_ends_the_session_of_before(site: Site) -> None:
+    site.serve([], proxied())
+    ann = site.browser(address="10.0.0.1", headers={"x-user": "ann", "x-role": "admin"})
+    ann.page("/")
+    cookie = ann.get("/").request.headers["cookie"]
+
+    bob = site.browser(address="10.0.0.1", headers={"x-user": "bob", "cookie": cookie})
+    html = bob.page("/")
+
+    assert "bob" in html
+    assert "ann" not in html
+
+
+@pytest.mark.parametrize("body", ["x" * 300_000, "a=" + "&a=" * 3_000])
+def test_a_form_that_is_too_large_is_refused(site: Site, body: str) -> None:
+    browser = site.signed_in(Role.ADMIN)
+
+    answer = browser.post("/decide", {"csrf": body})
+
+    assert answer.status_code in {400, 403}
+
+
+def test_static_files_are_all_that_is_served_of_the_disk(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+
+    answers = [
+        site.browser().get(f"/static/{path}") for path in ("../app.py", "%2e%2e/app.py", "..%2fapp.py")
+    ]
+
+    assert [one.status_code for one in answers] == [404] * 3

@@ -1,0 +1,210 @@
+"""The desk: groups, messages, decisions and their audit trail."""
+
+import pytest
+
+from history.bridge import drive
+from history.entry import EntryOutcome, State
+from history.store.parking import ParkedKind
+from tests.integration.dashboard.browser import Browser, text_of
+from tests.integration.dashboard.conftest import Site
+from triggers.dashboard import Role
+from triggers.dashboard.pages.parked import LINES
+
+
+def test_what_is_parked_stands_in_groups_with_counts_the_largest_first(site: Site, operator: Browser) -> None:
+    for number in range(3):
+        site.park(f"order-{number}", minutes=number)
+    site.park("bad", kind=ParkedKind.REJECTED, reason="it failed", error_class="shop.NoCustomerError")
+
+    html = operator.page("/parked")
+
+    assert html.index("never finished") < html.index("it failed")
+    assert "4 messages wait for a decision" in html
+    assert "shop.NoCustomerError" in html
+
+
+def test_a_group_lists_the_oldest_first_a_page_at_a_time(site: Site, operator: Browser) -> None:
+    for number in range(LINES + 1):
+        site.park(f"order-{number:03}", minutes=LINES - number)
+
+    key = site.group(operator)
+    first, second = (operator.page(f"/group?key={key}&page={page}") for page in (1, 2))
+
+    assert "order-050" in first
+    assert "order-000" not in first
+    assert "order-000" in second
+    assert first.count("data-row") == LINES
+    assert second.count("data-row") == 1
+
+
+def test_a_message_shows_the_question_the_evidence_and_what_it_holds(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1", {"id": "N-17"}, error_trace="Traceback\n  line 1")
+
+    text = text_of(operator.page(f"/message?trigger=book&id={parked.id}"))
+
+    assert "Did book happen for order-1?" in text
+    assert "on host-1, process 42" in text
+    assert "at its delivery number 2" in text
+    assert '"id": "N-17"' in text
+    assert "STARTED" in text
+
+
+@pytest.mark.parametrize("word", ["done", "discard", "run"])
+def test_a_decision_needs_a_reason(site: Site, operator: Browser, word: str) -> None:
+    parked = site.park("order-1")
+
+    answer = operator.send("/decide", decision=word, trigger="book", id=parked.id, reason="  ")
+
+    assert answer.status_code == 422
+    assert "Give a reason" in answer.text
+    assert site.ids() == [parked.id]
+
+
+def test_settled_as_done_its_copies_are_duplicates_and_the_audit_trail_says_who_and_why(
+    site: Site, operator: Browser
+) -> None:
+    parked = site.park("order-1")
+
+    job = operator.decide(decision="done", trigger="book", id=parked.id, reason="it is in the ledger")
+
+    (entry,) = drive(site.store.lookup("book", ["order-1"]))
+    assert (job.closed, job.left, job.error) == (1, 0, None)
+    assert entry is not None
+    assert (entry.state, entry.outcome) == (State.COMPLETED, EntryOutcome.OK)
+    assert site.ids() == []
+    trail = text_of(operator.page("/decisions"))
+    assert "a operator" in trail
+    assert "it is in the ledger" in trail
+
+
+def test_discarded_it_is_gone_and_its_entry_stays(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1")
+
+    operator.decide(decision="discard", trigger="book", id=parked.id, reason="not wanted")
+
+    (entry,) = drive(site.store.lookup("book", ["order-1"]))
+    assert entry is not None
+    assert entry.state is State.STARTED
+    assert site.ids() == []
+
+
+def test_run_it_runs_once_and_is_gone(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1")
+
+    job = operator.decide(decision="run", trigger="book", id=parked.id, reason="it did not happen")
+    again = operator.send("/decide", decision="run", trigger="book", id=parked.id, reason="once more")
+
+    assert (site.done, job.closed) == (["order-1"], 1)
+    assert again.status_code == 409
+    assert site.ids() == []
+
+
+def test_what_fails_stays_parked_and_the_page_says_why(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1", {"id": "fails"})
+
+    job = operator.decide(decision="run", trigger="book", id=parked.id, reason="try it")
+
+    assert (job.closed, job.left) == (0, 1)
+    assert "no such customer" in text_of(operator.page(f"/job?key={job.key}"))
+    assert len(site.ids()) == 1
+
+
+def test_nothing_runs_without_the_module_of_its_trigger(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1", trigger_name="other")
+
+    page = operator.page(f"/message?trigger=other&id={parked.id}")
+    answer = operator.send("/decide", decision="run", trigger="other", id=parked.id, reason="try")
+
+    assert "was started without the module of other" in text_of(page)
+    assert (answer.status_code, site.done, site.ids()) == (400, [], [parked.id])
+
+
+def test_a_group_is_previewed_with_its_count_and_decided_whole(site: Site, operator: Browser) -> None:
+    for number in range(5):
+        site.park(f"order-{number}", minutes=number)
+    key = site.group(operator)
+
+    preview = text_of(operator.page(f"/decide?key={key}&decision=run&all=yes"))
+    before = site.ids()
+    job = operator.decide(decision="run", key=key, all="yes", reason="none is booked")
+
+    assert "Run 5 messages?" in preview
+    assert len(before) == 5
+    assert (job.closed, site.ids()) == (5, [])
+    assert sorted(site.done) == [f"order-{number}" for number in range(5)]
+
+
+def test_what_is_parked_after_the_preview_is_not_part_of_the_decision(site: Site, operator: Browser) -> None:
+    site.park("order-1")
+    key = site.group(operator)
+    shown = operator.page(f"/decide?key={key}&decision=discard&all=yes")
+    until = shown.split('name="until" value="')[1].split('"')[0]
+    late = site.park("order-2", minutes=1)
+
+    job = operator.decide(decision="discard", key=key, all="yes", until=until, reason="old ones")
+
+    assert (job.total, site.ids()) == (1, [late.id])
+
+
+def test_only_what_is_ticked_is_decided_and_nothing_where_nothing_is(site: Site, operator: Browser) -> None:
+    one, two, three = (site.park(f"order-{number}", minutes=number) for number in range(3))
+    key = site.group(operator)
+
+    nothing = operator.get(f"/decide?key={key}&decision=discard")
+    preview = text_of(operator.page(f"/decide?key={key}&decision=discard&id={one.id}&id={three.id}"))
+    operator.decide(decision="discard", key=key, id=[one.id, three.id], reason="copies")
+
+    assert nothing.status_code == 400
+    assert "Discard 2 messages?" in preview
+    assert site.ids() == [two.id]
+
+
+def test_one_that_was_parked_again_since_it_was_looked_at_is_left_alone(
+    site: Site, operator: Browser
+) -> None:
+    parked = site.park("order-1")
+    site.park("order-1", minutes=5)
+    seen = parked.parked_at.isoformat()
+
+    answer = operator.send(
+        "/decide", decision="discard", trigger="book", id=parked.id, until=seen, reason="old"
+    )
+
+    assert answer.status_code == 400
+    assert "parked again since you looked" in text_of(answer.text)
+    assert site.ids() == [parked.id]
+
+
+def test_two_who_decide_about_the_same_group_settle_each_once(site: Site, operator: Browser) -> None:
+    for number in range(3):
+        site.park(f"order-{number}")
+    key, other = site.group(operator), site.signed_in(Role.ADMIN)
+    page = other.page(f"/decide?key={key}&decision=done&all=yes")
+
+    first = operator.decide(decision="done", key=key, all="yes", reason="seen")
+    second = other.send("/decide", decision="done", key=key, all="yes", reason="seen, too")
+
+    assert "3 messages" in page
+    assert first.closed == 3
+    assert second.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "/message?trigger=book&id=none",
+        "/message",
+        "/group?key=none",
+        "/decide?decision=run&key=none&all=yes",
+        "/decide?decision=burn",
+        "/decide?decision=run&key=none&until=yesterday",
+        "/parked?page=0",
+        "/parked?page=99999999999",
+        "/parked?page=-1",
+        "/job?key=none",
+    ],
+)
+def test_an_address_that_leads_nowhere_says_so(site: Site, operator: Browser, asked: str) -> None:
+    site.park("order-1")
+
+    assert operator.get(asked).status_code < 500

@@ -1,0 +1,80 @@
+"""From a request to a session, and whether a form came from one of our own pages."""
+
+import hmac
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triggers.dashboard.access.roles import Role
+from triggers.dashboard.access.sessions import Session, Sessions
+from triggers.dashboard.access.settings import Access
+
+#: The cookie that holds the key of a session.
+COOKIE = "doubtless_session"
+
+#: From where a browser may say that a form comes: from us, or typed by its user.
+_OWN = {"same-origin", "none"}
+
+
+class Gate:
+    """Lets people in, by what ``access`` says."""
+
+    def __init__(self, access: Access, sessions: Sessions) -> None:
+        self.access = access
+        self.sessions = sessions
+
+    def session(self, request: Request, *, touch: bool = True) -> Session | None:
+        """Return the session of a request; one that a reverse proxy vouches for begins by itself.
+
+        Who the proxy names is who it is: a session of somebody else is not theirs, and has ended where the
+        proxy names nobody.
+        """
+        session = self.sessions.find(request.cookies.get(COOKIE), touch=touch)
+        if self.access.proxy is None or (session is not None and not session.by_proxy):
+            return session
+        vouched = self._vouched(request)
+        if session is not None and vouched == (session.user, session.role):
+            return session
+        if session is not None:
+            self.sessions.end(session)
+        return None if vouched is None else self.sessions.begin(*vouched, by_proxy=True)
+
+    def sign_in(self, secret: str) -> Session | None:
+        """Begin a session by a token; None where there is no such token."""
+        token = self.access.token_of(secret)
+        return None if token is None else self.sessions.begin(token.name, token.role)
+
+    def remember(self, response: Response, session: Session) -> None:
+        """Have the browser hold the key of a session, where no script reads it."""
+        response.set_cookie(
+            COOKIE, session.key, httponly=True, samesite="lax", secure=self.access.https, path="/"
+        )
+
+    def forget(self, response: Response) -> None:
+        """Have the browser drop the key of its session."""
+        response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=self.access.https, path="/")
+
+    def _vouched(self, request: Request) -> tuple[str, Role] | None:
+        proxy = self.access.proxy
+        if proxy is None or request.client is None or request.client.host not in proxy.addresses:
+            return None
+        user = request.headers.get(proxy.user_header, "").strip()
+        if not user:
+            return None
+        word = "" if proxy.role_header is None else request.headers.get(proxy.role_header, "").strip()
+        if not word:
+            return user, proxy.role
+        known = {role.word: role for role in Role}
+        return user, known.get(word.lower(), Role.VIEWER)  # an unknown role may do the least
+
+
+def is_ours(request: Request) -> bool:
+    """Whether a form comes from a page of ours, as far as the browser tells."""
+    return request.headers.get("sec-fetch-site", "same-origin") in _OWN
+
+
+def has_csrf(session: Session, offered: str | None) -> bool:
+    """Whether a form has what only this session's own pages have."""
+    return offered is not None and hmac.compare_digest(
+        offered.encode("utf-8", "surrogatepass"), session.csrf.encode()
+    )

@@ -1,0 +1,34 @@
+"""What people may do: each role what the one before it may, and more."""
+
+from enum import IntEnum
+
+from history.errors import ConfigurationError
+
+
+class Role(IntEnum):
+    """What somebody may do.
+
+    VIEWER: see everything but headers and bodies. OPERATOR: see those, decide about parked messages, suspend
+    and resume. ADMIN: disable and enable, which lasts.
+    """
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """The role as people write it."""
+        return self.name.lower()
+
+    @classmethod
+    def named(cls, word: str, setting: str) -> "Role":
+        """Return the role of a name.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        for role in cls:
+            if role.word == word.strip().lower():
+                return role
+        raise ConfigurationError(setting, f"{word!r} is no role", "use viewer, operator or admin")

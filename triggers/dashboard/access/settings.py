@@ -1,0 +1,126 @@
+"""Who may sign in, and how: tokens, and the header of a reverse proxy."""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_urlsafe
+
+from history.errors import ConfigurationError
+from triggers.dashboard.access.roles import Role
+
+#: The shortest secret that is accepted: with fewer characters it can be guessed.
+SHORTEST_SECRET = 20
+
+#: How many words a line of a file of tokens has.
+_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What somebody signs in with. ``secret`` is never logged or shown.
+
+    Raises:
+        ConfigurationError: the name is empty, or the secret shorter than :data:`SHORTEST_SECRET` characters.
+    """
+
+    name: str
+    role: Role
+    secret: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ConfigurationError("token", "it has no name", "give the name of who signs in with it")
+        if len(self.secret) < SHORTEST_SECRET:
+            problem = f"that of {self.name} has fewer than {SHORTEST_SECRET} characters"
+            raise ConfigurationError("token", problem, f"make one: {token_urlsafe()}")
+
+    @classmethod
+    def drawn(cls, name: str, role: Role) -> "Token":
+        """Return a token with a secret that nobody knows yet."""
+        return cls(name, role, token_urlsafe())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyHeader:
+    """The header in which a reverse proxy names who has signed in there.
+
+    It is believed only from ``addresses``, those of the proxy. Without ``role_header``, or where a request
+    has none, everybody has ``role``.
+    """
+
+    user_header: str
+    role_header: str | None = None
+    role: Role = Role.VIEWER
+    addresses: frozenset[str] = frozenset({"127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may sign in, and for how long.
+
+    A session ends when nothing was asked in it for ``idle``, and after ``longest`` in any case. Headers and
+    bodies of messages are shown from the role ``bodies`` on. ``hosts`` are the names by which browsers may
+    ask: a page of another site that has its own name lead here is refused. ``https`` says that browsers come
+    over TLS, so that they send the session's cookie over nothing else.
+
+    Raises:
+        ConfigurationError: nobody could sign in, or two tokens have the same secret.
+    """
+
+    tokens: Sequence[Token] = ()
+    proxy: ProxyHeader | None = None
+    idle: timedelta = timedelta(minutes=30)
+    longest: timedelta = timedelta(hours=12)
+    bodies: Role = Role.OPERATOR
+    hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
+    https: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.tokens and self.proxy is None:
+            raise ConfigurationError(
+                "access", "nobody could sign in", "give tokens, or the header of a reverse proxy"
+            )
+        if len({token.secret for token in self.tokens}) < len(self.tokens):
+            raise ConfigurationError("token", "two have the same secret", "give each person one")
+
+    def token_of(self, secret: str) -> Token | None:
+        """Return the token with this secret, in a time that says nothing about those of others."""
+        offered = _hashed(secret)
+        found = [token for token in self.tokens if hmac.compare_digest(offered, _hashed(token.secret))]
+        return found[0] if found else None
+
+
+def _hashed(secret: str) -> bytes:
+    return blake2b(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def read_tokens(file: Path) -> list[Token]:
+    """Read a file of tokens: a name, a role and a secret on each line; lines that begin with # are left out.
+
+    Raises:
+        ConfigurationError: it cannot be read, other users may read it, or a line is no token.
+    """
+    setting = "--tokens"
+    try:
+        text, mode = file.read_text(encoding="utf-8"), file.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            setting, f"{file} cannot be read: {error}", "name a file of tokens"
+        ) from error
+    if mode & 0o077:
+        raise ConfigurationError(setting, f"other users may read {file}", f"chmod 600 {file}")
+    tokens: list[Token] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or line.lstrip().startswith("#"):
+            continue
+        if len(words) != _WORDS:
+            problem = f"line {number} of {file} is no token"
+            raise ConfigurationError(setting, problem, "write a name, a role and a secret on each line")
+        tokens.append(Token(words[0], Role.named(words[1], setting), words[2]))
+    if not tokens:
+        raise ConfigurationError(setting, f"there is no token in {file}", "write one on a line")
+    return tokens

@@ -1,0 +1,109 @@
+"""The application: which address shows which page, to whom."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from history.bridge import drive
+from history.opening import open_history
+from history.store import HistoryStore
+from triggers.consumer.options import AnyTrigger
+from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.roles import Role
+from triggers.dashboard.access.sessions import Sessions
+from triggers.dashboard.access.settings import Access
+from triggers.dashboard.operations import Operations
+from triggers.dashboard.pages import decide, decisions, message, overview, parked, story, triggers
+from triggers.dashboard.pages.live import Live
+from triggers.dashboard.pages.sign_in import SignIn, sign_out
+from triggers.dashboard.security import Secured
+from triggers.dashboard.visit import Page, endpoint
+
+#: The pages that show something, and who may see them.
+SHOWN: dict[str, tuple[Page, Role]] = {
+    "/": (overview.overview, Role.VIEWER),
+    "/parked": (parked.groups, Role.VIEWER),
+    "/group": (parked.group, Role.VIEWER),
+    "/message": (message.message, Role.VIEWER),
+    "/decide": (decide.preview, Role.OPERATOR),
+    "/job": (decide.job, Role.VIEWER),
+    "/decisions": (decisions.decisions, Role.VIEWER),
+    "/story": (story.story_of, Role.VIEWER),
+    "/triggers": (triggers.triggers, Role.VIEWER),
+    "/trigger": (triggers.trigger, Role.VIEWER),
+}
+
+#: What changes something, and who may do it.
+DONE: dict[str, tuple[Page, Role]] = {
+    "/decide": (decide.decide, Role.OPERATOR),
+    "/order": (triggers.order, Role.OPERATOR),
+    "/sign-out": (sign_out, Role.VIEWER),
+}
+
+
+def create_app(
+    history: str,
+    *,
+    access: Access,
+    triggers: Sequence[AnyTrigger] = (),
+    store: HistoryStore | None = None,
+    background: bool = True,
+    stopping: Callable[[], bool] = bool,
+) -> Starlette:
+    """Return the dashboard over the history at a URL, as an ASGI application.
+
+    Parked messages can be run with ``triggers``; without any they can be settled and discarded. ``store`` is
+    the history of the URL where it is open already, and is left open. ``background=False`` counts parked
+    messages anew for each page, for tests. Once ``stopping`` says so, pages that watch are let go.
+
+    Raises:
+        ConfigurationError: the history cannot be opened.
+    """
+    opened = store or open_history(history)
+    operations = Operations.over(opened, history, triggers, background=background)
+    gate = Gate(access, Sessions(access.idle, access.longest))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        yield
+        await run_in_threadpool(operations.close)
+        if store is None:
+            drive(opened.close())
+
+    app = Starlette(
+        routes=_routes(gate, operations, Live(gate, operations, stopping)),
+        middleware=[Middleware(Secured, hosts=access.hosts, https=access.https)],
+        lifespan=lifespan,
+    )
+    app.state.operations, app.state.gate = operations, gate
+    return app
+
+
+def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
+    entrance = SignIn(gate)
+    pages: list[BaseRoute] = [
+        Route(path, endpoint(page, gate=gate, operations=operations, role=role), methods=[method])
+        for method, known in (("GET", SHOWN), ("POST", DONE))
+        for path, (page, role) in known.items()
+    ]
+    return [
+        *pages,
+        Route("/live/overview", live.serve, methods=["GET"]),
+        Route("/sign-in", entrance.show, methods=["GET"]),
+        Route("/sign-in", entrance.sign_in, methods=["POST"]),
+        Route("/livez", alive, methods=["GET"]),
+        Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
+    ]
+
+
+async def alive(_: Request) -> Response:
+    """Answer that the dashboard runs, to whoever asks."""
+    return PlainTextResponse("alive\n")

@@ -1,0 +1,144 @@
+"""``doubtless dashboard``: serve it until a signal comes."""
+
+import socket
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from history.errors import ConfigurationError, MissingExtraError
+from triggers.cli.shared.embedded import history_or_file
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.options import HISTORY_OPTION, opened
+from triggers.cli.shared.output import State
+from triggers.consumer.options import AnyTrigger
+from triggers.dashboard.access.roles import Role
+from triggers.dashboard.access.settings import Access, ProxyHeader, Token, read_tokens
+
+try:
+    import jinja2 as jinja2  # noqa: PLC0414  (the pages need it, and say so here)
+    import starlette as starlette  # noqa: PLC0414  (as above)
+    import uvicorn
+except ModuleNotFoundError as missing:
+    raise MissingExtraError("doubtless dashboard", extra="dashboard", package=missing.name or "") from missing
+
+#: Where it listens when nobody says otherwise: only this machine reaches that.
+HOST, PORT = "127.0.0.1", 8378
+
+#: The hosts that only this machine reaches.
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+#: How long what is being answered may take after a signal, in seconds.
+GRACE = 10
+
+_TOKENS: Any = typer.Option(None, help="A file with a name, a role and a secret on each line, for you alone.")
+_USER_HEADER: Any = typer.Option(None, help="The header in which a reverse proxy names who has signed in.")
+_ROLE_HEADER: Any = typer.Option(None, help="The header in which it names their role.")
+_ROLE: Any = typer.Option("viewer", help="The role of whom the proxy gives none.")
+_ADDRESSES: Any = typer.Option(
+    None, help="The proxy's own address, may be repeated; by default only this machine's is believed."
+)
+
+
+@with_general_options
+def dashboard(
+    context: typer.Context,
+    modules: list[str] | None = typer.Argument(
+        None, metavar="[MODULE]...", help="Modules with the triggers that parked messages are run with."
+    ),
+    history: str | None = HISTORY_OPTION,
+    host: str = typer.Option(HOST, help="The address to listen on."),
+    port: int = typer.Option(PORT, min=0, max=65535, help="The port to listen on; 0 takes a free one."),
+    tokens: Path | None = _TOKENS,
+    proxy_user_header: str | None = _USER_HEADER,
+    proxy_role_header: str | None = _ROLE_HEADER,
+    proxy_role: str = _ROLE,
+    proxy_address: list[str] | None = _ADDRESSES,
+    allowed_host: list[str] | None = typer.Option(
+        None, help="A name by which browsers ask for it, such as that of the proxy; may be repeated."
+    ),
+    https: bool = typer.Option(False, "--https", help="Browsers come over TLS, through a proxy."),
+    bodies: str = typer.Option("operator", help="From which role on headers and bodies are shown."),
+    idle: float = typer.Option(30, min=1, help="After how many idle minutes a session ends."),
+) -> None:
+    """Show in a browser what happens and what is parked, and let people decide.
+
+    Only this machine reaches it, unless --host says otherwise. Without --tokens or a proxy it draws a token
+    for an administrator and prints the address that signs in with it.
+    """
+    state = State.of(context)
+    proxy = None
+    if proxy_user_header is not None:
+        proxy = ProxyHeader(
+            user_header=proxy_user_header,
+            role_header=proxy_role_header,
+            role=Role.named(proxy_role, "--proxy-role"),
+            addresses=frozenset(proxy_address or LOOPBACK),
+        )
+    drawn = None if tokens is not None or proxy is not None else _draw(host)
+    access = Access(
+        tokens=[drawn] if drawn is not None else [] if tokens is None else read_tokens(tokens),
+        proxy=proxy,
+        idle=timedelta(minutes=idle),
+        bodies=Role.named(bodies, "--bodies"),
+        hosts=frozenset({*LOOPBACK, host, *(name.lower() for name in allowed_host or ())}),
+        https=https,
+    )
+    triggers = [one for module in modules or () for one in collect(module, guards=True, tasks=True)]
+    listening = _listen(host, port)
+    with listening:
+        _say(state, listening, drawn)
+        _serve(history_or_file(history, state), access, triggers, listening)
+
+
+def _draw(host: str) -> Token:
+    if host not in LOOPBACK:
+        problem = f"it is missing, and {host} is reached from elsewhere"
+        raise ConfigurationError("--tokens", problem, "give tokens, or --proxy-user-header")
+    return Token.drawn("administrator", Role.ADMIN)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigurationError("--port", f"{host}, {port}: {error.strerror}", "choose another") from error
+
+
+def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    signing_in = f"{address}sign-in#{drawn.secret}" if drawn is not None else address
+    if state.as_json:
+        state.document({"url": signing_in})
+    else:
+        state.say(f"the dashboard is at {signing_in}")
+
+
+def _serve(history: str | None, access: Access, triggers: list[AnyTrigger], listening: socket.socket) -> None:
+    from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
+
+    server: uvicorn.Server | None = None
+
+    def stopping() -> bool:
+        return server is not None and server.should_exit
+
+    with opened(history) as store:
+        app = create_app(history or "", access=access, triggers=triggers, store=store, stopping=stopping)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,  # who asks is who connects: what a header says of it is not believed
+                server_header=False,
+                timeout_graceful_shutdown=GRACE,
+            )
+        )
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt as stopped:  # which uvicorn raises once it has ended
+            raise typer.Exit(130) from stopped

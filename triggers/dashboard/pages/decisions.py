@@ -1,0 +1,29 @@
+"""The audit trail: who decided what about parked messages, when, and why. It only grows."""
+
+import heapq
+from itertools import islice
+from operator import itemgetter
+
+from starlette.responses import Response
+
+from history.bridge import drive
+from triggers.cli.parked.deciding import decision_rows
+from triggers.dashboard.visit import Visit
+
+#: How many decisions a page shows, and how far back one may leaf.
+ROWS, FURTHEST = 50, 5_000
+
+#: How many messages of a decision are named.
+NAMED = 5
+
+
+def decisions(visit: Visit) -> Response:
+    """Show decisions, the newest first, of one trigger or of all."""
+    trigger, operations = visit.asked("trigger"), visit.operations
+    known = drive(operations.store.triggers()) if trigger is None else [trigger]
+    lists = [decision_rows(operations.store.parking, name) for name in known]
+    first = min((visit.page - 1) * ROWS, FURTHEST)
+    found = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
+    return visit.show(
+        "decisions.html", rows=found[:ROWS], more=len(found) > ROWS, trigger=trigger, named=NAMED
+    )

@@ -1,0 +1,68 @@
+"""What changes by itself: server-sent events with the new HTML of a part of a page."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from history.errors import DoubtlessError
+from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.sessions import Session
+from triggers.dashboard.operations import Operations
+from triggers.dashboard.pages.overview import fragment
+from triggers.dashboard.visit import Visit
+
+#: How often it is looked for news, in seconds.
+INTERVAL = 1.0
+
+#: How many may watch at once.
+WATCHERS = 200
+
+
+class Live:
+    """Streams the overview; ``ended`` says that the server stops."""
+
+    def __init__(self, gate: Gate, operations: Operations, ended: Callable[[], bool]) -> None:
+        self._gate, self._operations, self._ended = gate, operations, ended
+        self._watchers = 0
+
+    async def serve(self, request: Request) -> Response:
+        """Serve a browser that watches."""
+        session = self._gate.session(request)
+        if session is None:
+            return PlainTextResponse("sign in first\n", 401)
+        if self._watchers >= WATCHERS:
+            return PlainTextResponse("too many are watching\n", 503)
+        visit = Visit(request=request, operations=self._operations, session=session, gate=self._gate, form={})
+        return StreamingResponse(self.events(visit), media_type="text/event-stream")
+
+    async def events(self, visit: Visit) -> AsyncIterator[str]:
+        """Yield an event whenever something has changed; the last one says that the session has ended."""
+        self._watchers += 1
+        last = ""
+        try:
+            while not self._ended():
+                if not self._lasts(visit.session):
+                    yield "event: end\ndata: \n\n"
+                    return
+                text = await run_in_threadpool(_text, visit)
+                # A comment tells a browser that is gone from one that waits.
+                yield f"data: {json.dumps(text)}\n\n" if text != last else ": still here\n\n"
+                last = text
+                await asyncio.sleep(INTERVAL)
+        finally:
+            self._watchers -= 1
+
+    def _lasts(self, session: Session) -> bool:
+        # To watch is not to do something: a session ends under a page that nobody looks at.
+        return self._gate.sessions.find(session.key, touch=False) is not None
+
+
+def _text(visit: Visit) -> str:
+    try:
+        return fragment(visit)
+    except DoubtlessError as error:
+        return visit.html("parts/problem_live.html", text=str(error))

@@ -1,0 +1,92 @@
+"""One parked message: the question, what is known, what it holds, and the two answers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from starlette.responses import Response
+
+from history.bridge import drive
+from history.entry import Entry
+from history.store.decisions import DecisionRecord
+from history.store.parking import Parked, ParkedKind
+from triggers.cli.history import state_of
+from triggers.dashboard.pages.parked import decisions_about
+from triggers.dashboard.rendering import body_of
+from triggers.dashboard.visit import Visit
+
+#: How many of the newest decisions about a trigger are looked through for one about this message.
+DECISIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that is known to have happened to a message."""
+
+    at: datetime
+    what: str
+    detail: str = ""
+
+
+def message(visit: Visit) -> Response:
+    """Show a parked message."""
+    trigger, id_ = visit.asked("trigger") or "", visit.asked("id") or ""
+    operations = visit.operations
+    parked = drive(operations.store.parking.get(id_, trigger=trigger)) if id_ else None
+    if parked is None or parked.id != id_:
+        text = "It was decided, or closed because its original has completed. The decisions say more."
+        return visit.problem(404, "This message is not parked any more", text)
+    entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
+    decided = drive(operations.store.parking.decisions(trigger, limit=DECISIONS)).records
+    whole = visit.sees_bodies
+    return visit.show(
+        "message.html",
+        parked=parked,
+        entry=entry,
+        entry_state=None if entry is None else state_of(entry),
+        question=question(parked),
+        events=sorted(_events(parked, entry, decided), key=lambda event: event.at),
+        headers=parked.message.headers() if whole and parked.message is not None else None,
+        body=body_of(parked.message) if whole and parked.message is not None else None,
+        raw=parked.raw if whole else None,
+        decisions=decisions_about(visit, trigger, parked.kind),
+    )
+
+
+def question(parked: Parked) -> str:
+    """Return what somebody is to find out."""
+    name = parked.uuid or parked.id
+    match parked.kind:
+        case ParkedKind.IN_DOUBT:
+            return f"Did {parked.trigger_name} happen for {name}?"
+        case ParkedKind.REJECTED:
+            return f"{parked.trigger_name} did not happen for {name}. Is its cause mended?"
+        case ParkedKind.UNREADABLE:
+            return f"What came for {parked.trigger_name} could not be read. Was it sent again?"
+
+
+def _events(parked: Parked, entry: Entry | None, decided: Sequence[DecisionRecord]) -> Iterator[Event]:
+    sent = None if parked.message is None else parked.message.timestamp
+    if sent is not None:
+        yield Event(sent, "sent")
+    evidence = parked.evidence
+    if evidence.started_at is not None:
+        yield Event(evidence.started_at, "an earlier run started", _owner(evidence.owner, evidence.fence))
+    times = "" if parked.copies == 1 else f", {parked.copies} times in all"
+    count = evidence.delivery_count
+    delivery = f"at its delivery number {count}" if count > 0 else "its provider counts no deliveries"
+    yield Event(parked.parked_at, f"parked{times}", delivery)
+    if entry is not None and (entry.fence, entry.started_at) != (evidence.fence, evidence.started_at):
+        yield Event(entry.started_at, "started again since", _owner(entry.owner, entry.fence))
+    if entry is not None and entry.lease_until is not None:
+        yield Event(entry.lease_until, "its lease ends" if entry.lease_alive else "its lease was over")
+    for record in decided:
+        if any(one.id == parked.id for one in record.messages):
+            yield Event(record.at, f"{record.by} decided: {record.kind}", record.reason or "")
+
+
+def _owner(owner: str | None, fence: int | None) -> str:
+    """Return who ran it, in words; tokens of owners begin with host and process."""
+    parts = (owner or "").removeprefix("decided:").split(":")
+    at = f"on {parts[0]}, process {parts[1]}" if len(parts) > 2 else f"by {owner}" if owner else ""  # noqa: PLR2004
+    return ", ".join(filter(None, [at, None if fence is None else f"fence {fence}"]))

@@ -1,0 +1,74 @@
+"""The overview: how much of what happens now, where it stands still, and what waits for a person."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from history.store.control import Overview, TriggerState
+from triggers.cli.control import NOT_RUNNING, status_rows
+from triggers.dashboard.operations import Operations
+from triggers.dashboard.pulse import RATES
+from triggers.dashboard.visit import Visit
+
+#: The states of a trigger, the one that most needs somebody first.
+_WORST = (TriggerState.SUSPENDED, TriggerState.DISABLED, TriggerState.RUNNING, NOT_RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRow:
+    """What is said of a trigger in one line."""
+
+    name: str
+    state: str
+    reason: str | None
+    consumers: int
+    busy: int
+    rates: dict[str, float] | None
+    curve: list[float]
+    parked: int
+    remembered: int | None
+
+
+def overview(visit: Visit) -> Response:
+    """Show how things stand."""
+    return visit.show("overview.html", **facts(visit.operations))
+
+
+def fragment(visit: Visit) -> str:
+    """Return the part of the page that changes."""
+    return visit.html("parts/overview_live.html", **facts(visit.operations))
+
+
+def facts(operations: Operations) -> dict[str, Any]:
+    """Return what the page shows."""
+    reading, survey = operations.pulse.read(), operations.surveyor.latest()
+    parked = survey.counts()
+    names = sorted({*reading.triggers, *operations.triggers, *parked})
+    rows = [_row(operations, name, reading.overview, parked.get(name, 0)) for name in names]
+    known = [row.rates for row in rows if row.rates is not None]
+    return {
+        "rows": rows,
+        "survey": survey,
+        "totals": {name: sum(rates[name] for rates in known) for name in RATES} if known else None,
+        "consumers": len({beat.report.consumer for beat in reading.overview.beats}),
+        "remembered": None if survey.sizes is None else sum(row.remembered or 0 for row in rows),
+        "now": reading.overview.now,
+    }
+
+
+def _row(operations: Operations, name: str, overview: Overview, parked: int) -> TriggerRow:
+    said = list(status_rows(name, overview))
+    worst = min(said, key=lambda row: _WORST.index(row["state"]))
+    rates, sizes = operations.pulse.rates(name), operations.surveyor.sizes.get(name)
+    return TriggerRow(
+        name=name,
+        state=str(worst["state"]),
+        reason=worst["reason"],
+        consumers=sum(row["consumer"] is not None for row in said),
+        busy=sum(row["busy"] for row in said),
+        rates=None if rates is None else dict(rates),
+        curve=operations.pulse.curve(name),
+        parked=parked,
+        remembered=None if sizes is None else sizes.started + sizes.completed,
+    )

@@ -1,0 +1,54 @@
+"""Signing in with a token, and out."""
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from triggers.dashboard.access.gate import Gate, is_ours
+from triggers.dashboard.rendering import render
+from triggers.dashboard.visit import Visit, WrongFormError, read_form
+
+
+class SignIn:
+    """The two pages that need no session."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def show(self, request: Request) -> Response:
+        """Ask for a token."""
+        return _asking(request.query_params.get("next"))
+
+    async def sign_in(self, request: Request) -> Response:
+        """Begin a session where the token is one."""
+        try:
+            form = await read_form(request)
+        except WrongFormError as error:
+            return PlainTextResponse(f"{error}\n", 400)
+        token, wanted = (next(iter(form.get(name, ())), "") for name in ("token", "next"))
+        session = self._gate.sign_in(token.strip()) if is_ours(request) else None
+        if session is None:
+            return _asking(wanted, "There is no such token.", 403)
+        if (before := self._gate.session(request)) is not None:
+            self._gate.sessions.end(before)
+        response = RedirectResponse(inside(wanted), 303)
+        self._gate.remember(response, session)
+        return response
+
+
+def sign_out(visit: Visit) -> Response:
+    """End the session."""
+    visit.gate.sessions.end(visit.session)
+    response = visit.go("/sign-in")
+    visit.gate.forget(response)
+    return response
+
+
+def inside(wanted: str | None) -> str:
+    """Return where to go on: only to a page of ours, whatever an address says."""
+    path = wanted or "/"
+    plain = path.isprintable() and path.startswith("/") and not path.startswith(("//", "/\\"))
+    return path if plain else "/"
+
+
+def _asking(wanted: str | None, problem: str | None = None, status: int = 200) -> Response:
+    return HTMLResponse(render("sign_in.html", wanted=inside(wanted), problem=problem), status)

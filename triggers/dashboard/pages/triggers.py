@@ -1,0 +1,80 @@
+"""The triggers: what runs them, what they have counted, what they promise; and orders to their consumers."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from starlette.responses import Response
+
+from history.errors import ConfigurationError
+from history.store.control import Counts, Verb
+from triggers.cli.control import named_counts, order_and_wait, status_rows
+from triggers.cli.shared.guarantee_levels import guarantee_of
+from triggers.consumer.options import AnyTrigger
+from triggers.dashboard.access.roles import Role
+from triggers.dashboard.pages.overview import facts
+from triggers.dashboard.visit import Visit
+
+#: How long an order waits for the consumers, in seconds.
+WAIT = 3.0
+
+#: Who may give which order: what lasts beyond a restart is for those who answer for it.
+ROLES = {
+    Verb.SUSPEND: Role.OPERATOR,
+    Verb.RESUME: Role.OPERATOR,
+    Verb.DISABLE: Role.ADMIN,
+    Verb.ENABLE: Role.ADMIN,
+}
+
+
+def triggers(visit: Visit) -> Response:
+    """Show all triggers."""
+    return visit.show("triggers.html", **facts(visit.operations))
+
+
+def trigger(visit: Visit) -> Response:
+    """Show one trigger."""
+    name = visit.asked("name") or ""
+    overview = visit.operations.pulse.read().overview
+    known = visit.operations.triggers.get(name)
+    counts = overview.statistics.get(name)
+    return visit.show(
+        "trigger.html",
+        name=name,
+        rows=list(status_rows(name, overview)),
+        counts=named_counts(counts or Counts()),
+        size=visit.operations.surveyor.sizes.get(name),
+        parked=visit.operations.surveyor.latest().counts().get(name, 0),
+        guarantee=None if known is None else guarantee_of(known),
+        settings=None if known is None else list(_settings(known)),
+        orders=[verb for verb, role in ROLES.items() if visit.session.role >= role],
+    )
+
+
+def order(visit: Visit) -> Response:
+    """Give an order to the consumers of a trigger, and say which have obeyed."""
+    name, word, reason = (
+        visit.given("name") or "",
+        visit.given("order"),
+        (visit.given("reason") or "").strip(),
+    )
+    verb = next((verb for verb in Verb if verb.value == word), None)
+    if verb is None or name not in visit.operations.pulse.read().triggers:
+        raise ConfigurationError("order", f"there is no order {word!r} to {name!r}", "open the page again")
+    if visit.session.role < ROLES[verb]:
+        text = f"To {verb} a trigger needs the role {ROLES[verb].word}."
+        return visit.problem(403, "Not allowed", text)
+    if not reason:
+        return visit.problem(422, "Not done", "Give a reason: the consumers show and log it.")
+    by = f"{reason} ({visit.session.user})"
+    rows = order_and_wait(visit.operations.store.control, verb, [name], by, WAIT)
+    return visit.show("ordered.html", name=name, verb=verb, rows=rows)
+
+
+def _settings(known: AnyTrigger) -> Iterator[tuple[str, Any]]:
+    for field in fields(known.settings):
+        value = getattr(known.settings, field.name)
+        if field.name == "policy":
+            yield from ((inner.name, getattr(value, inner.name)) for inner in fields(value))
+        elif field.name != "name":
+            yield field.name, value

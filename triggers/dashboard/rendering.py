@@ -1,0 +1,128 @@
+"""From values to HTML.
+
+Everything that is shown came from strangers: it is escaped. What cannot be printed, or turns the direction
+in which a line is read, is shown as an escape sequence.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from history.message import Message
+from triggers.cli.shared.output import printable
+
+#: How much of a body or a traceback a page shows, in characters.
+SHOWN = 65_536
+
+#: The ages that are told, longest first, in seconds.
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates' environment."""
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_final,
+    )
+    filters: dict[str, Any] = made.filters
+    filters.update(age=age, moment=moment, lines=lines, points=points, rate=rate, word=word)
+    functions: dict[str, Any] = made.globals
+    functions["url"] = url
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the HTML of a template."""
+    return environment().get_template(template).render(values)
+
+
+def _final(value: Any) -> Any:
+    if value is None:
+        return "-"
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def lines(text: str) -> Markup:
+    """Return a text of several lines; only the ends of lines and tabulators stay what they are."""
+    parts = [printable(part).replace("\\t", "\t") for part in text[:SHOWN].split("\n")]
+    more = [] if len(text) <= SHOWN else [f"… and {len(text) - SHOWN:,} characters more"]
+    return escape("\n".join([*parts, *more]))
+
+
+def age(instant: datetime | None) -> str | None:
+    """Return how long ago something was, in the two largest units."""
+    if instant is None:
+        return None
+    seconds = max(0, int((datetime.now(UTC) - instant).total_seconds()))
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        if seconds >= size or (unit == "s" and not parts):
+            parts.append(f"{seconds // size} {unit}")
+            seconds %= size
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def moment(instant: datetime | None) -> str | None:
+    """Return an instant in UTC: people at several places read the same page."""
+    return None if instant is None else instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def rate(value: float | None) -> str | None:
+    """Return a number a second."""
+    if value is None:
+        return None
+    return f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.1f}"  # noqa: PLR2004
+
+
+def word(value: object) -> str:
+    """Return a name of the code as people read it."""
+    return str(value).replace("_", " ")
+
+
+def points(values: Sequence[float], width: int = 120, height: int = 28) -> str:
+    """Return the points of a curve that fills a box."""
+    if len(values) < 2:  # noqa: PLR2004  (a line is between two)
+        return ""
+    most, step = max(*values, 1e-9), width / (len(values) - 1)
+    return " ".join(
+        f"{number * step:.1f},{height - 1 - value / most * (height - 2):.1f}"
+        for number, value in enumerate(values)
+    )
+
+
+def url(path: str, **parameters: str | int | None) -> str:
+    """Return the address of a page of ours."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"{path}?{urlencode(given, errors='backslashreplace')}" if given else path
+
+
+def body_of(message: Message) -> Mapping[str, str]:
+    """Return what a body is, and a text of it: bytes as text where they are UTF-8, else in base64."""
+    match message.body:
+        case bytes() as body:
+            try:
+                return {"kind": f"{len(body):,} bytes, as text", "text": body.decode("utf-8")}
+            except UnicodeDecodeError:
+                return {
+                    "kind": f"{len(body):,} bytes, in base64",
+                    "text": base64.b64encode(body).decode("ascii"),
+                }
+        case str() as body:
+            return {"kind": f"text of {len(body):,} characters", "text": body}
+        case _:
+            return {"kind": "JSON", "text": json.dumps(message.body, indent=2, ensure_ascii=False)}

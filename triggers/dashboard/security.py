@@ -1,0 +1,61 @@
+"""What every answer says to browsers, and by which names they may ask."""
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: Nothing but what we serve ourselves is loaded, nothing in a page is run as a script, nobody may frame us.
+CONTENT_SECURITY_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *("script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'"),
+        *("form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
+    ]
+)
+
+HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Secured:
+    """Puts :data:`HEADERS` on every answer, and refuses to be asked by names that are not ours.
+
+    A page elsewhere whose name was made to lead to this machine asks by that name, and learns nothing.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], *, https: bool = False) -> None:
+        self._app, self._hosts = app, frozenset(hosts)
+        self._headers = HEADERS | ({"strict-transport-security": "max-age=31536000"} if https else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        if self._is_ours(Headers(scope=scope).get("host", "")):
+            await self._app(scope, receive, send_secured)
+        else:
+            refusal = PlainTextResponse("unknown host name: start with --allowed-host\n", status_code=400)
+            await refusal(scope, receive, send_secured)
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            return urlsplit(f"//{host}").hostname in self._hosts
+        except ValueError:
+            return False

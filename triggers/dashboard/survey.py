@@ -1,0 +1,259 @@
+"""What is parked, counted and grouped beside the pages, so that none waits for a hundred thousand labels.
+
+A survey walks through the labels of all parked messages, never through the messages, and keeps of each what a
+list shows. It is made again while somebody looks, with pauses several times as long as it takes.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from hashlib import blake2b
+from threading import Condition, Thread
+from typing import NamedTuple
+
+from history.bridge import drive
+from history.errors import DoubtlessError
+from history.store import HistoryStats, HistoryStore
+from history.store.parking import Evidence, ParkedKind, ParkedLabel
+from history.support.rendering import text_of
+from triggers.cli.parked.choosing import Selection, walk
+
+_log = logging.getLogger(__name__)
+
+#: How many messages a survey keeps a line of; the others are only counted.
+LISTED = 250_000
+
+#: How much of an error a line keeps.
+ERROR_TEXT = 120
+
+#: How long a page waits for the first survey, in seconds.
+PATIENCE = 0.15
+
+#: The shortest pause between surveys, in seconds; and how many times as long as a survey it is at least.
+PAUSE, TIMES = 3.0, 4.0
+
+#: For how long after the last look surveys go on, in seconds.
+INTEREST = 60.0
+
+
+class Line(NamedTuple):
+    """What a list shows of a parked message, and what a decision about it needs."""
+
+    id: str
+    uuid: str | None
+    parked_at: datetime
+    copies: int
+    evidence: Evidence
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parked messages of one trigger that are kept for the same reason; ``lines`` are the oldest first."""
+
+    key: str
+    trigger: str
+    kind: ParkedKind
+    reason: str
+    error_class: str | None
+    count: int
+    oldest: datetime
+    lines: Sequence[Line]
+
+    def labels(self, chosen: Collection[str] | None, until: datetime | None) -> list[ParkedLabel]:
+        """Return the labels of some of its messages: those of these ids, and parked until then."""
+        return [
+            self._label(line)
+            for line in self.lines
+            if (chosen is None or line.id in chosen) and (until is None or line.parked_at <= until)
+        ]
+
+    def _label(self, line: Line) -> ParkedLabel:
+        return ParkedLabel(
+            id=line.id,
+            trigger_name=self.trigger,
+            kind=self.kind,
+            reason=self.reason,
+            uuid=line.uuid,
+            evidence=line.evidence,
+            error_class=self.error_class,
+            error_message=line.error,
+            parked_at=line.parked_at,
+            copies=line.copies,
+        )
+
+    def without(self, ids: Collection[str]) -> "Group | None":
+        """Return what is left of it without these messages; None when nothing is."""
+        lines = [line for line in self.lines if line.id not in ids]
+        count = self.count - (len(self.lines) - len(lines))
+        if count <= 0:
+            return None
+        return replace(self, lines=lines, count=count, oldest=lines[0].parked_at if lines else self.oldest)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was parked when it was looked: groups, the largest first, and what each trigger remembers."""
+
+    groups: Sequence[Group] = ()
+    sizes: Mapping[str, HistoryStats] | None = None
+    made_at: float | None = None
+
+    @property
+    def count(self) -> int:
+        """How many messages are parked."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def oldest(self) -> datetime | None:
+        """When the oldest of them was parked."""
+        return min((group.oldest for group in self.groups), default=None)
+
+    def group(self, key: str | None) -> Group | None:
+        """Return a group by its key."""
+        return next((group for group in self.groups if group.key == key), None)
+
+    def of_uuid(self, uuid: str) -> Iterator[ParkedLabel]:
+        """Yield the labels of the messages of one uuid."""
+        for group in self.groups:
+            yield from group.labels({line.id for line in group.lines if line.uuid == uuid}, None)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many messages of each trigger are parked."""
+        counts: dict[str, int] = {}
+        for group in self.groups:
+            counts[group.trigger] = counts.get(group.trigger, 0) + group.count
+        return counts
+
+
+class Surveyor:
+    """Makes surveys while somebody looks: in a thread, or with ``background=False`` at each look."""
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        *,
+        background: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._background = background
+        self._latest = Survey()
+        self._looked_at = clock()
+        self._gone: set[tuple[str, str]] = set()
+        self._condition = Condition()
+        self._thread: Thread | None = None
+        self._closed = False
+
+    def latest(self) -> Survey:
+        """Return the last survey; the first time wait a moment for it.
+
+        Raises:
+            UnavailableError: the history did not answer, without a background.
+        """
+        if not self._background:
+            self._put(self._make(lambda: False))
+            return self._latest
+        with self._condition:
+            self._looked_at = self._clock()
+            if self._thread is None and not self._closed:
+                self._thread = Thread(target=self._run, name="survey", daemon=True)
+                self._thread.start()
+            self._condition.notify_all()
+            if self._latest.made_at is None:
+                self._condition.wait(PATIENCE)
+            return self._latest
+
+    @property
+    def sizes(self) -> Mapping[str, HistoryStats]:
+        """How much each trigger remembered at the last survey, as far as it is known."""
+        return self._latest.sizes or {}
+
+    def take_out(self, labels: Sequence[ParkedLabel]) -> None:
+        """Show messages no longer that were decided, before the next survey finds them gone."""
+        with self._condition:
+            gone = {(label.trigger_name, label.id) for label in labels}
+            self._gone |= gone
+            self._latest = _without(self._latest, gone)
+
+    def close(self) -> None:
+        """End the thread; the survey that is being made is given up."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed:
+            began = self._clock()
+            with self._condition:
+                self._gone.clear()
+            try:
+                self._put(self._make(lambda: self._closed))
+            except DoubtlessError as error:
+                _log.warning(
+                    "parked messages could not be counted, and are counted again: %s", text_of(error)
+                )
+            took = self._clock() - began
+            with self._condition:
+                self._condition.wait_for(lambda: self._closed, max(PAUSE, TIMES * took))
+                self._condition.wait_for(lambda: self._closed or self._clock() - self._looked_at < INTEREST)
+
+    def _put(self, survey: Survey) -> None:
+        with self._condition:
+            if not self._closed:
+                self._latest = _without(survey, self._gone) if self._background else survey
+            self._condition.notify_all()
+
+    def _make(self, ended: Callable[[], bool]) -> Survey:
+        groups: dict[tuple[str, ParkedKind, str, str | None], dict[str, Line]] = {}
+        counts: dict[tuple[str, ParkedKind, str, str | None], int] = {}
+        oldest: dict[tuple[str, ParkedKind, str, str | None], datetime] = {}
+        listed = 0
+        for label in walk(self._store.parking, Selection()):
+            if ended():
+                return Survey()
+            key = (label.trigger_name, label.kind, label.reason, label.error_class)
+            lines = groups.setdefault(key, {})
+            if label.id in lines:
+                continue
+            counts[key] = counts.get(key, 0) + 1
+            oldest[key] = min(label.parked_at, oldest.get(key, label.parked_at))
+            if listed < LISTED:
+                listed += 1
+                lines[label.id] = _line(label)
+        found = [
+            Group(_key(key), *key, counts[key], oldest[key], sorted(lines.values(), key=_age))
+            for key, lines in groups.items()
+        ]
+        sizes = {name: drive(self._store.stats(name)) for name in drive(self._store.triggers())}
+        return Survey(sorted(found, key=lambda group: (-group.count, group.key)), sizes, self._clock())
+
+
+def _without(survey: Survey, gone: Collection[tuple[str, str]]) -> Survey:
+    if not gone:
+        return survey
+    left = map(partial(_left_of, gone=gone), survey.groups)
+    return replace(survey, groups=[group for group in left if group is not None])
+
+
+def _left_of(group: Group, gone: Collection[tuple[str, str]]) -> Group | None:
+    ids = {id_ for trigger, id_ in gone if trigger == group.trigger}
+    return group.without(ids) if ids else group
+
+
+def _line(label: ParkedLabel) -> Line:
+    error = None if label.error_message is None else label.error_message[:ERROR_TEXT]
+    return Line(label.id, label.uuid, label.parked_at, label.copies, label.evidence, error)
+
+
+def _age(line: Line) -> tuple[datetime, str]:
+    return line.parked_at, line.id
+
+
+def _key(facts: tuple[str, ParkedKind, str, str | None]) -> str:
+    return blake2b("\0".join(map(str, facts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,151 @@
+"""One request of somebody who is signed in: what they ask, what they give, and what they may."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.support.rendering import text_of
+from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_ours
+from triggers.dashboard.access.roles import Role
+from triggers.dashboard.access.sessions import Session
+from triggers.dashboard.operations import Operations
+from triggers.dashboard.rendering import render, url
+
+#: The largest form that is read, in bytes, and the most fields of one.
+LARGEST_FORM, MOST_FIELDS = 262_144, 2_000
+
+
+class WrongFormError(Exception):
+    """A form is no form, or too large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A request, and who makes it."""
+
+    request: Request
+    operations: Operations
+    session: Session
+    gate: Gate
+    form: Mapping[str, Sequence[str]]
+
+    def asked(self, name: str) -> str | None:
+        """Return a parameter of the address."""
+        return self.request.query_params.get(name)
+
+    def given(self, name: str) -> str | None:
+        """Return a field of the form."""
+        return next(iter(self.form.get(name, ())), None)
+
+    @property
+    def page(self) -> int:
+        """The number of the page of a list, from 1."""
+        asked = self.asked("page") or "1"
+        return max(1, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1  # noqa: PLR2004
+
+    @property
+    def sees_bodies(self) -> bool:
+        """Whether this person may see what messages hold."""
+        return self.session.role >= self.gate.access.bodies
+
+    def may(self, word: str) -> bool:
+        """Whether this person has a role, or one above it."""
+        return self.session.role >= Role[word.upper()]
+
+    def html(self, template: str, **values: Any) -> str:
+        """Return the HTML of a template for this person."""
+        return render(template, visit=self, session=self.session, operations=self.operations, **values)
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Answer with a page."""
+        return HTMLResponse(self.html(template, **values), status)
+
+    def problem(self, status: int, title: str, text: str) -> Response:
+        """Answer that something cannot be done, and why."""
+        return self.show("problem.html", status, title=title, text=text)
+
+    def go(self, path: str, **parameters: str | int | None) -> Response:
+        """Send the browser to another page."""
+        return RedirectResponse(url(path, **parameters), 303)
+
+
+Page = Callable[[Visit], Response]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def endpoint(page: Page, *, gate: Gate, operations: Operations, role: Role) -> Endpoint:
+    """Return what Starlette calls for a page; who may not, or whose form is not ours, gets nothing done."""
+
+    async def serve(request: Request) -> Response:
+        session = gate.session(request)
+        if session is None:
+            return sign_in_first(request)
+        make = partial(Visit, request=request, operations=operations, session=session, gate=gate)
+        refusal = make(form={})
+        form: Mapping[str, Sequence[str]] = {}
+        if request.method == "POST":
+            try:
+                form = await read_form(request)
+            except WrongFormError as error:
+                return refusal.problem(400, "Not understood", str(error))
+            if not is_ours(request) or not has_csrf(session, next(iter(form.get("csrf", ())), None)):
+                text = "The form was not one of this session: open the page again, and send it once more."
+                return refusal.problem(403, "Not done", text)
+        if session.role < role:
+            text = f"This needs the role {role.word}, and you are {session.role.word}: ask an administrator."
+            return refusal.problem(403, "Not allowed", text)
+        response = await run_in_threadpool(_answer, page, make(form=form))
+        if request.cookies.get(COOKIE) != session.key and gate.sessions.find(session.key, touch=False):
+            gate.remember(response, session)
+        return response
+
+    return serve
+
+
+def _answer(page: Page, visit: Visit) -> Response:
+    try:
+        return page(visit)
+    except UnavailableError as error:
+        cause = error.__cause__
+        detail = "" if cause is None else f": {text_of(cause)}"
+        return visit.problem(503, "The history does not answer", f"{error}{detail}. Try again in a moment.")
+    except ConfigurationError as error:
+        return visit.problem(400, "Not done", str(error))
+    except DoubtlessError as error:
+        return visit.problem(409, "Not done", str(error))
+
+
+def sign_in_first(request: Request) -> Response:
+    """Send somebody to the sign-in, who has no session; what changes something is refused."""
+    if request.method != "GET" or request.url.path.startswith("/live/"):
+        return PlainTextResponse("sign in first\n", 401)
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(url("/sign-in", next=None if wanted == "/" else wanted), 303)
+
+
+async def read_form(request: Request) -> Mapping[str, Sequence[str]]:
+    """Read a form.
+
+    Raises:
+        WrongFormError: it is none, or too large.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise WrongFormError("A form was expected.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_FORM:
+            raise WrongFormError(f"The form has more than {LARGEST_FORM:,} bytes.")
+    try:
+        text = bytes(body).decode("ascii")
+        return parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise WrongFormError("The form cannot be read.") from error
