@@ -1,0 +1,77 @@
+"""``doubtless dashboard``: as somebody starts it, and stops it."""
+
+import json
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.in_process import InProcess
+from tests.fixtures.waiting import PATIENCE, patiently
+
+
+def test_it_prints_an_address_that_signs_in_and_ends_with_a_signal(
+    doubtless: InProcess, redis_url: str
+) -> None:
+    process = doubtless.start("dashboard", "shop", "--port", "0", "--json", "--history", redis_url)
+    assert process.stdout is not None
+    try:
+        printed = "".join(process.stdout.readline() for _ in range(3))
+        address, _, token = json.loads(printed)["url"].partition("#")
+        with httpx.Client(timeout=PATIENCE) as browser:
+            signed_in = browser.post(address, data={"token": token})
+            page = browser.get(httpx.URL(address).join("/"))
+            # Who watches does not keep it from ending.
+            with browser.stream("GET", httpx.URL(address).join("/live/overview")) as live:
+                event = next(live.iter_lines())
+                process.send_signal(signal.SIGINT)
+                code = patiently(process.wait)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert (signed_in.status_code, page.status_code, code) == (303, 200, 130)
+    assert event.startswith("data: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--host", "0.0.0.0"], "--tokens: it is missing, and 0.0.0.0 is reached from elsewhere"),  # noqa: S104
+        (["--bodies", "everybody"], "--bodies: 'everybody' is no role"),
+        (["--tokens", "none.txt"], "--tokens: none.txt cannot be read"),
+        (["--tokens", "open.txt"], "--tokens: other users may read open.txt"),
+        (["--tokens", "short.txt"], "token: that of ann has fewer than 20 characters"),
+        (["--tokens", "wrong.txt"], "--tokens: line 2 of wrong.txt is no token"),
+        (["--tokens", "empty.txt"], "--tokens: there is no token in empty.txt"),
+        (["nothing_here"], "MODULE: there is no module nothing_here"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    doubtless: InProcess, redis_url: str, words: list[str], says: str
+) -> None:
+    files = {
+        "open.txt": "ann admin 12345678901234567890",
+        "short.txt": "ann admin 123",
+        "wrong.txt": "# tokens\nann admin",
+        "empty.txt": "\n# none\n",
+    }
+    for name, text in files.items():
+        file: Path = doubtless.folder / name
+        file.write_text(text)
+        file.chmod(0o644 if name == "open.txt" else 0o600)
+
+    answer = doubtless("dashboard", *words, "--port", "0", "--history", redis_url)
+
+    assert answer.code == 2
+    assert answer.error.startswith(f"error: {says}")
+
+
+def test_a_port_that_is_taken_is_said(doubtless: InProcess, redis_url: str) -> None:
+    taken = redis_url.rpartition(":")[2].partition("/")[0]
+
+    answer = doubtless("dashboard", "--port", taken, "--history", redis_url)
+
+    assert answer.code == 2
+    assert answer.error.startswith(f"error: --port: 127.0.0.1, {taken}: ")

@@ -1,0 +1,138 @@
+"""What changes by itself: rates, what is watched, and when watching ends."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.store.control import Counts, Report, TriggerState
+from tests.integration.dashboard.browser import text_of
+from tests.integration.dashboard.conftest import TOKENS, Site
+from triggers.dashboard import Role
+from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.access.sessions import Sessions
+from triggers.dashboard.operations import Operations
+from triggers.dashboard.pages import live
+from triggers.dashboard.pages.live import Live
+from triggers.dashboard.pulse import Pulse
+from triggers.dashboard.visit import Visit
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def beat(site: Site, new: int, **more: object) -> None:
+    report = Report.model_validate(
+        {"consumer": "c-1", "trigger": "book", "counts": Counts(new=new, duplicate=new // 2), **more}
+    )
+    drive(site.store.control.beat("token-1", [report]))
+
+
+def test_rates_are_what_was_counted_between_two_readings(site: Site) -> None:
+    clock = Clock()
+    pulse = Pulse(site.store, clock)
+
+    beat(site, 100)
+    pulse.read()
+    unknown = pulse.rates("book")
+    clock.now = 4.0
+    beat(site, 140)
+    pulse.read()
+
+    rates = pulse.rates("book")
+    assert unknown is None
+    assert rates is not None
+    assert (rates["new"], rates["duplicate"], rates["in_doubt"]) == (10.0, 5.0, 0.0)
+    assert pulse.curve("book") == [15.0]
+
+
+def test_the_history_is_read_once_however_many_look(site: Site) -> None:
+    pulse = Pulse(site.store, Clock())
+
+    first = pulse.read()
+    beat(site, 1)
+
+    assert pulse.read() is first
+
+
+def test_counts_that_were_cleared_are_no_negative_rate(site: Site) -> None:
+    clock = Clock()
+    pulse = Pulse(site.store, clock)
+    beat(site, 100)
+    pulse.read()
+
+    drive(site.store.control.clear())
+    clock.now = 2.0
+    pulse.read()
+
+    assert pulse.rates("book") == dict.fromkeys(pulse.rates("book") or {}, 0)
+
+
+def test_a_suspended_trigger_is_shown_with_its_reason(site: Site) -> None:
+    beat(site, 1, state=TriggerState.SUSPENDED, reason="the bank is away")
+    browser = site.signed_in(Role.VIEWER)
+
+    for path in ("/", "/triggers", "/trigger?name=book"):
+        text = text_of(browser.page(path))
+        assert "suspended" in text
+        assert "the bank is away" in text
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait for news."""
+    monkeypatch.setattr(live, "INTERVAL", 0.0)
+
+
+def watching(site: Site, sessions: Sessions) -> tuple[Gate, AsyncIterator[str], list[bool]]:
+    operations: Operations = site.app.state.operations
+    gate = Gate(site.app.state.gate.access, sessions)
+    session = gate.sign_in(TOKENS[Role.VIEWER].secret)
+    assert session is not None
+    ended = [False]
+    visit: Visit = Visit(request=None, operations=operations, session=session, gate=gate, form={})  # type: ignore[arg-type]
+    return gate, Live(gate, operations, lambda: ended[0]).events(visit), ended
+
+
+@pytest.mark.usefixtures("quick")
+async def test_who_watches_gets_the_new_page_when_something_has_changed(site: Site) -> None:
+    _, events, _ = watching(site, Sessions(timedelta(hours=1), timedelta(hours=1)))
+
+    first = await anext(events)
+    site.park("order-1")
+    second = await anext(events)
+    while second.startswith(":"):
+        second = await anext(events)
+
+    assert "0</a>" in json.loads(first.removeprefix("data: "))
+    assert "1</a>" in json.loads(second.removeprefix("data: "))
+
+
+@pytest.mark.usefixtures("quick")
+async def test_watching_neither_keeps_a_session_nor_outlives_it(site: Site) -> None:
+    clock = Clock()
+    _, events, _ = watching(site, Sessions(timedelta(seconds=10), timedelta(hours=1), clock))
+
+    await anext(events)
+    clock.now = 9.0
+    await anext(events)
+    clock.now = 11.0
+
+    assert [event async for event in events] == ["event: end\ndata: \n\n"]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_watching_ends_when_the_server_stops(site: Site) -> None:
+    _, events, ended = watching(site, Sessions(timedelta(hours=1), timedelta(hours=1)))
+
+    await anext(events)
+    ended[0] = True
+
+    assert [event async for event in events] == []
