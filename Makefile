@@ -41,7 +41,8 @@ demo-redis: $(RUN)  ## The same on Redis
 test: $(DEV) servers  ## Run the tests, a small form of each proof among them
 	$(BIN)/pytest -n 8 --dist loadgroup -m "not prove"
 
-prove: $(DEV) servers  ## Run the long proofs: soaks, brokers, drivers of Spark that are killed
+prove: $(DEV) servers  ## Run the long proofs: soaks, brokers, drivers of Spark that are killed, the dashboard in a browser
+	@.ci/setup browser
 	$(BIN)/pytest -n 3 --dist loadgroup -m prove
 
 installs: $(DEV) servers  ## Install the wheel in empty environments, and do there what README and tutorial say

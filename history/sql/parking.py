@@ -59,6 +59,10 @@ class SqlParking:
 
     async def get(self, parked_id: str, *, trigger: str | None = None) -> Parked | None:
         """Return the one parked message whose id begins so."""
+        if trigger is not None:
+            whole = partial(fetch, statement=statements.FIND_WHOLE, id=parked_id, trigger=trigger)
+            if one := await self._run("looking for a parked message", whole):
+                return _read(one[0])
         find = partial(fetch, statement=statements.FIND, beginning=parked_id, trigger=trigger)
         found = await self._run("looking for a parked message", find)
         return _read(found[0]) if len(found) == 1 else None

@@ -32,6 +32,9 @@ ERROR_TEXT = 120
 #: How long a page waits for the first survey, in seconds.
 PATIENCE = 0.15
 
+#: After how many labels a survey lets the pages have their turn, and for how long, in seconds.
+STEP, BREATH = 100, 0.005
+
 #: The shortest pause between surveys, in seconds; and how many times as long as a survey it is at least.
 PAUSE, TIMES = 3.0, 4.0
 
@@ -46,7 +49,8 @@ class Line(NamedTuple):
     uuid: str | None
     parked_at: datetime
     copies: int
-    evidence: Evidence
+    owner: str | None
+    fence: int | None
     error: str | None
 
 
@@ -63,22 +67,23 @@ class Group:
     oldest: datetime
     lines: Sequence[Line]
 
-    def labels(self, chosen: Collection[str] | None, until: datetime | None) -> list[ParkedLabel]:
-        """Return the labels of some of its messages: those of these ids, and parked until then."""
+    def choose(self, ids: Collection[str] | None, until: datetime | None) -> list[Line]:
+        """Return some of its messages: those of these ids, or all, that were parked until then."""
         return [
-            self._label(line)
+            line
             for line in self.lines
-            if (chosen is None or line.id in chosen) and (until is None or line.parked_at <= until)
+            if (ids is None or line.id in ids) and (until is None or line.parked_at <= until)
         ]
 
-    def _label(self, line: Line) -> ParkedLabel:
+    def label(self, line: Line) -> ParkedLabel:
+        """Return the label of one of its messages."""
         return ParkedLabel(
             id=line.id,
             trigger_name=self.trigger,
             kind=self.kind,
             reason=self.reason,
             uuid=line.uuid,
-            evidence=line.evidence,
+            evidence=Evidence(owner=line.owner, fence=line.fence),
             error_class=self.error_class,
             error_message=line.error,
             parked_at=line.parked_at,
@@ -119,7 +124,9 @@ class Survey:
     def of_uuid(self, uuid: str) -> Iterator[ParkedLabel]:
         """Yield the labels of the messages of one uuid."""
         for group in self.groups:
-            yield from group.labels({line.id for line in group.lines if line.uuid == uuid}, None)
+            for line in group.lines:
+                if line.uuid == uuid:
+                    yield group.label(line)
 
     def counts(self) -> dict[str, int]:
         """Return how many messages of each trigger are parked."""
@@ -146,7 +153,7 @@ class Surveyor:
         self._gone: set[tuple[str, str]] = set()
         self._condition = Condition()
         self._thread: Thread | None = None
-        self._closed = False
+        self._closed = self._waited = False
 
     def latest(self) -> Survey:
         """Return the last survey; the first time wait a moment for it.
@@ -163,8 +170,9 @@ class Surveyor:
                 self._thread = Thread(target=self._run, name="survey", daemon=True)
                 self._thread.start()
             self._condition.notify_all()
-            if self._latest.made_at is None:
-                self._condition.wait(PATIENCE)
+            if self._latest.made_at is None and not self._waited:
+                self._condition.wait_for(lambda: self._latest.made_at is not None, PATIENCE)
+                self._waited = True
             return self._latest
 
     @property
@@ -213,7 +221,7 @@ class Surveyor:
         groups: dict[tuple[str, ParkedKind, str, str | None], dict[str, Line]] = {}
         counts: dict[tuple[str, ParkedKind, str, str | None], int] = {}
         oldest: dict[tuple[str, ParkedKind, str, str | None], datetime] = {}
-        listed = 0
+        listed = seen = 0
         for label in walk(self._store.parking, Selection()):
             if ended():
                 return Survey()
@@ -222,6 +230,9 @@ class Surveyor:
             if label.id in lines:
                 continue
             counts[key] = counts.get(key, 0) + 1
+            seen += 1
+            if self._background and seen % STEP == 0:
+                time.sleep(BREATH)  # the pages' turn
             oldest[key] = min(label.parked_at, oldest.get(key, label.parked_at))
             if listed < LISTED:
                 listed += 1
@@ -248,7 +259,9 @@ def _left_of(group: Group, gone: Collection[tuple[str, str]]) -> Group | None:
 
 def _line(label: ParkedLabel) -> Line:
     error = None if label.error_message is None else label.error_message[:ERROR_TEXT]
-    return Line(label.id, label.uuid, label.parked_at, label.copies, label.evidence, error)
+    return Line(
+        label.id, label.uuid, label.parked_at, label.copies, label.evidence.owner, label.evidence.fence, error
+    )
 
 
 def _age(line: Line) -> tuple[datetime, str]:

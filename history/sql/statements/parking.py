@@ -40,6 +40,14 @@ FIND = statement("""
     LIMIT 2
 """)
 
+# The one of a trigger and a whole id: by the primary key, however many there are.
+FIND_WHOLE = statement("""
+    SELECT p.trigger_name, p.id, p.parked_at, p.document, COALESCE(l.copies, 1) AS copies
+    FROM doubtless_parked AS p
+    LEFT JOIN doubtless_parked_labels AS l ON l.trigger_name = p.trigger_name AND l.id = p.id
+    WHERE p.trigger_name = :trigger AND p.id = :id
+""")
+
 # List the oldest.
 LIST = statement("""
     SELECT p.trigger_name, p.id, p.parked_at, p.document, COALESCE(l.copies, 1) AS copies

@@ -6,7 +6,7 @@ import pytest
 
 from history.bridge import drive
 from history.message import Message
-from history.store.control import Report
+from history.store.control import Counts, Report
 from history.store.parking import ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
@@ -102,7 +102,7 @@ def test_what_was_no_message_is_shown_as_it_came(site: Site, operator: Browser) 
 def test_names_of_triggers_and_consumers_are_shown_escaped_and_can_be_followed(
     site: Site, operator: Browser, name: str
 ) -> None:
-    report = Report(consumer=name, trigger=name, reason=name)
+    report = Report(consumer=name, trigger=name, reason=name, counts=Counts(new=1))
     drive(site.store.control.beat("token", [report]))
 
     html = operator.page("/triggers")

@@ -1,8 +1,9 @@
 """Deciding: a preview that says how many, a reason that must be given, and what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from starlette.responses import Response
 
@@ -10,7 +11,6 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
-from triggers.cli.parked.choosing import summary
 from triggers.dashboard.pages.parked import decisions_about
 from triggers.dashboard.visit import Visit
 
@@ -23,23 +23,37 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The messages that a decision is about, and how a form names them."""
+    """The messages that a decision is about, and how a form names them.
 
-    labels: Sequence[ParkedLabel]
+    ``label`` makes a label of one of ``messages``: that of each only when the decision is carried out.
+    """
+
+    messages: Sequence[Any]
+    label: Callable[[Any], ParkedLabel]
     fields: Sequence[tuple[str, str]]
+
+    @property
+    def named(self) -> list[ParkedLabel]:
+        """The labels of some of them."""
+        return [self.label(one) for one in self.messages[:NAMED]]
 
 
 def preview(visit: Visit) -> Response:
     """Show how many messages a decision would be about, and which; nothing is changed."""
-    word, choice = _wanted(visit.asked("decision")), _chosen(visit)
+    return _preview(visit, _wanted(visit.asked("decision")), _chosen(visit))
+
+
+def _preview(
+    visit: Visit, word: DecisionKind, choice: Choice, status: int = 200, problem: str | None = None
+) -> Response:
     return visit.show(
         "preview.html",
+        status,
         decision=word.value,
-        count=len(choice.labels),
-        summary=summary(choice.labels),
-        named=choice.labels[:NAMED],
+        count=len(choice.messages),
+        named=choice.named,
         fields=choice.fields,
-        problem=None,
+        problem=problem,
     )
 
 
@@ -47,25 +61,17 @@ def decide(visit: Visit) -> Response:
     """Begin to carry a decision out."""
     word, choice = _wanted(visit.given("decision")), _chosen(visit)
     reason = (visit.given("reason") or "").strip()
-    for label in choice.labels:
-        if word.value not in decisions_about(visit, label.trigger_name, label.kind):
-            problem = f"{label.kind} messages of {label.trigger_name} cannot be run here"
-            raise ConfigurationError("run", problem, "start the dashboard with the module of its trigger")
-    if not choice.labels:
+    if not choice.messages:
         return visit.problem(409, "Nothing was done", "None of these messages is parked any more.")
+    first = choice.named[0]  # all are of one trigger and one kind
+    if word.value not in decisions_about(visit, first.trigger_name, first.kind):
+        problem = f"{first.kind} messages of {first.trigger_name} cannot be run here"
+        raise ConfigurationError("run", problem, "start the dashboard with the module of its trigger")
     if not reason:
-        return visit.show(
-            "preview.html",
-            422,
-            decision=word.value,
-            count=len(choice.labels),
-            summary=summary(choice.labels),
-            named=choice.labels[:NAMED],
-            fields=choice.fields,
-            problem="Give a reason: it is kept with the decision.",
-        )
+        return _preview(visit, word, choice, 422, "Give a reason: it is kept with the decision.")
     decision = OperatorDecision(kind=word, by=visit.session.user, reason=reason)
-    job = visit.operations.jobs.start(decision, choice.labels)
+    labels = [choice.label(one) for one in choice.messages]
+    job = visit.operations.jobs.start(decision, labels)
     job.finished.wait(PATIENCE)
     return visit.go("/job", key=job.key)
 
@@ -80,7 +86,7 @@ def job(visit: Visit) -> Response:
 
 def _wanted(text: str | None) -> DecisionKind:
     try:
-        return DecisionKind(text)
+        return DecisionKind(text or "")
     except ValueError as error:
         raise ConfigurationError("decision", f"{text!r} is none", "use run, done or discard") from error
 
@@ -100,21 +106,26 @@ def _chosen(visit: Visit) -> Choice:
     everything = ask("all") is not None
     if not ids and not everything:
         raise ConfigurationError("messages", "none is chosen", "tick some, or decide about the whole group")
-    labels = group.labels(None if everything else set(ids), moment)
+    lines = group.choose(None if everything else set(ids), moment)
     chosen = [("all", "yes")] if everything else [("id", one) for one in ids]
-    return Choice(labels, [("key", key), ("until", moment.isoformat()), *chosen])
+    return Choice(lines, group.label, [("key", key), ("until", moment.isoformat()), *chosen])
 
 
 def _one(visit: Visit, trigger: str, id_: str, until: str | None) -> Choice:
     parked = drive(visit.operations.store.parking.get(id_, trigger=trigger)) if id_ else None
     if parked is None or parked.id != id_:
-        return Choice([], [])
+        return Choice([], _itself, [])
     if until is not None and parked.parked_at > _instant(until):
         raise ConfigurationError(
             parked.uuid or id_, "it was parked again since you looked", "look at it anew"
         )
     fields = [("trigger", trigger), ("id", id_), ("until", parked.parked_at.isoformat())]
-    return Choice([ParkedLabel.of(parked)], fields)
+    label = ParkedLabel.of(parked)
+    return Choice([label], _itself, fields)
+
+
+def _itself(label: ParkedLabel) -> ParkedLabel:
+    return label
 
 
 def _instant(text: str | None) -> datetime:

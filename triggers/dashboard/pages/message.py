@@ -76,7 +76,7 @@ def _events(parked: Parked, entry: Entry | None, decided: Sequence[DecisionRecor
     count = evidence.delivery_count
     delivery = f"at its delivery number {count}" if count > 0 else "its provider counts no deliveries"
     yield Event(parked.parked_at, f"parked{times}", delivery)
-    if entry is not None and (entry.fence, entry.started_at) != (evidence.fence, evidence.started_at):
+    if entry is not None and evidence.fence is not None and entry.fence != evidence.fence:
         yield Event(entry.started_at, "started again since", _owner(entry.owner, entry.fence))
     if entry is not None and entry.lease_until is not None:
         yield Event(entry.lease_until, "its lease ends" if entry.lease_alive else "its lease was over")

@@ -1,0 +1,123 @@
+"""How long each page of the dashboard takes with 100,000 parked messages, also while they are counted.
+
+``python -m benchmarks.dashboard [COUNT]``: on a SQLite file and on a Redis server of its own.
+"""
+
+import asyncio
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+
+from history import HistoryStore, open_history
+from history.bridge import drive
+from history.message import Message
+from history.store.parking import Evidence, Parked, ParkedKind
+from triggers.dashboard import Access, Role, Token, create_app
+from triggers.dashboard.operations import Operations
+from triggers.testing.redis_server import RedisServer
+
+#: How many messages one call parks, and in how many groups they are.
+PIECE, GROUPS = 2_000, 15
+
+#: For how long pages are opened, one after the other, in seconds.
+SECONDS = 15.0
+
+ALWAYS = (
+    *("/", "/parked", "/triggers", "/trigger?name=book-1", "/decisions", "/story?uuid=order-1"),
+    f"/message?trigger=book-1&id={1:024x}",
+)
+OF_A_GROUP = ("/group?key={}", "/group?key={}&page=50", "/decide?key={}&decision=done&all=yes")
+
+
+def main() -> None:
+    """Measure and print."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as name:
+        for title, url in urls(Path(name)):
+            asyncio.run(measure(title, url, count))
+
+
+def urls(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield a SQLite file, and a Redis server for as long as it is used."""
+    yield "SQLite", f"sqlite:///{folder}/history.db"
+    with RedisServer(folder) as server:
+        yield "Redis", server.url
+
+
+async def measure(title: str, url: str, count: int) -> None:
+    """Open each page again and again, and print how long it took."""
+    store = open_history(url)
+    fill(store, count)
+    token = Token.drawn("somebody", Role.ADMIN)
+    app = create_app(url, access=Access(tokens=[token]), store=store)
+    operations: Operations = app.state.operations
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as browser:
+        await browser.post("/sign-in", data={"token": token.secret})
+        began, counting = time.perf_counter(), dict[str, list[float]]()
+        while operations.surveyor.latest().made_at is None:
+            await opened(browser, ALWAYS, counting)
+        took = time.perf_counter() - began
+        print(f"{title}: {count:,} counted in {took:.1f} s; meanwhile, median and worst in ms:")
+        show(counting)
+        found = re.search(r"key=(\w+)", (await browser.get("/parked")).text)
+        assert found is not None
+        pages, worst = [*ALWAYS, *(path.format(found[1]) for path in OF_A_GROUP)], dict[str, list[float]]()
+        ends = time.perf_counter() + SECONDS
+        while time.perf_counter() < ends:
+            await opened(browser, pages, worst)
+            await asyncio.sleep(0.2)
+        print(f"{title}: {SECONDS:.0f} s, while they are counted again:")
+        show(worst)
+    operations.close()
+    drive(store.close())
+
+
+async def opened(browser: httpx.AsyncClient, paths: Sequence[str], times: dict[str, list[float]]) -> None:
+    """Open each page once, and note how long that took."""
+    for path in paths:
+        began = time.perf_counter()
+        answer = await browser.get(path)
+        assert answer.is_success, answer.text
+        times.setdefault(path, []).append(time.perf_counter() - began)
+
+
+def show(times: dict[str, list[float]]) -> None:
+    """Print the median and the longest time of each page."""
+    for path, all_times in sorted(times.items(), key=lambda item: -max(item[1])):
+        print(f"  {statistics.median(all_times) * 1000:6.0f} {max(all_times) * 1000:6.0f}  {path}")
+
+
+def fill(store: HistoryStore, count: int) -> None:
+    """Park messages of a few triggers and reasons."""
+    now = datetime.now(UTC)
+    for start in range(0, count, PIECE):
+        numbers = range(start, min(count, start + PIECE))
+        drive(store.parking.park([parked(number, now - timedelta(seconds=number)) for number in numbers]))
+
+
+def parked(number: int, at: datetime) -> Parked:
+    """Return one parked message."""
+    uuid = f"order-{number}"
+    return Parked(
+        id=f"{number:024x}",
+        trigger_name=f"book-{number % 3}",
+        kind=ParkedKind.IN_DOUBT,
+        reason=f"an earlier run started and never finished; reason {number % GROUPS}",
+        uuid=uuid,
+        destination="orders",
+        message=Message(body={"id": uuid, "text": "x" * 300}, uuid=uuid),
+        evidence=Evidence(owner="host:1:2", fence=number + 1, started_at=at),
+        parked_at=at,
+    )
+
+
+if __name__ == "__main__":
+    main()

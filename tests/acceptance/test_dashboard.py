@@ -1,0 +1,289 @@
+"""The dashboard in a real browser: what people do with it, by mouse and by keyboard; and what it looks like.
+
+With ``DOUBTLESS_SCREENSHOTS`` set to a folder the pictures of the docs are made there anew.
+"""
+
+import os
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from history.bridge import drive
+from history.message import Message
+from history.store import HistoryStore
+from history.store.control import Counts, Report, TriggerState
+from history.store.parking import Evidence, Parked, ParkedKind, parked_id
+from tests.acceptance.in_process import InProcess
+from tests.fixtures.needed import missing
+from tests.fixtures.waiting import PATIENCE, eventually
+
+pytestmark = pytest.mark.prove
+
+HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+
+NOT_KNOWN = "an earlier run started and never finished; kept for you to decide (row 10)"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    program = shutil.which("chromium-headless-shell")
+    if program is None:
+        missing("Chromium", "apt-get install chromium-headless-shell")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=PATIENCE * 1000
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def address(doubtless: InProcess, redis_url: str, store: HistoryStore) -> Iterator[str]:
+    """The address that signs in, of a dashboard over a shop with something to decide."""
+    fill(store)
+    with beating(store):
+        yield from served(doubtless, redis_url)
+
+
+def served(doubtless: InProcess, redis_url: str) -> Iterator[str]:
+    """Serve it, and yield the address that signs in."""
+    process = doubtless.start("dashboard", "shop", "--port", "0", "--history", redis_url)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def page(chromium: Browser, address: str) -> Iterator[Page]:
+    """A window that has signed in; nothing in it went wrong, and nothing was asked of another address."""
+    context = chromium.new_context(viewport={"width": 1240, "height": 800})
+    context.set_default_timeout(PATIENCE * 1000)
+    window = context.new_page()
+    wrong: list[str] = []
+    window.on("pageerror", lambda error: wrong.append(str(error)))
+    window.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+    asked: set[str] = set()
+    window.on("request", lambda request: asked.add("/".join(request.url.split("/")[:3])))
+    expect.set_options(timeout=PATIENCE * 1000)
+    window.goto(address)
+    expect(window.get_by_role("heading", name="Overview")).to_be_visible()
+    yield window
+    context.close()
+    assert wrong == []
+    assert asked == {"/".join(address.split("/")[:3])}
+
+
+def fill(store: HistoryStore) -> None:
+    """Leave behind what a crash and a few mistakes leave."""
+    now = datetime.now(UTC)
+    for number in range(12):
+        park(store, f"order-{number + 1}", now - timedelta(minutes=90 - number))
+    for number in range(3):
+        park(
+            store,
+            f"order-{number + 40}",
+            now - timedelta(minutes=20 - number),
+            kind=ParkedKind.REJECTED,
+            reason="it was not seen before; the service failed for good (row 7)",
+            error_class="shop.NoSuchCustomerError",
+            error_message="no such customer",
+        )
+    park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=HOSTILE)
+
+
+@contextmanager
+def beating(store: HistoryStore) -> Generator[None]:
+    """Let a consumer say something a few times a second, as one does that is alive, until the end."""
+    ended = Event()
+
+    def beat() -> None:
+        beats = 0
+        while not ended.wait(0.25):
+            beats += 1
+            drive(store.control.beat("token-1", reports(beats)))
+
+    drive(store.control.beat("token-1", reports(0)))
+    thread = Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def reports(beats: int) -> list[Report]:
+    """Return what the consumer says: it gets on with one trigger, and another is suspended."""
+    new = 4210 + 61 * beats + beats % 7 * 9
+    counts = Counts(new=new, duplicate=38 + 2 * beats, in_doubt=12, rejected=3, runs=new)
+    away = "the carrier is away"
+    return [
+        Report(consumer="worker-1", trigger="book", counts=counts, busy=2),
+        Report(consumer="worker-1", trigger="ship", state=TriggerState.SUSPENDED, reason=away),
+    ]
+
+
+def park(store: HistoryStore, uuid: str, parked_at: datetime, **more: object) -> None:
+    name = str(more.get("trigger_name", "book"))
+    owner = "worker-1:4242:1f3a"
+    claim = drive(store.claim(name, [uuid], f"{owner}{uuid}"))[0]
+    message = Message(
+        body={"id": uuid, "amount": 19.9}, uuid=uuid, timestamp=parked_at - timedelta(minutes=2)
+    )
+    known: dict[str, object] = {
+        "id": parked_id(name, message),
+        "trigger_name": name,
+        "kind": ParkedKind.IN_DOUBT,
+        "reason": NOT_KNOWN,
+        "uuid": uuid,
+        "destination": "orders",
+        "message": message,
+        "evidence": Evidence(
+            delivery_count=2, owner=owner, started_at=parked_at - timedelta(seconds=31), fence=claim.fence
+        ),
+        "parked_at": parked_at,
+    }
+    drive(store.parking.park([Parked.model_validate(known | more)]))
+
+
+def picture(page: Page, name: str) -> None:
+    """Make a picture for the docs, where that is asked for."""
+    if folder := os.environ.get("DOUBTLESS_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"dashboard-{name}.png")
+
+
+def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_audit_trail(
+    page: Page, doubtless: InProcess
+) -> None:
+    expect(page.get_by_text("the carrier is away")).to_be_visible()
+    expect(page.locator("#line")).to_have_text("live")
+    expect(page.locator("tbody tr").first.locator("td").nth(2)).not_to_have_text("-")
+    if os.environ.get("DOUBTLESS_SCREENSHOTS"):
+        page.wait_for_timeout(15_000)  # for a curve
+    picture(page, "overview")
+
+    page.keyboard.press("g")
+    expect(page.get_by_role("heading", name="In Doubt desk")).to_be_visible()
+    expect(page.get_by_role("link", name="book")).to_have_count(2)
+    picture(page, "desk")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("12 messages: an earlier run")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+    picture(page, "message")
+    page.keyboard.press("r")
+    page.keyboard.type("it is not in the bank's list")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 of 1 closed")).to_be_visible()
+
+    assert (doubtless.folder / "done.txt").read_text() == "order-1\n"
+    page.get_by_role("navigation").get_by_role("link", name="Decisions").click()
+    expect(page.get_by_role("cell", name="it is not in the bank's list")).to_be_visible()
+    expect(page.get_by_role("cell", name="administrator")).to_be_visible()
+    picture(page, "decisions")
+
+
+def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: HistoryStore) -> None:
+    page.goto(page.url + "parked")
+    page.get_by_role("link", name="book").first.click()
+    page.get_by_role("checkbox", name="tick order-2").check()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.get_by_label("decision").select_option("done")
+    page.get_by_role("button", name="those that are ticked").click()
+    expect(page.get_by_role("heading", name="Settle as done: 2 messages?")).to_be_visible()
+    picture(page, "preview")
+    before = drive(store.parking.count())
+    page.get_by_label("Why?").fill("both are in the ledger")
+    page.get_by_role("button", name="Settle as done 2").click()
+    expect(page.get_by_text("2 of 2 closed")).to_be_visible()
+
+    assert before - drive(store.parking.count()) == 2
+
+
+def test_hostile_names_do_nothing_in_a_browser(page: Page) -> None:
+    page.goto(page.url + "parked")
+    page.get_by_role("link", name="ship").click()
+    page.locator("[data-row] a").first.click()
+    expect(page.get_by_text("Body")).to_be_visible()
+
+    assert "hacked" not in page.title().replace(HOSTILE, "")
+    assert page.locator("img").count() == 0
+
+
+def test_an_order_reaches_the_consumers(page: Page, store: HistoryStore) -> None:
+    page.get_by_role("link", name="book").first.click()
+    page.get_by_label("Why?").fill("the bank is away")
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("heading", name="Disable book")).to_be_visible()
+
+    orders = drive(store.control.overview()).orders
+    assert [(order.trigger, order.verb.value, order.reason) for order in orders] == [
+        ("book", "disable", "the bank is away (administrator)")
+    ]
+
+
+def test_what_is_live_changes_by_itself(page: Page, store: HistoryStore) -> None:
+    expect(page.locator("#line")).to_have_text("live")
+
+    new = Report(consumer="worker-2", trigger="invoice", counts=Counts(new=1))
+    drive(store.control.beat("token-2", [new]))
+
+    expect(page.get_by_role("link", name="invoice")).to_be_visible()
+
+
+def test_a_session_that_ends_takes_the_page_with_it(page: Page) -> None:
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    page.go_back()
+
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.set_viewport_size({"width": 390, "height": 844})
+
+    start = page.url
+    for path in ("", "parked", "triggers", "decisions", "story?uuid=order-1", "trigger?name=book"):
+        page.goto(start + path)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390, path
+    page.goto(start + "parked")
+    picture(page, f"phone-{scheme}")
+    page.locator("[data-row] a").first.click()
+    page.locator("[data-row] a").first.click()
+    expect(page.get_by_role("heading", name="Did book happen for order-1?")).to_be_visible()
+    picture(page, f"phone-message-{scheme}")
+
+    assert eventually(lambda: page.evaluate("document.documentElement.scrollWidth")) <= 390
+
+
+def test_every_field_and_button_has_a_name_for_a_screen_reader(page: Page) -> None:
+    start = page.url
+    nameless: list[str] = []
+    for path in ("", "parked", "triggers", "decisions", "story", "trigger?name=book"):
+        page.goto(start + path)
+        nameless += page.evaluate(
+            """[...document.querySelectorAll("input:not([type=hidden]), select, button, a")]
+               .filter((one) => !(one.labels || []).length && !one.ariaLabel && !one.textContent.trim())
+               .map((one) => location.pathname + " " + one.outerHTML)"""
+        )
+
+    assert nameless == []
