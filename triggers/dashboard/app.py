@@ -4,28 +4,35 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
-
 from history.bridge import drive
+from history.errors import MissingExtraError
 from history.opening import open_history
 from history.store import HistoryStore
 from triggers.consumer.options import AnyTrigger
-from triggers.dashboard.access.gate import Gate
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Sessions
 from triggers.dashboard.access.settings import Access
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.pages import decide, decisions, message, overview, parked, story, triggers
-from triggers.dashboard.pages.live import Live
-from triggers.dashboard.pages.sign_in import SignIn, sign_out
-from triggers.dashboard.security import Secured
-from triggers.dashboard.visit import Page, endpoint
+
+try:
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import BaseRoute, Mount, Route
+    from starlette.staticfiles import StaticFiles
+
+    from triggers.dashboard.access.gate import Gate
+    from triggers.dashboard.pages import decide, decisions, message, overview, parked, story, triggers
+    from triggers.dashboard.pages.live import Live
+    from triggers.dashboard.pages.sign_in import SignIn, sign_out
+    from triggers.dashboard.security import Secured
+    from triggers.dashboard.visit import Page, endpoint
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(
+        "triggers.dashboard", extra="dashboard", package=(missing.name or "").partition(".")[0]
+    ) from missing
 
 #: The pages that show something, and who may see them.
 SHOWN: dict[str, tuple[Page, Role]] = {

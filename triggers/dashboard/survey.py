@@ -154,12 +154,13 @@ class Surveyor:
         self._condition = Condition()
         self._thread: Thread | None = None
         self._closed = self._waited = False
+        self._failed: DoubtlessError | None = None
 
     def latest(self) -> Survey:
         """Return the last survey; the first time wait a moment for it.
 
         Raises:
-            UnavailableError: the history did not answer, without a background.
+            DoubtlessError: the history did not answer, and there is no survey of before.
         """
         if not self._background:
             self._put(self._make(lambda: False))
@@ -173,6 +174,8 @@ class Surveyor:
             if self._latest.made_at is None and not self._waited:
                 self._condition.wait_for(lambda: self._latest.made_at is not None, PATIENCE)
                 self._waited = True
+            if self._latest.made_at is None and self._failed is not None:
+                raise self._failed
             return self._latest
 
     @property
@@ -202,10 +205,10 @@ class Surveyor:
                 self._gone.clear()
             try:
                 self._put(self._make(lambda: self._closed))
-            except DoubtlessError as error:
-                _log.warning(
-                    "parked messages could not be counted, and are counted again: %s", text_of(error)
-                )
+                self._failed = None
+            except Exception as error:  # noqa: BLE001  (whatever a store raises: the next one may succeed)
+                self._failed = error if isinstance(error, DoubtlessError) else None
+                _log.warning("parked messages were not counted, which is tried again: %s", text_of(error))
             took = self._clock() - began
             with self._condition:
                 self._condition.wait_for(lambda: self._closed, max(PAUSE, TIMES * took))

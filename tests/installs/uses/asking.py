@@ -50,7 +50,10 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "dramatiq": [lambda: import_module("triggers.guards.dramatiq").guarded(history="memory://")],
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],
     "faststream": [lambda: import_module("triggers.guards.faststream").guarded],
-    "dashboard": [lambda: import_module("triggers.dashboard.command").dashboard],
+    "dashboard": [
+        lambda: import_module("triggers.dashboard.command").dashboard,
+        lambda: import_module("triggers.dashboard").create_app,
+    ],
 }
 
 

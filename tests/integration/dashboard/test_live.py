@@ -8,6 +8,8 @@ from itertools import count
 import pytest
 
 from history.bridge import drive
+from history.errors import HistoryUnavailableError
+from history.opening import open_history
 from history.store.control import Counts, Report, TriggerState
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
@@ -19,6 +21,7 @@ from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages import live
 from triggers.dashboard.pages.live import Live
 from triggers.dashboard.pulse import Pulse
+from triggers.dashboard.survey import Surveyor
 from triggers.dashboard.visit import Visit
 
 
@@ -88,6 +91,23 @@ def test_a_suspended_trigger_is_shown_with_its_reason(site: Site, path: str) -> 
         return "suspended" in text and "the bank is away" in text
 
     assert eventually(shown)
+
+
+def test_a_history_that_is_away_is_said_and_not_taken_for_one_where_nothing_is_parked() -> None:
+    store = open_history("redis://127.0.0.1:1/0?circuit=off")
+    surveyor = Surveyor(store)
+
+    def said() -> bool:
+        try:
+            surveyor.latest()
+        except HistoryUnavailableError:
+            return True
+        return False
+
+    assert eventually(said)
+
+    surveyor.close()
+    drive(store.close())
 
 
 @pytest.fixture
