@@ -85,6 +85,7 @@ def resource_is_back() -> bool:
     transacted=False,
     concurrency=1,
     detect_duplicates=True,
+    shadow=False,
     max_body_size=1024,
     on_duplicate=lambda _message, _outcome: None,
     uuid=lambda message: (

@@ -1,7 +1,7 @@
 """Putting a pipeline together from a trigger's settings, its service and a history."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from history.memory.history import MemoryHistory
 from history.opening import open_history
@@ -70,7 +70,7 @@ class Parts:
             observe=observe,
             owned=_owned(opened, store, leases, owned=owned),
         )
-        return with_join(pipeline, service)
+        return with_join(_in_shadow(pipeline) if self.settings.shadow else pipeline, service)
 
     def _keeper(
         self,
@@ -106,3 +106,18 @@ def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> P
         return ParkingLot(opened.parking, file, owned=opened)
     beside = None if store is None else store.parking
     return ParkingLot(beside if given is None else given, file)
+
+
+def _in_shadow(pipeline: MessagePipeline) -> MessagePipeline:
+    """Return a pipeline with the same parts that judges, and stops nothing."""
+    from triggers.declaration import shadow  # noqa: PLC0415  (few want it)
+
+    parts = {field.name: getattr(pipeline, field.name) for field in fields(pipeline)}
+    judge = {field.name: getattr(pipeline.judge, field.name) for field in fields(pipeline.judge)}
+    completion = shadow.ShadowCompletion(
+        settings=pipeline.settings, store=pipeline.store, sleep=pipeline.shell.sleep
+    )
+    return shadow.ShadowPipeline(
+        **{**parts, "judge": shadow.ShadowJudge(**judge), "completion": completion},
+        tally=shadow.Tally(pipeline.settings.name),
+    )

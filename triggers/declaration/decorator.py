@@ -104,6 +104,9 @@ def trigger(
         filter: what this function is for, as a condition that may look into the body or as a function of the
             message that answers True or False; asked after the rules of :meth:`Trigger.route`. What nobody
             wants is acknowledged and leaves no trace; a filter that fails is a fatal failure of the message.
+        shadow: True judges and records every message, and stops none: what would have been stopped runs as
+            well, and log and ``Outcome.would_have`` say so. There is no guarantee then; it shows on a running
+            system what detection would do.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

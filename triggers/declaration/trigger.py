@@ -69,6 +69,10 @@ class Trigger(Generic[P, R]):
                 acknowledge_mode=settings.acknowledge_mode,
             )
         self.binding = bind(service, settings, local_names)
+        if settings.shadow and self.binding.resources:
+            raise ConfigurationError(
+                "shadow", "the service takes part in its history's transaction", "leave one of the two out"
+            )
         if inspect.iscoroutinefunction(settings.on_duplicate) and not self.is_async:
             raise ConfigurationError(
                 "on_duplicate", "it is a coroutine function, and the service is none", "give a plain function"
@@ -242,6 +246,10 @@ class Trigger(Generic[P, R]):
         from triggers.spark.row_service import service  # noqa: PLC0415  (as above)
 
         with pointing():
+            if self.settings.shadow:
+                raise ConfigurationError(
+                    "shadow", "rows of Spark are claimed for a whole batch", "leave it out for Spark"
+                )
             columns = settings.Columns(
                 uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body
             )

@@ -19,6 +19,7 @@ class Ending(Known):
     FATAL = "fatal"
     TRANSIENT = "transient"  # or, for a plain trigger, retries used up
     STOPPED = "failed transiently, and its consumer stops before the next try"
+    LEFT = "failed, and its host runs it again"
     LOST = "stopped: its lease was lost to another owner"
 
 
@@ -131,12 +132,18 @@ STOPPED_BETWEEN_TRIES = Aftermath(
 )
 
 
+#: After a run whose failure a host, such as Celery, answers by running it again itself.
+LEFT_TO_ITS_HOST = Aftermath(
+    endings=frozenset({Ending.LEFT}), transacted=None, answer=Answer.RECOVER, next="NEW"
+)
+
+
 @cache
 def afterwards(ending: Ending, policy: Policy, *, history: bool) -> Aftermath:
     """Return what a service's end means for the entry, the provider and the next delivery."""
     return next(
         aftermath
-        for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_OWNER)
+        for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_HOST, LEFT_TO_ITS_OWNER)
         if ending in aftermath.endings
         and aftermath.transacted in {None, policy.transacted}
         and aftermath.history in {None, history}

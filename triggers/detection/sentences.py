@@ -9,6 +9,7 @@ from functools import cache
 
 from triggers.detection.aftermath import (
     AFTERMATHS,
+    LEFT_TO_ITS_HOST,
     LEFT_TO_ITS_OWNER,
     STOPPED_BETWEEN_TRIES,
     Aftermath,
@@ -115,6 +116,8 @@ def explain_aftermath(aftermath: Aftermath) -> str:
     """Say what the end of a service meant."""
     if aftermath.lost:
         return "another run has taken it over meanwhile, and it is left to that one"
+    if Ending.LEFT in aftermath.endings:
+        return "it failed, and its host runs it again"
     if Ending.SUCCESS in aftermath.endings:
         return "the service succeeded"
     return f"{_failure(aftermath)}; {_consequence(aftermath)}"
@@ -134,6 +137,8 @@ def _failure(aftermath: Aftermath) -> str:
 def _consequence(aftermath: Aftermath) -> str:
     if aftermath.park:
         return _KEPT
+    if aftermath.answer is Answer.ACKNOWLEDGE:
+        return "left to its caller"
     if aftermath.transacted and aftermath.entry is not None:
         return "rolled back, and rejected at its next delivery"
     back = "rolled back and given back" if aftermath.transacted else "given back"
@@ -146,7 +151,7 @@ def render() -> str:
     lines = ["| row | what is known | what becomes of it |", "| --- | --- | --- |"]
     lines += [f"| {row.number} | {situation(row)} | {_fate_of(row)} |" for row in sorted(ROWS, key=_number)]
     lines += ["", "| the service ended | what is said |", "| --- | --- |"]
-    for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_OWNER):
+    for aftermath in (*AFTERMATHS, STOPPED_BETWEEN_TRIES, LEFT_TO_ITS_HOST, LEFT_TO_ITS_OWNER):
         trigger = {True: "transacted, ", False: "plain, ", None: ""}[aftermath.transacted]
         history = "no history, " if aftermath.history is False else ""
         ended = " or ".join(sorted(str(ending.value) for ending in aftermath.endings))

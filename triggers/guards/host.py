@@ -1,6 +1,7 @@
 """What the guards of all hosts share: one guard for each task of a host, by its name."""
 
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -12,15 +13,18 @@ from history.errors import ConfigurationError, DoubtlessError
 from history.message import Message
 from history.store import HistoryStore
 from history.store.parking import Parking
+from history.support.rendering import text_of
 from resolvers.resolution import Resolver
 from triggers.declaration.decorator import Trigger, trigger
 from triggers.detection.table import ForgottenPolicy, HistoryErrorPolicy, InDoubtPolicy
 from triggers.guards.guard import Guard, protect
 from triggers.guards.options import GuardOptions
 from triggers.service.checking import pointing
-from triggers.service.failures import FatalError
+from triggers.service.failures import FatalError, HostRetryError
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
+
+_log = logging.getLogger(__name__)
 
 #: What says which run is meant: the name of a parameter of the task, or a function of its arguments.
 Key = str | Callable[..., str]
@@ -46,6 +50,7 @@ class HostOptions(TypedDict, total=False):
     parking: str | Parking | None
     local_parking_file: Path | None
     raise_event_on_exception: bool
+    shadow: bool
 
 
 class GivenUpError(DoubtlessError):
@@ -55,14 +60,6 @@ class GivenUpError(DoubtlessError):
         super().__init__(
             f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
         )
-
-
-class HostRetryError(DoubtlessError):
-    """A task failed, and its host will run it again: its entry is released. ``error`` is the task's own."""
-
-    def __init__(self, host: str, error: BaseException) -> None:
-        super().__init__(f"{host} runs it again after {type(error).__name__}: {error}")
-        self.error = error
 
 
 #: What a guard keeps of a task whose arguments it could not keep as they were.
@@ -84,7 +81,6 @@ class TaskGuards:
         host: str,
         history: str | HistoryStore,
         options: HostOptions,
-        released: tuple[type[Exception], ...] = (),
     ) -> None:
         self.tasks: Callable[[], Mapping[str, Callable[..., Any] | None]] = dict
         APPLICATIONS.add(self)
@@ -93,12 +89,13 @@ class TaskGuards:
             check_names("guarded", options, HostOptions.__annotations__)
         known = cast(
             "GuardOptions",
-            {**options, "transient": (HostRetryError, *released), "on_retry_failure": "suspend"},
+            {**options, "transient": (HostRetryError,), "on_retry_failure": "suspend"},
         )
         self._host = host
         self._history = history
         self._options = known
         self._guards: dict[str, Guard] = {}
+        self._said: set[str] = set()
         protect(host, history=history, **known)  # for its checks, where the user's line is still known
 
     def of(self, name: str) -> Guard:
@@ -109,9 +106,29 @@ class TaskGuards:
         """
         guard = self._guards.get(name)
         if guard is None:
-            refuse_green_threads(self._host)
+            try:
+                refuse_green_threads(self._host)
+            except ConfigurationError as error:
+                self.refuse(error)
             guard = self._guards.setdefault(name, protect(name, history=self._history, **self._options))
         return guard
+
+    @property
+    def in_shadow(self) -> bool:
+        """Whether no task is stopped."""
+        return self._options.get("shadow", False)
+
+    def refuse(self, error: ConfigurationError) -> None:
+        """Refuse what would lose a task; in shadow, where all is to go on, say it once.
+
+        Raises:
+            ConfigurationError: this one, unless in shadow.
+        """
+        if not self.in_shadow:
+            raise error
+        if (text := str(error)) not in self._said:
+            self._said.add(text)
+            _log.warning("%s; in shadow it goes on, and without it is refused", text)
 
     def triggers(self, *, only_callable: bool = False) -> list[Trigger[..., Any]]:
         """Return a trigger for each task that there is by now, which calls the task with what was parked."""
@@ -166,6 +183,21 @@ def _refuse_retries(host: str, options: Mapping[str, Any]) -> None:
                 f"{host} decides itself what is run again",
                 f"leave it out: use the retries of {host}",
             )
+
+
+def uuid_for(guard: Guard, read: Callable[[], str]) -> str | None:
+    """Return what ``read`` says which run is meant; in shadow None where it fails, for all runs there.
+
+    Raises:
+        Exception: what ``read`` raises, unless in shadow.
+    """
+    try:
+        return read()
+    except Exception as error:
+        if not guard.settings.shadow:
+            raise
+        _log.warning("%s: in shadow it runs; without: no uuid can be read: %s", guard.name, text_of(error))
+        return None
 
 
 def key_of(

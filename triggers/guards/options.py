@@ -34,3 +34,4 @@ class GuardOptions(TypedDict, total=False):
     local_parking_file: Path | None
     raise_event_on_exception: bool
     raise_event_on_retry_failure: bool
+    shadow: bool

@@ -17,6 +17,7 @@ from triggers.service.binding import Binding
 from triggers.service.delivery import Delivery
 from triggers.service.failures import (
     BodyTooLargeError,
+    HostRetryError,
     LeaseLostError,
     UnawaitedError,
     is_transient,
@@ -289,6 +290,8 @@ def conclude(
     ending, suspends = Ending.FATAL, False
     if issubclass(type(error), LeaseLostError) or run.taken_by is not None:
         ending = Ending.LOST  # whatever it is that failed, the message is another owner's
+    elif issubclass(type(error), HostRetryError):
+        ending = Ending.LEFT
     elif run.stopped:
         ending = Ending.STOPPED
     elif is_transient(error, settings.transient) or (

@@ -69,6 +69,7 @@ def turns_are_safe(settings: Settings) -> bool:
         and settings.join == "any"
         and not settings.ordered
         and not policy.transacted
+        and not settings.shadow
     )
 
 

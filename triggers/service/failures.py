@@ -66,6 +66,14 @@ class BodyInvalidError(FatalError):
         super().__init__(f"body: cannot fill parameter {parameter!r}: {problem}")
 
 
+class HostRetryError(DoubtlessError):
+    """A task failed, and its host will run it again: its entry is released. ``error`` is the task's own."""
+
+    def __init__(self, host: str, error: BaseException) -> None:
+        super().__init__(f"{host} runs it again after {type(error).__name__}: {error}")
+        self.error = error
+
+
 class LeaseLostError(DoubtlessError):
     """Another owner has taken the entry of this run over: whatever the run does from here on is its second.
 

@@ -89,6 +89,7 @@ class TriggerOptions(CommonOptions, total=False):
     ordered: bool
     selector: str | None
     filter: MessageFilter | None
+    shadow: bool
 
 
 def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:

@@ -18,7 +18,8 @@ class Outcome(NamedTuple):
     returned and ``error`` whatever it raised, untouched. ``join`` is "waiting" for a message that a join
     keeps, "discarded" for one that it has no use for. ``attempts`` counts the runs of the service, and
     ``seconds`` is how long they took, pauses included. ``expired`` says that its JMSExpiration was over, so
-    that nobody wanted it.
+    that nobody wanted it. ``would_have`` says of a message that ran in shadow as what it would have been
+    stopped: "duplicate", "in doubt", "in progress", "rejected" or "undecided"; None where it was not.
     """
 
     status: Status | None
@@ -38,6 +39,7 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     join: str | None = None
     expired: bool = False
+    would_have: str | None = None
 
     @property
     def kind(self) -> str:

@@ -96,6 +96,7 @@ class Settings:
     resolved_duplicate: ResolvedDuplicatePolicy = "complete"
     uuid: IdentitySource | None = None
     on_duplicate: DuplicateHook | str | None = None
+    shadow: bool = False
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -129,6 +130,7 @@ class Settings:
         self._check_durations()
         self._check_kinds()
         self._check_what_recovers()
+        self._check_shadow()
         _check_memory(self.history_time_to_live, self.lease)
         if self.policy.transacted and self.retry.max_attempts:
             raise ConfigurationError(
@@ -171,6 +173,7 @@ class Settings:
         check_switch("raise_event_on_exception", self.raise_event_on_exception)
         check_switch("raise_event_on_retry_failure", self.raise_event_on_retry_failure)
         check_switch("ordered", self.ordered)
+        check_switch("shadow", self.shadow)
         check_choice("acknowledge_mode", self.acknowledge_mode, AcknowledgeMode)
         check_choice("join", self.join, JoinKind)
         check_choice("resolved_duplicate", self.resolved_duplicate, ResolvedDuplicatePolicy)
@@ -220,6 +223,23 @@ class Settings:
                     setting,
                     "gives messages back, and acknowledge_mode='auto' has acknowledged them already",
                     "use acknowledge_mode='client', or leave it out",
+                )
+
+    def _check_shadow(self) -> None:
+        """Refuse a shadow of what cannot run without its history, or would be given back for ever."""
+        if not self.shadow:
+            return
+        for setting, wanted in (
+            ("transacted", self.policy.transacted),
+            ("ordered", self.ordered),
+            ("join", self.join != "any"),
+            ("detect_duplicates", not self.policy.detect_duplicates),
+        ):
+            if wanted:
+                raise ConfigurationError(
+                    setting,
+                    "shadow=True detects duplicates, depends on no history, and gives nothing back",
+                    "leave one of the two out",
                 )
 
     @cached_property

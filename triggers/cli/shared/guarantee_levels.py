@@ -11,6 +11,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.support.rendering import text_of
 from triggers.declaration.decorator import Trigger
+from triggers.guards.guard import Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Reached:
 
 def guarantee_of(trigger: Trigger[..., Any]) -> Reached:
     """Return what a trigger promises; never more than can be known from its settings and its service."""
+    if trigger.settings.shadow:
+        return Reached("none", "shadow: no guarantee, for what would be stopped runs, and is only told")
     reached = next(_reached(trigger))
     if reached.promise not in {one.level for one in GUARANTEES} or not _is_in_memory(trigger):
         return reached
@@ -164,7 +167,7 @@ def _reached(trigger: Trigger[..., Any]) -> Iterator[Reached]:
         yield Reached("at least once", "in_doubt='execute': a message In Doubt runs again")
     if settings.policy.in_doubt == "acknowledge":
         yield Reached("at most once", "in_doubt='acknowledge': a message In Doubt is dropped")
-    if binding.takes_delivery:
+    if binding.takes_delivery and trigger.service.__module__ != Guard.__module__:  # which always takes one
         yield Reached(
             FENCED.level, "the service takes a Delivery: if its target checks delivery.fence; else in doubt"
         )

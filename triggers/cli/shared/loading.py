@@ -36,7 +36,8 @@ def collect(
     values: list[object] = list(vars(_imported(module)).values())
     triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
     if guards:
-        triggers += _each_once(value.trigger for value in values if isinstance(value, Guard))
+        known_guards = [value for value in values if isinstance(value, Guard)]
+        triggers += _each_once(guard.trigger for guard in [*known_guards, *_http_guards(values)])
     if guards or tasks:
         made = [known for known in APPLICATIONS if id(known) not in before]  # by importing it
         triggers += [one for known in made for one in known.triggers(only_callable=tasks)]
@@ -51,6 +52,15 @@ def collect(
                 "--trigger", f"{name!r} is not in {module}", f"use one of {', '.join(sorted(known))}"
             )
     return [known[name] for name in only]
+
+
+def _http_guards(values: Sequence[object]) -> Sequence[Guard]:
+    """Return the guards of HTTP applications; a module that did not import any has none."""
+    if "triggers.guards.http.middleware" not in sys.modules:
+        return []
+    from triggers.guards.http.applications import guards_in  # noqa: PLC0415  (few modules need it)
+
+    return guards_in(values)
 
 
 def _each_once(values: Iterable[object]) -> "list[AnyTrigger]":

@@ -27,7 +27,17 @@ from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, GivenUpError, HostOptions, Key, TaskGuards, called_with, key_of
+from triggers.guards.host import (
+    AWAY_FOR,
+    GivenUpError,
+    HostOptions,
+    Key,
+    TaskGuards,
+    called_with,
+    key_of,
+    uuid_for,
+)
+from triggers.service.failures import HostRetryError
 from triggers.service.outcome import Outcome
 
 __all__ = ["GivenUpError", "guarded"]
@@ -53,13 +63,14 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> t
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Celery is not installed.
     """
     celery = _celery()
-    guards = TaskGuards("celery", history, options, (celery.exceptions.Retry, celery.exceptions.Reject))
+    guards = TaskGuards("celery", history, options)
 
     functions: dict[str, Any] = {}
     guards.tasks = lambda: functions
 
     def bound(task: Any, app: Any) -> None:
-        _check(task, app)
+        del app
+        _check(task, guards)
         if task.name is not None:
             functions[task.name] = task.run
 
@@ -73,10 +84,10 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> t
         "__call__": call,
         "on_bound": classmethod(bound),
         "abstract": True,
-        "acks_late": True,
-        "reject_on_worker_lost": True,
         "uuid": None,
     }
+    if not guards.in_shadow:  # which changes nothing
+        members |= {"acks_late": True, "reject_on_worker_lost": True}
     return type("GuardedTask", (celery.Task,), members)
 
 
@@ -89,7 +100,7 @@ def _celery() -> Any:
     return celery
 
 
-def _check(task: Any, _app: Any) -> None:
+def _check(task: Any, guards: TaskGuards) -> None:
     """Refuse settings under which a crash loses a task.
 
     Raises:
@@ -97,10 +108,12 @@ def _check(task: Any, _app: Any) -> None:
     """
     for setting in ("acks_late", "reject_on_worker_lost"):
         if not getattr(task, setting):
-            raise ConfigurationError(
-                f"task {task.name}: {setting}",
-                "is off: a worker that dies has acknowledged a task that it has not done",
-                "leave it out, the guard switches it on",
+            guards.refuse(
+                ConfigurationError(
+                    f"task {task.name}: {setting}",
+                    "is off: a worker that dies has acknowledged a task that it has not done",
+                    "leave it out, the guard switches it on",
+                )
             )
 
 
@@ -124,6 +137,8 @@ class _Run:
                 # The task's own word that it has done what it wanted.
                 ignored.append(wanted)
                 return None
+            except (self._celery.exceptions.Retry, self._celery.exceptions.Reject) as again:
+                raise HostRetryError("Celery", again) from again
             else:
                 return result
 
@@ -136,7 +151,7 @@ class _Run:
         request = self._task.request
         info: Mapping[str, Any] = request.delivery_info or {}
         return Message(
-            uuid=self._key(args, kwargs),
+            uuid=uuid_for(self._guard, lambda: self._key(args, kwargs)),
             body=called_with("task", self._task.name, args, kwargs),
             # Celery does not count: redelivered means more than once, and its absence means nothing.
             delivery_count=2 if info.get("redelivered") else UNDEFINED_COUNT,
@@ -151,6 +166,8 @@ class _Run:
 
     def _answer(self, outcome: Outcome) -> Any:
         if outcome.executed:
+            if isinstance(outcome.error, HostRetryError):
+                raise outcome.error.error
             if outcome.error is not None:
                 raise outcome.error
             return outcome.result

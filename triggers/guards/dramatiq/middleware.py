@@ -31,12 +31,13 @@ from triggers.guards.host import (
     AWAY_FOR,
     GivenUpError,
     HostOptions,
-    HostRetryError,
     Key,
     TaskGuards,
     called_with,
     key_of,
+    uuid_for,
 )
+from triggers.service.failures import HostRetryError
 from triggers.service.outcome import Outcome
 
 try:
@@ -143,7 +144,9 @@ class _Run:
 
     def _told(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
         name, key = self._actor.actor_name, cast("Key | None", self._actor.options.get("uuid"))
-        uuid = str(self._message.message_id) if key is None else key_of(name, key, function, args, kwargs)
+        uuid: str | None = str(self._message.message_id)
+        if key is not None:
+            uuid = uuid_for(self._guard, lambda: key_of(name, key, function, args, kwargs))
         return Message(
             uuid=uuid,
             body=called_with("actor", name, args, kwargs),

@@ -28,8 +28,9 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, HostOptions, HostRetryError, TaskGuards, shown
+from triggers.guards.host import AWAY_FOR, HostOptions, TaskGuards, shown
 from triggers.service.checking import check_callable, pointing
+from triggers.service.failures import HostRetryError
 from triggers.service.outcome import Outcome
 
 try:
@@ -123,7 +124,7 @@ class _Broker:
         name = self._checked.get(id(subscriber))
         if name is None:
             name = _name_of(subscriber)
-            _check(name, subscriber)
+            _check(name, subscriber, self.guards)
             if name in self._checked.values():
                 raise ConfigurationError(
                     f"subscriber {name}", "there are two of this name", "give one of them another function"
@@ -233,7 +234,7 @@ def _name_of(subscriber: Any) -> str:
     return "@".join([functions, *(str(place) for place in places if place)])
 
 
-def _check(name: str, subscriber: Any) -> None:
+def _check(name: str, subscriber: Any, guards: TaskGuards) -> None:
     """Refuse settings under which a crash loses a message, or under which there is no uuid.
 
     Raises:
@@ -241,18 +242,26 @@ def _check(name: str, subscriber: Any) -> None:
     """
     policy, kind = subscriber.ack_policy, type(subscriber).__name__
     if policy is AckPolicy.ACK_FIRST:
-        raise ConfigurationError(
-            f"subscriber {name}: ack_policy",
-            "is ACK_FIRST: a process that dies has acknowledged what it has not done (Kafka's default)",
-            "use ack_policy=AckPolicy.NACK_ON_ERROR",
+        guards.refuse(
+            ConfigurationError(
+                f"subscriber {name}: ack_policy",
+                "is ACK_FIRST: a process that dies has acknowledged what it has not done (Kafka's default)",
+                "use ack_policy=AckPolicy.NACK_ON_ERROR",
+            )
         )
     if policy not in _AFTERWARDS:
-        raise ConfigurationError(
-            f"subscriber {name}: ack_policy",
-            "is MANUAL, or what it listens to cannot acknowledge (a channel or a list of Redis)",
-            "use NACK_ON_ERROR or REJECT_ON_ERROR, and with Redis a stream with a group",
+        guards.refuse(
+            ConfigurationError(
+                f"subscriber {name}: ack_policy",
+                "is MANUAL, or what it listens to cannot acknowledge (a channel or a list of Redis)",
+                "use NACK_ON_ERROR or REJECT_ON_ERROR, and with Redis a stream with a group",
+            )
         )
     if "Batch" in kind:
-        raise ConfigurationError(
-            f"subscriber {name}: batch", "a batch is many messages and one run", "take one message at a time"
+        guards.refuse(
+            ConfigurationError(
+                f"subscriber {name}: batch",
+                "a batch is many messages and one run",
+                "take one message at a time",
+            )
         )

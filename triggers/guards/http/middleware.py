@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from history.errors import ConfigurationError, UnavailableError
 from history.message import Message
@@ -30,6 +30,8 @@ from triggers.guards.http.request import (
     read_body,
     replayed_body,
 )
+from triggers.guards.http.shadow import let_through, say
+from triggers.guards.options import GuardOptions
 from triggers.service.failures import TransientError
 from triggers.service.options import check_names
 from triggers.service.outcome import Outcome
@@ -89,9 +91,11 @@ class IdempotencyKey:
         check_names("IdempotencyKey", options, HostOptions.__annotations__)
         self._app = app
         # What asks for another try releases the key, although the application was entered.
-        self.guard: Guard = protect(
-            name, history=history, transacted=True, transient=(ReleasedError,), **options
-        )
+        self._in_shadow = options.get("shadow", False)
+        known = cast("GuardOptions", {**options, "transacted": True, "transient": (ReleasedError,)})
+        if self._in_shadow:
+            known = cast("GuardOptions", {**options, "on_retry_failure": "suspend"})
+        self.guard: Guard = protect(name, history=history, **known)
         self._caller = scope
         self._methods = frozenset(method.upper() for method in methods)
         self._required = required
@@ -109,17 +113,39 @@ class IdempotencyKey:
         try:
             key = request.key
         except MalformedKeyError:
+            if self._in_shadow:
+                say(self.guard, "400, its key is malformed")
+                await self._app(scope, receive, send)
+                return
             detail = 'send Idempotency-Key: "a uuid", once, with 1 to 255 characters of ASCII'
             await problem(send, 400, "malformed-key", detail)
             return
         if key is not None:
             await self._guarded(request, key, receive, send)
+        elif self._required and self._in_shadow:
+            say(self.guard, "400, it has no key")
+            await self._app(scope, receive, send)
         elif self._required:
             await problem(send, 400, "missing-key", "this request needs an Idempotency-Key header")
         else:
             await self._app(scope, receive, send)
 
+    def _work(self, request: Request, key: str, body: bytes) -> "_Work":
+        caller = (self._caller and self._caller(request)) or default_caller(request)
+        return _Work(self, request, request.uuid(str(caller), key), body)
+
     async def _guarded(self, request: Request, key: str, receive: Receive, send: Send) -> None:
+        if self._in_shadow:
+            await let_through(
+                self.guard,
+                request,
+                receive,
+                send,
+                app=self._app,
+                limit=self._request_limit,
+                judged=lambda body: self._work(request, key, body),
+            )
+            return
         try:
             body = await read_body(receive, self._request_limit)
         except ConnectionResetError:
@@ -129,8 +155,7 @@ class IdempotencyKey:
                 send, 413, "body-too-large", f"with a key a body has {self._request_limit} bytes at most"
             )
             return
-        caller = (self._caller and self._caller(request)) or default_caller(request)
-        work = _Work(self, request, request.uuid(str(caller), key), body)
+        work = self._work(request, key, body)
         # In a task of its own: a server that ends a request as its client goes away does not end the run.
         task = asyncio.ensure_future(work.serve(receive, send))
         self._running.add(task)
@@ -212,7 +237,7 @@ class _Work:
             name: value for name, value in extensions.items() if not name.startswith("http.response.")
         }
         try:
-            if await self._is_for_another_body():
+            if await self.is_for_another_body():
                 await self._refuse_body(send)
                 return
             outcome = await self._handle(run)
@@ -223,6 +248,14 @@ class _Work:
             await self._give(answer, failure, send)
         else:
             await self._answer(outcome, send)
+
+    async def judge(self, run: Callable[[], Any]) -> Outcome:
+        """Run it in shadow."""
+        return await self.middleware.guard.ahandle_message(self._message, run)
+
+    async def note_body(self) -> None:
+        """Keep the fingerprint alone."""
+        await self._keep(None)
 
     async def _handle(self, run: Callable[[], Any]) -> Outcome:
         """Run it unless it is known; while another one runs, look again until the wait is over."""
@@ -245,7 +278,7 @@ class _Work:
     async def _answer(self, outcome: Outcome, send: Send) -> None:
         """Answer a request that did not run."""
         try:
-            if await self._is_for_another_body():  # it came while another one with its key began
+            if await self.is_for_another_body():  # it came while another one with its key began
                 await self._refuse_body(send)
                 return
             kept = await self._first_answer() if outcome.status is Status.DUPLICATE else None
@@ -309,7 +342,8 @@ class _Work:
         kept = await self.middleware.results().get(self.middleware.guard.name, self.uuid)
         return None if kept is None else (kept.fence, json.loads(kept.data))
 
-    async def _is_for_another_body(self) -> bool:
+    async def is_for_another_body(self) -> bool:
+        """Whether its key was used for another body."""
         record = await self._record()
         return record is not None and record[1]["fingerprint"] != self.request.fingerprint(self.body)
 

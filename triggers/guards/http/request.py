@@ -148,3 +148,28 @@ def replayed_body(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
+
+
+async def read_ahead(receive: Receive, limit: int) -> tuple[list[MutableMapping[str, Any]], bytes | None]:
+    """Return the events of a body up to ``limit`` bytes, and the body; None where it is not whole then."""
+    events: list[MutableMapping[str, Any]] = []
+    body = bytearray()
+    while len(body) <= limit:
+        event = await receive()
+        events.append(event)
+        if event["type"] == "http.disconnect":
+            return events, None
+        body += event.get("body", b"")
+        if not event.get("more_body", False):
+            return events, bytes(body) if len(body) <= limit else None
+    return events, None
+
+
+def with_events(events: list[MutableMapping[str, Any]], receive: Receive) -> Receive:
+    """Return what gives an application the events that were read, and then what else the client says."""
+    left = list(reversed(events))
+
+    async def again() -> MutableMapping[str, Any]:
+        return left.pop() if left else await receive()
+
+    return again

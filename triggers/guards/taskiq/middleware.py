@@ -37,12 +37,13 @@ from triggers.guards.host import (
     AWAY_FOR,
     GivenUpError,
     HostOptions,
-    HostRetryError,
     Key,
     TaskGuards,
     called_with,
     key_of,
+    uuid_for,
 )
+from triggers.service.failures import HostRetryError
 from triggers.service.outcome import Outcome
 
 try:
@@ -123,7 +124,10 @@ class _Guarding(TaskiqMiddleware):
         task: Any = self.broker.find_task(message.task_name)
         if not task.labels.get("guarded", True):
             return message
-        _check(message, _receiver())
+        receiver = _receiver()
+        _check(message, receiver, self._guards)
+        if getattr(receiver, "is_process_pool", False):
+            return message  # only in shadow
         if not getattr(task.original_func, _MARK, False):
             task.original_func = self._wrapped(task)
         _current.set(_Arrival(message, asyncio.get_running_loop()))
@@ -175,7 +179,7 @@ def _receiver() -> Any:
     return None if caller is None else caller.f_locals.get("self")
 
 
-def _check(message: TaskiqMessage, receiver: Any) -> None:
+def _check(message: TaskiqMessage, receiver: Any, guards: TaskGuards) -> None:
     """Refuse settings under which a crash loses a task, or a guard cannot be there.
 
     Raises:
@@ -184,16 +188,20 @@ def _check(message: TaskiqMessage, receiver: Any) -> None:
     when: Any = message.labels.get("ack_type", getattr(receiver, "ack_time", "when_saved"))
     when = str(getattr(when, "value", when)).lower()
     if when not in _AFTERWARDS:
-        raise ConfigurationError(
-            f"task {message.task_name}: ack_type",
-            f"is {when}: a worker that dies has acknowledged a task that it has not done",
-            "use when_saved, which is Taskiq's default, or when_executed",
+        guards.refuse(
+            ConfigurationError(
+                f"task {message.task_name}: ack_type",
+                f"is {when}: a worker that dies has acknowledged a task that it has not done",
+                "use when_saved, which is Taskiq's default, or when_executed",
+            )
         )
     if getattr(receiver, "is_process_pool", False):
-        raise ConfigurationError(
-            f"task {message.task_name}: --use-process-pool",
-            "a guard does not go with a function into another process",
-            "use threads, which are Taskiq's default, and more workers",
+        guards.refuse(
+            ConfigurationError(
+                f"task {message.task_name}: --use-process-pool",
+                "a guard does not go with a function into another process",
+                "use threads, which are Taskiq's default, and more workers",
+            )
         )
 
 
@@ -218,8 +226,11 @@ class _Run:
         self._no_result: NoResultError | None = None
         self._requeued = message.labels.get(_REQUEUED)
         key = cast("Key | None", task.labels.get("uuid"))
+        uuid: str | None = message.task_id
+        if key is not None:
+            uuid = uuid_for(self._guard, lambda: key_of(task.task_name, key, function, args, kwargs))
         self._told = Message(
-            uuid=message.task_id if key is None else key_of(task.task_name, key, function, args, kwargs),
+            uuid=uuid,
             body=called_with("task", task.task_name, message.args, message.kwargs),
             properties={"taskiq_task_id": message.task_id},
         )

@@ -55,6 +55,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "uuid": (5, "", "event_id", "body", "body.a b", "body.a = 1", "properties.a.b", "properties"),
     "on_duplicate": (5, "", "orders", Nothing.asynchronously),
     "detect_duplicates": NO_SWITCH,
+    "shadow": NO_SWITCH,
     "history_time_to_live": (*NO_DURATION, None),
     "lease": NO_DURATION,
     "in_doubt": (*NO_CHOICE, None),

@@ -179,7 +179,7 @@ def test_deliveries_up_to_the_limit_count_and_the_next_is_over_it(
 
 
 #: A run that was stopped because its entry is another owner's is in no table: it decides nothing.
-ENDS = [ending for ending in Ending if ending not in {Ending.LOST, Ending.STOPPED}]
+ENDS = [ending for ending in Ending if ending not in {Ending.LEFT, Ending.LOST, Ending.STOPPED}]
 ENDINGS = list(product(ENDS, POLICIES, (True, False)))
 ENTRIES = {"COMPLETED ok": EntryOutcome.OK, "COMPLETED failed": EntryOutcome.FAILED, "released": None}
 

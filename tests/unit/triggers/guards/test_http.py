@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from history import MemoryHistory
+from history.errors import HistoryUnavailableError
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
 
@@ -422,3 +423,64 @@ class TestInDoubt:
         assert (await ask(app)).body == b"charge 1"
         assert (await ask(app)).problem["type"] == "urn:doubtless:answer-not-kept"
         assert len(shop.charged) == 1
+
+
+class TestShadow:
+    """Every request runs, and is answered by the application."""
+
+    async def test_a_copy_runs_again_and_gets_its_own_answer(
+        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        app = IdempotencyKey(shop, history=store, shadow=True)
+
+        first, second = await ask(app), await ask(app)
+
+        assert (first.body, second.body) == (b"charge 1", b"charge 2")
+        assert "idempotent-replayed" not in second.headers
+        assert "in shadow it runs; without: it has run already" in caplog.text
+
+    async def test_another_body_malformed_and_missing_keys_and_long_bodies_run(
+        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        app = IdempotencyKey(shop, history=store, shadow=True, required=True, request_limit=20)
+        long = b'"a body that is longer"'
+
+        for key, body in (("k1", b"5"), ("k1", b"6"), ("", b"7"), (None, b"8"), ("k2", long)):
+            assert (await ask(app, key, body=body)).status == 201
+
+        assert len(shop.charged) == 5
+        refusals = [line.partition("without: ")[2] for line in caplog.messages if "a request runs" in line]
+        assert refusals == [
+            "422, this key was used for another body",
+            "400, its key is malformed",
+            "400, it has no key",
+            "its body was not whole, or has more than 20 bytes",
+        ]
+
+    async def test_a_failure_is_the_applications_own_and_frees_the_key(
+        self, shop: Shop, store: MemoryHistory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        app = IdempotencyKey(shop, history=store, shadow=True)
+        shop.error = ValueError("no such card")
+        with pytest.raises(ValueError, match="no such card"):
+            await ask(app)
+        shop.error, shop.status = None, 503
+        assert (await ask(app)).status == 503
+        shop.status = 201
+
+        assert (await ask(app)).status == 201
+
+        assert "in shadow it runs" not in caplog.text
+        assert await store.parking.list() == []
+
+    async def test_a_history_that_is_away_changes_nothing(
+        self, shop: Shop, store: MemoryHistory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_args: Any, **_named: Any) -> Any:
+            raise HistoryUnavailableError("asking")
+
+        for name in ("claim", "settle", "lookup"):
+            monkeypatch.setattr(store, name, away)
+        app = IdempotencyKey(shop, history=store, shadow=True)
+
+        assert [(await ask(app)).status for _ in range(2)] == [201, 201]

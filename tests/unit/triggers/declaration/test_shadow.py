@@ -1,0 +1,288 @@
+"""In shadow every message runs; what would have been stopped is said, and no entry is spoilt by it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from history import MemoryHistory
+from history.bridge import drive
+from history.entry import Claim, Entry, EntryOutcome, Settlement, State
+from history.errors import HistoryUnavailableError
+from resolvers import Resolution
+from triggers import ConfigurationError, Message, Outcome, Status, TransientError, trigger
+from triggers.consumer import Consumer
+from triggers.guards import Guard, protect
+from triggers.providers.memory import MemoryProvider
+
+
+class Service:
+    """Counts its calls, and does what it is told to."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.error: BaseException | None = None
+
+    def __call__(self) -> int:
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return self.calls
+
+
+class Away(MemoryHistory):
+    """A history that does not answer."""
+
+    async def claim(self, *_args: Any, **_named: Any) -> Sequence[Claim]:
+        raise HistoryUnavailableError("claiming")
+
+
+class Forbidden(MemoryHistory):
+    """A history whose server must not be used."""
+
+    async def claim(self, *_args: Any, **_named: Any) -> Sequence[Claim]:
+        raise ConfigurationError("history", "its server evicts keys", "use another one")
+
+
+class GoneAfterwards(MemoryHistory):
+    """A history that does not answer once a service has run."""
+
+    asked = 0
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        del trigger, settlements
+        self.asked += 1
+        raise HistoryUnavailableError("completing")
+
+
+@pytest.fixture
+def store() -> MemoryHistory:
+    return MemoryHistory()
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def shadowing(store: MemoryHistory, **options: Any) -> Guard:
+    return protect("charge", history=store, shadow=True, **options)
+
+
+def entry(store: MemoryHistory) -> Entry | None:
+    return drive(store.lookup("charge", ["a"]))[0]
+
+
+def parked(store: MemoryHistory) -> int:
+    return len(drive(store.parking.list(trigger="charge")))
+
+
+def die(guard: Guard) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        guard.handle("a", lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    return outcome.status, outcome.executed, outcome.acknowledge, outcome.parked, outcome.would_have
+
+
+RAN = (Status.NEW, True, True, False)
+
+
+def test_what_is_new_is_recorded_as_ever(store: MemoryHistory, service: Service) -> None:
+    assert told(shadowing(store).handle("a", service)) == (*RAN, None)
+    found = entry(store)
+    assert found is not None
+    assert (found.state, found.outcome) == (State.COMPLETED, EntryOutcome.OK)
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no"), TransientError("later")])
+def test_a_duplicate_runs_again_and_leaves_the_entry_as_it_is(
+    store: MemoryHistory, service: Service, caplog: pytest.LogCaptureFixture, error: Exception | None
+) -> None:
+    guard = shadowing(store, on_retry_failure="suspend")
+    guard.handle("a", service)
+    before = entry(store)
+    service.error = error
+
+    again = guard.handle("a", service)
+
+    assert service.calls == 2
+    assert (again.executed, again.error, again.would_have, again.row) == (True, error, "duplicate", 8)
+    after = entry(store)
+    assert before is not None
+    assert after is not None
+    assert (after.state, after.outcome, after.fence) == (before.state, before.outcome, before.fence)
+    assert parked(store) == 0
+    lines = [line for line in caplog.messages if "in shadow it runs" in line]
+    assert lines == ["a: in shadow it runs; without: it has run already; a duplicate, not run"]
+
+
+def test_what_is_in_doubt_runs_and_completes_the_entry_of_the_dead_run(
+    store: MemoryHistory, service: Service
+) -> None:
+    guard = shadowing(store, lease=None)
+    die(guard)
+
+    first, again = guard.handle("a", service), guard.handle("a", service)
+
+    assert told(first) == (*RAN, "in doubt")
+    assert told(again) == (*RAN, "duplicate")
+    assert parked(store) == 0
+
+
+def test_what_runs_elsewhere_runs_beside_it_and_leaves_the_entry_to_that_run(
+    store: MemoryHistory, service: Service
+) -> None:
+    guard = shadowing(store)
+    inside: list[Outcome] = []
+
+    outer = guard.handle("a", lambda: inside.append(guard.handle("a", service)))
+
+    assert told(inside[0]) == (*RAN, "in progress")
+    assert told(outer) == (*RAN, None)
+    found = entry(store)
+    assert found is not None
+    assert found.state is State.COMPLETED
+
+
+def test_what_would_be_rejected_runs(store: MemoryHistory, service: Service) -> None:
+    guard = shadowing(store, max_delivery_count=3)
+
+    often = guard.handle("a", service, delivery_count=4)
+    nameless = guard.handle_message(Message(body=1), service)
+
+    assert told(often) == (*RAN, "rejected")
+    assert told(nameless) == (*RAN, "rejected")
+    assert (often.rejected, often.event, nameless.event) == (False, None, None)
+    assert parked(store) == 0
+
+
+@pytest.mark.parametrize("history", [Away, Forbidden])
+def test_a_history_that_is_away_stops_nothing(
+    history: type[MemoryHistory], service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard = shadowing(history())
+
+    outcome = guard.handle("a", service)
+
+    assert told(outcome) == (*RAN, "undecided")
+    assert (outcome.suspend, outcome.result, outcome.error) == (False, 1, None)
+    assert "a: in shadow it runs; without: " in caplog.text
+
+
+def test_nobody_waits_for_a_history_that_is_away_when_a_run_has_ended(service: Service) -> None:
+    store = GoneAfterwards()
+
+    outcome = shadowing(store).handle("a", service)
+
+    assert told(outcome) == (*RAN, None)
+    assert store.asked == 1
+    assert parked(store) == 0
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_no_resolver_stops_a_run(store: MemoryHistory, service: Service, broken: bool) -> None:  # noqa: FBT001
+    def resolve(uuid: str, trigger_name: str, message: Message) -> Resolution:
+        del uuid, trigger_name, message
+        if broken:
+            raise TransientError("its database is away")
+        return Resolution.DUPLICATE
+
+    guard = shadowing(store, lease=None, resolver=resolve, on_retry_failure="suspend")
+    die(guard)
+
+    outcome = guard.handle("a", service)
+
+    assert told(outcome) == (*RAN, "undecided" if broken else "duplicate")
+    assert outcome.suspend is False
+    found = entry(store)
+    assert found is not None
+    assert found.state is State.COMPLETED
+
+
+def test_a_failure_is_left_to_its_caller(store: MemoryHistory, service: Service) -> None:
+    service.error = ValueError("no")
+
+    outcome = shadowing(store).handle("a", service)
+
+    assert outcome.error is service.error
+    assert outcome.reason == "it was not seen before; the service failed for good; left to its caller (row 7)"
+    assert outcome.event is not None
+    assert parked(store) == 0
+
+
+def test_a_consumer_keeps_what_has_failed_for_nobody_else_has_it(store: MemoryHistory) -> None:
+    provider, ran = MemoryProvider(), list[str]()
+
+    @trigger("orders", name="charge", history=store, shadow=True)
+    def charge(message: Message) -> None:
+        ran.append(str(message.uuid))
+        if message.body == "bad":
+            raise ValueError
+
+    copies = [Message(body="good", uuid="a")] * 2
+    drive(provider.send("orders", [*copies, Message(body="bad", uuid="b")]))
+
+    Consumer([charge], provider).run(until_idle=0.01)
+
+    assert ran == ["a", "a", "b"]
+    assert [one.uuid for one in drive(store.parking.list(trigger="charge"))] == ["b"]
+
+
+def test_under_asyncio_it_is_the_same(store: MemoryHistory, service: Service) -> None:
+    async def twice() -> tuple[Outcome, Outcome]:
+        guard = shadowing(store)
+        return await guard.ahandle("a", service), await guard.ahandle("a", service)
+
+    first, again = asyncio.run(twice())
+
+    assert told(first) == (*RAN, None)
+    assert told(again) == (*RAN, "duplicate")
+
+
+def test_a_with_statement_has_its_turn(store: MemoryHistory) -> None:
+    guard = shadowing(store)
+    turns: list[bool] = []
+    for _ in range(2):
+        with guard.once("a") as turn:
+            turns.append(bool(turn))
+
+    assert turns == [True, True]
+
+
+def test_the_sum_is_told_at_the_end(
+    store: MemoryHistory, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard = shadowing(store)
+    for uuid in "aab":
+        guard.handle(uuid, service)
+
+    guard.close()
+
+    assert "trigger charge: in shadow 3 messages ran; of these would have been stopped: 1 duplicate" in (
+        caplog.messages
+    )
+
+
+def do_nothing(message: Message) -> None:
+    del message
+
+
+REFUSED: Mapping[str, Mapping[str, Any]] = {
+    "transacted": {"transacted": True},
+    "ordered": {"ordered": True},
+    "detect_duplicates": {"detect_duplicates": False},
+    "shadow": {"shadow": "yes"},
+}
+
+
+@pytest.mark.parametrize("setting", REFUSED)
+def test_what_cannot_be_in_shadow_is_refused(store: MemoryHistory, setting: str) -> None:
+    options: dict[str, Any] = {"shadow": True, **REFUSED[setting]}
+
+    with pytest.raises(ConfigurationError) as refused:
+        trigger("orders", name="charge", history=store, **options)(do_nothing)
+
+    assert str(refused.value).startswith(f"{setting}: ")
