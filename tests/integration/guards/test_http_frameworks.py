@@ -21,11 +21,11 @@ def _fastapi(history: MemoryHistory, charged: Charged) -> Any:
     app = fastapi.FastAPI()
     app.add_middleware(IdempotencyKey, history=history)
 
-    @app.post("/charges", status_code=201)
     async def charge(body: dict[str, str]) -> dict[str, Any]:
         charged.append(body["order"])
         return {"order": body["order"], "number": len(charged)}
 
+    app.post("/charges", status_code=201)(charge)
     return app
 
 
