@@ -14,6 +14,7 @@ from triggers.guards import celery as celery_guard
 from triggers.guards import dramatiq as dramatiq_guard
 from triggers.guards import faststream as faststream_guard
 from triggers.guards import taskiq as taskiq_guard
+from triggers.guards.http import IdempotencyKey
 
 #: As Any: hosts tell few types.
 celery: Any = import_module("celery")
@@ -23,13 +24,18 @@ taskiq: Any = import_module("taskiq")
 
 def measure(bench: Bench) -> Iterable[Result]:
     """Measure tasks that do nothing, one after the other, each with an id that nobody has seen."""
+    yield from _http(bench)
     for host, make in (
         ("Celery", _celery),
         ("Dramatiq", _dramatiq),
         ("Taskiq", _taskiq),
         ("FastStream", _fast),
     ):
-        passes: dict[str, Pass[Message]] = {"guarded": make(bench.server.url), "bare": make(None)}
+        passes: dict[str, Pass[Message]] = {
+            "guarded": make(bench.server.url),
+            "in shadow": make(bench.server.url, shadow=True),
+            "bare": make(None),
+        }
         times = bench.rounds().run(f"a guarded task of {host}", bench.fresh, passes)
         yield Result(
             what=f"a guarded task of {host}",
@@ -39,20 +45,74 @@ def measure(bench: Bench) -> Iterable[Result]:
             floor=times.of("bare") * 1e6,
             ratio=times.ratio("guarded", "bare"),
         )
+        yield Result(
+            what=f"a task of {host} in shadow",
+            beside="the same task without a guard, no broker in between",
+            unit="µs",
+            measured=times.of("in shadow") * 1e6,
+            floor=times.of("bare") * 1e6,
+            ratio=times.ratio("in shadow", "bare"),
+        )
 
 
-def _celery(history: str | None) -> Pass[Message]:
+def _http(bench: Bench) -> Iterable[Result]:
+    """Measure requests that do nothing, each with a key that nobody has seen."""
+    passes: dict[str, Pass[Message]] = {
+        "guarded": _asgi(bench.server.url),
+        "in shadow": _asgi(bench.server.url, shadow=True),
+        "bare": _asgi(None),
+    }
+    times = bench.rounds().run("a guarded request", bench.fresh, passes)
+    for name, what in (("guarded", "a guarded HTTP request"), ("in shadow", "an HTTP request in shadow")):
+        yield Result(
+            what=what,
+            beside="the same bare ASGI application, no server in between",
+            unit="µs",
+            measured=times.of(name) * 1e6,
+            floor=times.of("bare") * 1e6,
+            ratio=times.ratio(name, "bare"),
+        )
+
+
+def _asgi(history: str | None, *, shadow: bool = False) -> Pass[Message]:
+    app: Any = _answer if history is None else IdempotencyKey(_answer, history=history, shadow=shadow)
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b""}
+
+    async def run(messages: Sequence[Message]) -> None:
+        for message in messages:
+            key = [(b"idempotency-key", str(message.uuid).encode())]
+            await app({**scope, "headers": key}, _receive, _send)
+
+    return _on(asyncio.new_event_loop(), run)
+
+
+async def _answer(scope: Any, receive: Any, send: Any) -> None:
+    del scope
+    await receive()
+    await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def _receive() -> dict[str, Any]:
+    return {"type": "http.request", "body": b"{}", "more_body": False}
+
+
+async def _send(event: Any) -> None:
+    del event
+
+
+def _celery(history: str | None, *, shadow: bool = False) -> Pass[Message]:
     app = celery.Celery(f"bench-{uuid4().hex}", broker="memory://")
-    options = {} if history is None else {"base": celery_guard.guarded(history=history)}
+    options = {} if history is None else {"base": celery_guard.guarded(history=history, shadow=shadow)}
     task = app.task(name="idle", **options)(_idle)
     return lambda messages: [task.apply(args=("x",), task_id=message.uuid) for message in messages]
 
 
-def _dramatiq(history: str | None) -> Pass[Message]:
+def _dramatiq(history: str | None, *, shadow: bool = False) -> Pass[Message]:
     broker = import_module("dramatiq.brokers.stub").StubBroker()
     broker.emit_after("process_boot")
     if history is not None:
-        broker.add_middleware(dramatiq_guard.guarded(history=history))
+        broker.add_middleware(dramatiq_guard.guarded(history=history, shadow=shadow))
     actor = dramatiq.actor(broker=broker, actor_name="idle", max_retries=0)(_idle)
     worker = import_module("dramatiq.worker").Worker(broker, worker_timeout=10, worker_threads=1)
     worker.start()
@@ -66,10 +126,10 @@ def _dramatiq(history: str | None) -> Pass[Message]:
     return run
 
 
-def _taskiq(history: str | None) -> Pass[Message]:
+def _taskiq(history: str | None, *, shadow: bool = False) -> Pass[Message]:
     broker = taskiq.InMemoryBroker(await_inplace=True)
     if history is not None:
-        broker.add_middlewares(taskiq_guard.guarded(history=history))
+        broker.add_middlewares(taskiq_guard.guarded(history=history, shadow=shadow))
     task = broker.task(task_name="idle")(_aidle)
 
     async def run(messages: Sequence[Message]) -> None:
@@ -79,11 +139,11 @@ def _taskiq(history: str | None) -> Pass[Message]:
     return _on(asyncio.new_event_loop(), run)
 
 
-def _fast(history: str | None) -> Pass[Message]:
+def _fast(history: str | None, *, shadow: bool = False) -> Pass[Message]:
     rabbit: Any = import_module("faststream.rabbit")
     broker = rabbit.RabbitBroker(logger=None)
     if history is not None:
-        faststream_guard.guarded(broker, history=history, uuid="uuid")
+        faststream_guard.guarded(broker, history=history, uuid="uuid", shadow=shadow)
     broker.subscriber("orders")(_aidle)
 
     loop = asyncio.new_event_loop()

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, fields
+from typing import Any
 
 from history.memory.history import MemoryHistory
 from history.opening import open_history
@@ -112,12 +113,10 @@ def _in_shadow(pipeline: MessagePipeline) -> MessagePipeline:
     """Return a pipeline with the same parts that judges, and stops nothing."""
     from triggers.declaration import shadow  # noqa: PLC0415  (few want it)
 
-    parts = {field.name: getattr(pipeline, field.name) for field in fields(pipeline)}
+    parts: dict[str, Any] = {field.name: getattr(pipeline, field.name) for field in fields(pipeline)}
     judge = {field.name: getattr(pipeline.judge, field.name) for field in fields(pipeline.judge)}
     completion = shadow.ShadowCompletion(
         settings=pipeline.settings, store=pipeline.store, sleep=pipeline.shell.sleep
     )
-    return shadow.ShadowPipeline(
-        **{**parts, "judge": shadow.ShadowJudge(**judge), "completion": completion},
-        tally=shadow.Tally(pipeline.settings.name),
-    )
+    parts |= {"judge": shadow.ShadowJudge(**judge), "completion": completion}
+    return shadow.ShadowPipeline(**parts, tally=shadow.Tally(pipeline.settings.name))

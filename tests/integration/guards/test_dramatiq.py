@@ -6,6 +6,7 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import Pipelines
 from dramatiq.results import ResultFailure, ResultMissing, Results
 from dramatiq.results.backends import StubBackend
 from dramatiq.worker import Worker
@@ -117,6 +118,33 @@ def test_pipelines_go_on_where_a_worker_died_before_it_sent_the_next(shop: Shop)
     assert links[-1].get_result(backend=shop.backend, block=True) == "abc"
     assert shop.done == ["", "a", "ab"]
     assert shop.parked == []
+
+
+def test_a_link_keeps_its_result_before_it_is_known_to_be_done(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a pipeline goes on wherever its worker dies."""
+
+    def step(done: str) -> str:
+        shop.done.append(done)
+        return f"{done}!"
+
+    def nothing(*_args: object, **_named: object) -> None:
+        """Do what a worker does that has died: nothing of Results and Pipelines."""
+
+    actor = shop.actor(step)  # whose results nobody wants
+    chain: Any = dramatiq.pipeline([actor.message("a"), actor.message()], broker=shop.broker)
+    first = chain.messages[0]
+    with monkeypatch.context() as patched:
+        patched.setattr(Results, "after_process_message", nothing)
+        patched.setattr(Pipelines, "after_process_message", nothing)
+        chain.run()
+        shop.work()
+    assert shop.done == ["a"]
+    shop.broker.enqueue(first)
+    shop.work()
+
+    assert shop.done == ["a", "a!"]
 
 
 def test_what_dramatiq_tries_again_runs_again(shop: Shop) -> None:

@@ -18,6 +18,7 @@ IN_DOUBT                    failed with a :class:`~triggers.guards.dramatiq.Give
 ==========================  ===========================================================================
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
@@ -26,6 +27,7 @@ from typing import Any, NoReturn, Unpack, cast
 from history.errors import MissingExtraError
 from history.message import Message
 from history.store import HistoryStore
+from history.support.rendering import text_of
 from triggers.detection.table import Status
 from triggers.guards.host import (
     AWAY_FOR,
@@ -47,6 +49,8 @@ except ModuleNotFoundError as missing:
     raise MissingExtraError("triggers.guards.dramatiq", extra="dramatiq", package="dramatiq") from missing
 
 __all__ = ["GivenUpError", "guarded"]
+
+_log = logging.getLogger(__name__)
 
 #: What marks a function that a guard has wrapped.
 _MARK = "_doubtless_guarded"
@@ -134,13 +138,37 @@ class _Run:
 
         def call() -> Any:
             try:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
             except Exception as error:
                 if self._is_sent_again(error):
                     raise HostRetryError("Dramatiq", error) from error
                 raise
+            self._keep(result)
+            return result
 
         return self._answer(self._guard.handle_message(self._told(function, args, kwargs), call))
+
+    def _keep(self, result: Any) -> None:
+        """Keep what a link of a pipeline returned before it is known to be done, for a copy to go on with.
+
+        Only where something follows: other messages pay nothing.
+        """
+        if self._message.options.get("pipe_target") is None:
+            return
+        for one in self._broker.middleware:
+            if isinstance(one, Results):
+                results = cast("Any", one)
+                mine = self._actor.options.get("result_ttl", results.result_ttl)
+                try:
+                    results.backend.store_result(
+                        self._message, result, self._message.options.get("result_ttl", mine)
+                    )
+                except Exception as error:  # noqa: BLE001  (whatever it is, the message has been done)
+                    text = text_of(error)
+                    _log.warning(
+                        "%s: its result is not kept before it is done: %s", self._message.message_id, text
+                    )
+                return
 
     def _told(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Message:
         name, key = self._actor.actor_name, cast("Key | None", self._actor.options.get("uuid"))

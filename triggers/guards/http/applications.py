@@ -1,7 +1,7 @@
 """From applications to the HTTP guards that they were given, before a server has started them."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 from triggers.guards.guard import Guard
 from triggers.guards.http.middleware import IdempotencyKey
@@ -40,7 +40,7 @@ def _guards_of(application: Any, seen: set[int]) -> Iterator[Guard]:
 
 def _listed(holder: Any, name: str) -> list[Any]:
     found = getattr(holder, name, None)
-    return list(found) if isinstance(found, list | tuple) else []
+    return list(cast("Sequence[Any]", found)) if isinstance(found, list | tuple) else []
 
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:
