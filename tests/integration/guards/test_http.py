@@ -85,19 +85,21 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-def charge_with_kills(shop: Shop, orders: int, kills: int) -> dict[str, list[dict[str, Any]]]:
+def charge_with_kills(
+    shop: Shop, orders: int, kills: int, copies: int = COPIES
+) -> dict[str, list[dict[str, Any]]]:
     """Ask for each order by several clients at once, kill the server in the middle; return their answers."""
     names = [f"order-{number}" for number in range(orders)]
     answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    with ThreadPoolExecutor(orders * COPIES) as clients:
+    with ThreadPoolExecutor(orders * copies) as clients:
         some = max(1, orders // (kills + 1))
-        asking = [(name, clients.submit(shop.ask, name)) for name in names[:some] for _ in range(COPIES)]
+        asking = [(name, clients.submit(shop.ask, name)) for name in names[:some] for _ in range(copies)]
         for kill in range(1, kills + 1):
             before = len(shop.effects.lines())
             with shop.served():
                 shop.wait_for_more_than(before)
             more = names[some * kill : orders if kill == kills else some * (kill + 1)]
-            asking += [(name, clients.submit(shop.ask, name)) for name in more for _ in range(COPIES)]
+            asking += [(name, clients.submit(shop.ask, name)) for name in more for _ in range(copies)]
         shop.gate.touch()
         with shop.served():
             for name, answer in asking:
@@ -137,3 +139,9 @@ def test_a_request_that_comes_many_times_is_charged_once_although_the_server_is_
 @pytest.mark.prove
 def test_many_requests_are_charged_once_although_the_server_is_killed_often(shop: Shop) -> None:
     check(shop, charge_with_kills(shop, orders=40, kills=6))
+
+
+@pytest.mark.crash
+@pytest.mark.prove
+def test_fifty_copies_at_once_are_charged_once_although_the_server_is_killed(shop: Shop) -> None:
+    check(shop, charge_with_kills(shop, orders=4, kills=2, copies=50))
