@@ -1,14 +1,14 @@
 """From a URL to a document history."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from platformdirs import user_state_path
 
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.support.references import dereferenced
-from history.support.urls import guarded
+from history.support.urls import guarded, refuse_unknown
 
 #: What :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -45,7 +45,9 @@ def _open(url: str) -> HistoryStore:
         case "memory":
             from history.memory.history import shared_history  # noqa: PLC0415  (as above)
 
-            return shared_history(url.partition("://")[2])
+            name, _, query = url.partition("://")[2].partition("?")
+            refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "history")
+            return shared_history(name)
         case scheme:
             raise ConfigurationError("history", f"unknown URL scheme {scheme!r}", f"use {HISTORY_URLS}")
 

@@ -4,8 +4,9 @@ A password with an unescaped ``/``, ``#``, ``?`` or ``@`` moves the border betwe
 options, so that a part of it stands where a port, a database or the name of an option is expected.
 """
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
 
 from history.errors import ConfigurationError, MissingExtraError
@@ -55,6 +56,24 @@ def origin(url: str) -> str:
     except ValueError:
         host = ""
     return f"{_scheme_as_written(url)}://{host}"
+
+
+def refuse_unknown(names: Collection[str], known: Collection[str], setting: str) -> None:
+    """Refuse the first option of a URL that is not known; to pass it over would be to run without it.
+
+    Raises:
+        ConfigurationError: there is one; the text has the nearest that there are.
+    """
+    for name in names:
+        if name in known:
+            continue
+        if near := get_close_matches(name, known):
+            remedy = f"did you mean {' or '.join(near)}?"
+        elif known:
+            remedy = f"use {', '.join(sorted(known))}, or leave it out"
+        else:
+            remedy = "leave it out: such a URL has no options"
+        raise ConfigurationError(setting, f"its URL has an unknown option {name!r}", remedy)
 
 
 def _unreadable(url: str, setting: str, *, displaced: bool) -> ConfigurationError:

@@ -1,11 +1,11 @@
 """From a URL to a provider."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from history.errors import ConfigurationError
 from history.support.references import dereferenced
-from history.support.urls import guarded
+from history.support.urls import guarded, refuse_unknown
 from triggers.providers.provider import Provider
 
 #: What :func:`open_provider` understands, for its errors and for ``--help``.
@@ -64,6 +64,8 @@ def _open(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
         case "memory":
             from triggers.providers.memory import MemoryProvider  # noqa: PLC0415  (as above)
 
+            query = url.partition("?")[2]
+            refuse_unknown([option for option, _ in parse_qsl(query, keep_blank_values=True)], (), "provider")
             return MemoryProvider()
         case scheme:
             raise ConfigurationError("provider", f"unknown URL scheme {scheme!r}", f"use {PROVIDER_URLS}")

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from history.errors import ConfigurationError
 from history.support.references import dereferenced
-from history.support.urls import guarded
+from history.support.urls import guarded, refuse_unknown
 from triggers.providers.provider import Provider
 from triggers.sinks.sink import Sink
 
@@ -43,6 +43,7 @@ def _open(url: str, provider: str | Provider | None) -> Sink:
         case "log":
             from triggers.sinks.log import LogSink  # noqa: PLC0415  (as below)
 
+            refuse_unknown([name for name, _ in parse_qsl(urlsplit(url).query)], (), "sink")
             return LogSink()
         case "redis" | "rediss" | "unix":
             return _open_redis(url)

@@ -132,7 +132,7 @@ def _line_to(where: str | AnyEngine) -> Pooled:
     try:
         if isinstance(where, str):
             rest, circuit = split_circuit(where)
-            engine = open_engine(rest, asyncio=False)
+            engine = open_engine(rest, asyncio=False, options=("table", "circuit"))
             return Pooled(engine, disposable=True, circuit=circuit_for(engine, enabled=circuit))
         refuse_other_drivers(where)
     except MissingExtraError:

@@ -39,7 +39,7 @@ from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
 from history.sql.statements.dialects import Dialect, Statement, statement
-from history.support.urls import guarded
+from history.support.urls import guarded, refuse_unknown
 
 _log = logging.getLogger(__name__)
 
@@ -78,19 +78,27 @@ ROLLBACK = statement("ROLLBACK")
 CONFLICT_ATTEMPTS = 20
 
 
-def open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
+#: What a SQLite URL may say: the options of Python's driver, and those of SQLite's own file names, which it
+#: reads after ``uri=true`` alone.
+SQLITE_OPTIONS = ("timeout", "detect_types", "cached_statements", "uri")
+SQLITE_FILE_OPTIONS = ("mode", "cache", "psow", "nolock", "immutable", "vfs", "modeof")
+
+
+def open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str] = ("circuit",)) -> AnyEngine:
     """Make an engine for the history's own use; nothing is connected yet.
+
+    ``options`` are those of the URL that its opener has taken out, for the error about one there is not.
 
     Raises:
         ConfigurationError: it is no URL of SQLite or PostgreSQL, or (MissingExtraError) a driver is missing.
     """
     if isinstance(url, str):
         with guarded(url, "history"):
-            return _open_engine(url, asyncio=asyncio)
-    return _open_engine(url, asyncio=asyncio)
+            return _open_engine(url, asyncio=asyncio, options=options)
+    return _open_engine(url, asyncio=asyncio, options=options)
 
 
-def _open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
+def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> AnyEngine:
     try:
         parsed = parsed_url(url)
     except (ArgumentError, ValueError):  # whose texts hold the URL
@@ -102,6 +110,8 @@ def _open_engine(url: str | URL, *, asyncio: bool) -> AnyEngine:
             "history", "a SQLite URL names no host", "use sqlite:///file.db, with three slashes"
         )
     if parsed.get_backend_name() == Dialect.SQLITE:
+        files = SQLITE_FILE_OPTIONS if "uri" in parsed.query else ()
+        refuse_unknown(parsed.query, (*options, *SQLITE_OPTIONS, *files), "history")
         engine = _open_sqlite(parsed, asyncio=asyncio)
     elif parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg_async"}:
         engine = open_postgresql(parsed, asyncio=asyncio)

@@ -92,7 +92,9 @@ class SqlJms:
         """
         settings, rest = SqlJmsSettings.from_url(url)
         try:
-            return cls(open_engine(rest, asyncio=asyncio), settings, owned=True)
+            return cls(
+                open_engine(rest, asyncio=asyncio, options=SqlJmsSettings.names()), settings, owned=True
+            )
         except DoubtlessError as error:
             raise as_providers(error) from error.__cause__
 

@@ -1,5 +1,6 @@
 """What can be set on SQL-JMS, in its constructor or in its URL."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Self
@@ -28,6 +29,11 @@ class SqlJmsSettings:
                 raise ConfigurationError(
                     field.name, "is shorter than a millisecond", "give a positive duration"
                 )
+
+    @classmethod
+    def names(cls) -> Sequence[str]:
+        """Return the settings that a URL may have."""
+        return [field.name for field in fields(cls)]
 
     @classmethod
     def from_url(cls, url: str) -> tuple[Self, str]:

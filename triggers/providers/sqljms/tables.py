@@ -269,8 +269,14 @@ LINEAGE = Lineage(
     steps=[
         statement(
             "UPDATE dms_id_generator SET seed = GREATEST(seed, {now} * 1000)"
-            " WHERE id_space_name IN ('dms', 'dms_msg')"
-        )
+            " WHERE id_space_name IN ('dms', 'dms_msg', 'dms_limbo')"
+        ),
+        # The limbo's numbers, where there is one.
+        statement(
+            sqlite="SELECT 1",
+            postgresql="SELECT setval(c.oid, GREATEST(pg_sequence_last_value(c.oid), {now} * 1000))"
+            " FROM pg_class c WHERE c.oid = to_regclass('dms_limbo_ids') AND c.relkind = 'S'",
+        ),
     ],
     warning="SQL-JMS is on another server than before (a standby was promoted, or a backup restored): what"
     " was sent or acknowledged in commits that did not reach it is undone; ids go on above all",

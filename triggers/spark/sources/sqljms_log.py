@@ -195,7 +195,8 @@ class SqlJmsLog:
         if self._opened is None:
             _, url = SqlJmsSettings.from_url(dereferenced(self.settings.url, "url"))
             try:
-                self._opened = SqlLink(open_engine(url, asyncio=False), owned=True)
+                engine = open_engine(url, asyncio=False, options=SqlJmsSettings.names())
+                self._opened = SqlLink(engine, owned=True)
             except DoubtlessError as error:
                 raise as_providers(error) from error.__cause__
         return self._opened

@@ -9,9 +9,12 @@ import psycopg
 import pytest
 
 from history.memory import MemoryHistory
+from history.store import instant
 from tests.fixtures.servers.pgbouncer import PgBouncer
 from tests.fixtures.servers.postgres_pair import Pair
 from triggers import Message, Status, trigger
+from triggers.providers.sqljms.limbo.limbo import Entry as LimboEntry
+from triggers.providers.sqljms.limbo.limbo import Limbo
 from triggers.providers.sqljms.link import BLOCK
 from triggers.providers.sqljms.provider import SqlJms
 
@@ -65,6 +68,32 @@ async def test_a_message_sent_after_a_promotion_is_not_taken_for_one_that_was_lo
     assert {book.handle(Message(message_id=name, body="")).status for name in sent} == {Status.NEW}
     assert "SQL-JMS is on another server than before" in caplog.text
     assert await _client(postgres_pair.url) > client
+
+
+async def test_no_number_of_the_limbo_comes_twice(
+    postgres_pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def put(uuid: str) -> int:
+        """Let a message wait, from a process of its own; return its number."""
+        limbo = Limbo.from_url(postgres_pair.url)
+        message = Message(body="", uuid=uuid)
+        await limbo.put([LimboEntry(component="shop", port="OUT", message=message, due=instant(0))])
+        await limbo.close()
+        with psycopg.connect(postgres_pair.url) as connection:
+            row = connection.execute("SELECT msg_id FROM dms_limbo_state WHERE uuid = %s", [uuid]).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    await put("kept")
+    postgres_pair.copy()
+    # More than the numbers that PostgreSQL logs ahead, and so gives to nobody after a crash.
+    lost = max([await put("lost"), *[await put(f"lost {number}") for number in range(34)]])
+    postgres_pair.fail_over()
+
+    with caplog.at_level(logging.WARNING):
+        assert await put("after") > lost
+
+    assert "SQL-JMS is on another server than before" in caplog.text
 
 
 async def test_a_connection_that_a_pooler_kept_open_notices_before_it_numbers_messages(

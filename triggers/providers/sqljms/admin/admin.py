@@ -65,7 +65,8 @@ class Admin:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
         try:
-            return cls(SqlLink(open_engine(SqlJmsSettings.from_url(url)[1], asyncio=False), owned=True))
+            bare, names = SqlJmsSettings.from_url(url)[1], SqlJmsSettings.names()
+            return cls(SqlLink(open_engine(bare, asyncio=False, options=names), owned=True))
         except DoubtlessError as error:
             raise as_providers(error) from error.__cause__
 

@@ -41,6 +41,7 @@ from triggers.providers.sqljms.limbo.tables import create_limbo, limbo_exists
 from triggers.providers.sqljms.receiving.entries import listed
 from triggers.providers.sqljms.receiving.odd_rows import is_of_a_row
 from triggers.providers.sqljms.settings import SqlJmsSettings
+from triggers.providers.sqljms.tables import LINEAGE
 
 T = TypeVar("T")
 
@@ -114,7 +115,9 @@ class Limbo:
             ConfigurationError: the URL is for something else, or (MissingExtraError) a driver is missing.
         """
         _, bare = SqlJmsSettings.from_url(url)
-        line = Pooled(open_engine(bare, asyncio=asyncio), disposable=True)
+        engine = open_engine(bare, asyncio=asyncio, options=SqlJmsSettings.names())
+        greeting = LINEAGE.greet if engine.dialect.name == Dialect.POSTGRESQL else None
+        line = Pooled(engine, disposable=True, greet=greeting)
         return cls(line, name=name, lease=lease, clock=clock)
 
     def joined(self, connection: AnyConnection) -> "Limbo":

@@ -1,0 +1,55 @@
+"""An option that a URL does not have is refused: nobody runs without what was asked for."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from history import ConfigurationError, open_history
+from history.bridge import drive
+from triggers.providers.opening import open_provider
+from triggers.providers.sqljms.admin.admin import Admin
+from triggers.providers.sqljms.limbo.limbo import Limbo
+from triggers.sinks.opening import open_sink
+
+SQLITE = "sqlite:///file.db"
+
+
+@pytest.mark.parametrize(
+    ("opening", "url", "name", "remedy"),
+    [
+        (open_history, f"{SQLITE}?timeuot=5", "timeuot", "did you mean timeout?"),
+        (open_history, f"{SQLITE}?timeout=5&circiut=off", "circiut", "did you mean circuit?"),
+        (open_history, f"{SQLITE}?mode=ro", "mode", "uri, or leave it out"),
+        (open_history, "sqlite:///file:f.db?uri=true&moed=ro", "moed", "did you mean mode or modeof?"),
+        (open_history, "memory://?lease=1", "lease", "such a URL has no options"),
+        (open_history, "memory://name?lease=", "lease", "such a URL has no options"),
+        (open_provider, f"{SQLITE}?poll_intreval=1", "poll_intreval", "did you mean poll_interval?"),
+        (open_provider, f"{SQLITE}?lease=5&batch=9", "batch", "timeout, uri, or leave it out"),
+        (open_provider, "memory://?lease=1", "lease", "such a URL has no options"),
+        (Admin.from_url, f"{SQLITE}?leese=1", "leese", "did you mean lease?"),
+        (Limbo.from_url, f"{SQLITE}?leese=1", "leese", "did you mean lease?"),
+        (open_sink, f"{SQLITE}?tabel=t", "tabel", "did you mean table?"),
+        (open_sink, "log:?level=debug", "level", "such a URL has no options"),
+    ],
+)
+def test_an_unknown_option_is_named_with_the_nearest(
+    opening: Callable[[str], object], url: str, name: str, remedy: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"its URL has an unknown option '{name}'") as refused:
+        opening(url)
+
+    assert refused.value.remedy.endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    "query", ["timeout=5", "cached_statements=9&circuit=on", "mode=rwc&cache=private&uri=true"]
+)
+def test_those_of_the_driver_are_taken(tmp_path: Path, query: str) -> None:
+    file = f"file:{tmp_path}/h.db" if "uri" in query else f"{tmp_path}/h.db"
+    history = open_history(f"sqlite:///{file}?{query}")
+
+    (claim,) = drive(history.claim("book-order", ["u1"], "worker-1"))
+
+    assert claim.found is None
+    drive(history.close())
