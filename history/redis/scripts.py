@@ -17,6 +17,7 @@ from history.redis.assembly import assembled
 from history.redis.client import RedisClient, keys_of
 from history.redis.durability import packed
 from history.redis.errors import REDIS_ERRORS
+from history.redis.spoilt import FAILED, HistorySpoiltError, problem_of
 from history.redis.wires import AnotherServerError, Wires
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
@@ -127,9 +128,19 @@ class Scripts:
                 return await self._client.call(doing, lambda: self._ask_whole(name, words))
             return await self._client.call_again(doing, lambda: self._ask_whole(name, words), error)
         except REDIS_ERRORS as again:
+            await self._refuse_spoilt(doing, again)
             if found := _LOST.search(str(again)):
                 raise HistoryLostError(doing, found[1]) from again
             raise
+
+    async def _refuse_spoilt(self, doing: str, error: Exception) -> None:
+        """Raise if a script failed because of what others wrote into the field that it needs first."""
+        if not isinstance(error, ResponseError) or not FAILED.search(str(error)):
+            return
+        meta = await self._client.call(doing, lambda: settled(self._client.client.hget(self._key, "meta")))
+        written = meta.encode("utf-8", "surrogateescape") if isinstance(meta, str) else meta
+        if written is not None and (problem := problem_of(written)):
+            raise HistorySpoiltError(doing, self._key, problem) from error
 
     async def _ask_whole(self, name: str, words: Sequence[bytes]) -> Any:
         script, wires = self._scripts[name], self._client.wires

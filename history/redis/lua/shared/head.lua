@@ -22,7 +22,8 @@
 -- A key that must be there and is not (evicted, deleted by hand, on its way to another server) is an error, LOST and
 -- the key, and never "absent": what stood there would be NEW and run again. And Redis does not undo a script that
 -- fails half way, so each writes first, and deletes what that replaces last: what is left then is there twice, and
--- the entry in a bucket counts.
+-- the entry in a bucket counts. A field "meta" that nobody here wrote is an error, too, SPOILT and the key: without it
+-- no entry is found. What of it these scripts do not notice, and fail of, history/redis/spoilt.py finds out.
 --
 -- These scripts run with every message. So files are included rather than called: a function costs as much as a
 -- lookup before it does anything, and so does a number that is turned into text. No digest stands twice in one

@@ -2,7 +2,10 @@
 local last_fence, epoch
 local fresh = not meta
 if meta then
+  if #meta < SLICES - 1 then error('SPOILT ' .. KEYS[1], 0) end
   last_fence, epoch = struct.unpack('>I8I8', meta)
+  -- Above this numbers are not told apart, and fences do not grow; any text is.
+  if last_fence >= 9007199254740992 then error('SPOILT ' .. KEYS[1], 0) end
 else
   if redis.call('HEXISTS', KEYS[1] .. ':origin', 'epoch') == 1 then error('LOST ' .. KEYS[1], 0) end
   -- Fences begin at the microseconds since 1970, so that they still grow after a flush.

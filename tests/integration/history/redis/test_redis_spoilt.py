@@ -1,6 +1,6 @@
 """What others have written into the keys of a history in Redis harms itself alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from history.entry import Entry, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.redis.client import TRIGGERS_KEY, keys_of
 from history.redis.control import CONTROL_KEY
+from history.redis.spoilt import HistorySpoiltError
 from history.store import BatchOwner
 from history.store.control import Counts, Report, TriggerState
 from history.store.decisions import Decided, DecisionKind, OperatorDecision
@@ -20,6 +21,7 @@ from tests.fixtures.servers.redis import connected
 from tests.fixtures.spoiling import spoil_remembered
 
 TRIGGER = "book-order"
+OTHER = "send-order"
 HOUR = timedelta(hours=1)
 
 
@@ -40,6 +42,11 @@ def complete(history: RedisHistory, *uuids: str) -> None:
     claims = drive(history.claim(TRIGGER, list(uuids), "worker-1"))
     ends = [Settlement(Uuid(u), c.fence, EntryOutcome.OK) for u, c in zip(uuids, claims, strict=True)]
     assert all(drive(history.settle(TRIGGER, ends)))
+
+
+def complete_other(history: RedisHistory, uuid: str) -> None:
+    (claim,) = drive(history.claim(OTHER, [uuid], "worker-1"))
+    assert drive(history.complete(OTHER, uuid, claim.fence))
 
 
 def look_up(history: RedisHistory, uuid: str) -> Entry:
@@ -152,3 +159,61 @@ def test_sums_decisions_and_names_that_are_none_hide_no_others(history: RedisHis
     assert drive(history.control.overview()).statistics[TRIGGER] == Counts(runs=2)
     assert [record.by for record in drive(history.parking.decisions(TRIGGER)).records] == ["me"]
     assert TRIGGER in drive(history.triggers())
+
+
+class TestASpoiltField:
+    """The field ``meta``, without which nothing is found."""
+
+    @pytest.mark.parametrize(
+        ("spoil", "problem"),
+        [
+            (lambda _: b"", "too short"),
+            (lambda _: b"spoilt", "too short"),
+            (lambda _: b"a longer text that nobody expects here", "does not begin with the last fence"),
+            (lambda meta: b"\xff" * len(meta), "does not begin with the last fence"),
+            (lambda meta: meta[:-3], "its slice 1 is none"),
+            (lambda meta: meta + b"more", "its slice 2 is none"),
+            (lambda meta: meta[:16] + bytes(len(meta) - 16), "its slice 1 is none"),
+        ],
+    )
+    def test_it_makes_nothing_new_and_is_named(
+        self,
+        history: RedisHistory,
+        client: Any,
+        spoil: Callable[[bytes], bytes],
+        problem: str,
+    ) -> None:
+        complete(history, "u1")
+        complete_other(history, "u1")
+        (key,) = keys_of(TRIGGER, "history")
+        meta = client.hget(key, "meta")
+        spoilt = spoil(meta)
+        client.hset(key, "meta", spoilt)
+
+        for owner in ("worker-2", BatchOwner("q/1")):
+            with pytest.raises(HistorySpoiltError, match=problem) as caught:
+                drive(history.claim(TRIGGER, ["u1", "u2"], owner))
+        with pytest.raises(HistorySpoiltError):
+            drive(history.lookup(TRIGGER, ["u2"]))
+
+        for told in (f"the field meta of the key {key}", f"there are {len(spoilt)} bytes", "run-on-redis.md"):
+            assert told in str(caught.value)
+        assert client.hget(key, "meta")[16:] == spoilt[16:], "a batch takes a number; nothing else is written"
+        (entry,) = drive(history.lookup(OTHER, ["u1"]))
+        assert entry is not None, "another trigger goes on"
+        client.hset(key, "meta", meta)
+        assert look_up(history, "u1").outcome is EntryOutcome.OK
+
+    def test_its_loss_can_be_accepted(self, history: RedisHistory, client: Any) -> None:
+        complete(history, "u1")
+        (running,) = drive(history.claim(TRIGGER, ["u2"], "worker-1"))
+        (key,) = keys_of(TRIGGER, "history")
+        client.hset(key, "meta", "spoilt")
+
+        client.hdel(key, "meta")
+        client.hdel(f"{key}:origin", "epoch")
+
+        again, held = drive(history.claim(TRIGGER, ["u3", "u2"], "worker-2"))
+        assert again.fence > running.fence
+        assert held.found is not None
+        assert held.found.state is State.STARTED
