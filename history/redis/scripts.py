@@ -137,9 +137,9 @@ class Scripts:
         """Raise if a script failed because of what others wrote into the field that it needs first."""
         if not isinstance(error, ResponseError) or not FAILED.search(str(error)):
             return
-        meta = await self._client.call(doing, lambda: settled(self._client.client.hget(self._key, "meta")))
-        written = meta.encode("utf-8", "surrogateescape") if isinstance(meta, str) else meta
-        if written is not None and (problem := problem_of(written)):
+        client: Any = self._client.client
+        meta: object = await self._client.call(doing, lambda: settled(client.hget(self._key, "meta")))
+        if isinstance(meta, bytes) and (problem := problem_of(meta)):
             raise HistorySpoiltError(doing, self._key, problem) from error
 
     async def _ask_whole(self, name: str, words: Sequence[bytes]) -> Any:

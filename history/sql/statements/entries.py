@@ -13,10 +13,16 @@ LOOKUP = statement("""
     WHERE h.trigger_name = :trigger AND h.digest = w.key AND {alive}
 """)
 
-# SQLite, in a transaction: take the next :count fences, answer the last of them.
-DRAW_FENCES = statement(
-    "UPDATE doubtless_meta SET value = value + :count WHERE name = 'fence' RETURNING value"
-)
+# SQLite, in a transaction: take the next :count fences, answer the last of them. Where the row is gone, or
+# has what is no fence, they go on after the microseconds since 1970, above all granted; see fences.py.
+DRAW_FENCES = statement("""
+    INSERT INTO doubtless_meta (name, value) VALUES ('fence', {now} * 1000 + :count)
+    ON CONFLICT (name) DO UPDATE SET value = CASE
+        WHEN typeof(doubtless_meta.value) = 'integer'
+            AND doubtless_meta.value BETWEEN 0 AND 4611686018427387904
+        THEN doubtless_meta.value + :count ELSE excluded.value END
+    RETURNING value
+""")
 
 # SQLite, in a transaction that found these digests absent: write their entries.
 WRITE = statement("""

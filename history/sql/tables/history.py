@@ -26,6 +26,7 @@ doubtless_meta        ``schema``: the version of these tables; ``fence``: the la
 Instants are milliseconds since 1970 by the server's clock (``parked_at``: microseconds, by the worker's).
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -53,6 +54,8 @@ from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR, make_table, table_exists
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 #: How often the switch to the write-ahead log is tried while others are in the way.
 ATTEMPTS = 5
@@ -270,8 +273,17 @@ MARK_SCHEMA = statement(
     "INSERT INTO doubtless_meta (name, value) VALUES ('schema', :schema), ('fence', 0) ON CONFLICT DO NOTHING"
 )
 
-# The version somebody wrote down.
-READ_SCHEMA = statement("SELECT value FROM doubtless_meta WHERE name = 'schema'")
+# The version somebody wrote down, and the last fence.
+READ_META = statement("SELECT name, value FROM doubtless_meta WHERE name IN ('schema', 'fence')")
+
+#: What an operator runs where that version is spoilt, and known to be this one.
+MEND_SCHEMA = (
+    f"INSERT INTO doubtless_meta (name, value) VALUES ('schema', {SCHEMA})"  # noqa: S608  (a number)
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+
+#: More are no fences: some must be left above them.
+MOST_FENCES = 2**62
 
 
 @dataclass(slots=True)
@@ -337,12 +349,22 @@ async def history_exists(connection: AnyConnection) -> bool:
     """Whether the tables of a history are there.
 
     Raises:
-        ConfigurationError: a newer version wrote them, or another program.
+        ConfigurationError: a newer version wrote them, or another program; or who wrote them is not known.
     """
     await refuse_foreign(connection, METADATA.sorted_tables, setting="history")
     if not await table_exists(connection, META):
         return False
-    ((version,),) = await fetch(connection, READ_SCHEMA)
+    found: dict[str, object] = {str(name): value for name, value in await fetch(connection, READ_META)}
+    if connection.dialect.name == Dialect.SQLITE:
+        _tell_of_fences(found.get("fence"))
+    version = found.get("schema")
+    if not isinstance(version, int) or version < 1:
+        raise ConfigurationError(
+            "history",
+            "the row schema of the table doubtless_meta must be the version of its tables, and "
+            + _said(version),
+            f"if no doubtless newer than this wrote them: {MEND_SCHEMA}",
+        )
     if version > SCHEMA:
         raise ConfigurationError(
             "history",
@@ -350,6 +372,20 @@ async def history_exists(connection: AnyConnection) -> bool:
             "upgrade doubtless here, or give this worker a database of its own",
         )
     return True
+
+
+def _tell_of_fences(fence: object) -> None:
+    """Say that the next draw of a fence mends its row; it does, whoever made that what it is."""
+    if not isinstance(fence, int) or not 0 <= fence <= MOST_FENCES:
+        _log.critical(
+            "the row fence of the table doubtless_meta must be the last fence, and %s: the next one is the "
+            "microseconds since 1970, above all that were granted; no message runs again for that",
+            _said(fence),
+        )
+
+
+def _said(value: object) -> str:
+    return "is missing" if value is None else f"says {str(value)[:60]!r}"
 
 
 async def _nothing(_: AnyConnection) -> None:

@@ -324,11 +324,19 @@ async def identity_of(connection: AnyConnection) -> int | None:
     """Return the identity of the SQL-JMS tables that a connection sees; None where there are none.
 
     Raises:
-        ConfigurationError: a newer version wrote them.
+        ConfigurationError: a newer version wrote them, or a row of theirs is no number.
     """
     if not await table_exists(connection, SCHEMA_TABLE):
         return None
-    found = {name: int(value) for name, value in await fetch(connection, READ_SCHEMA)}
+    found: dict[str, Any] = {str(name): value for name, value in await fetch(connection, READ_SCHEMA)}
+    for name, mended in (("version", str(SCHEMA)), ("identity", "any other number")):
+        if not isinstance(found.get(name, 0), int):
+            raise ConfigurationError(
+                "provider",
+                f"the row {name} of the table dms_schema must be a number, and says "
+                f"{str(found[name])[:60]!r}",
+                f"stop all consumers of this database, and set that row's column value to {mended}",
+            )
     if found.get("version", SCHEMA) > SCHEMA:
         raise ConfigurationError(
             "provider",
