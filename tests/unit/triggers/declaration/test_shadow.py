@@ -1,7 +1,7 @@
 """In shadow every message runs; what would have been stopped is said, and no entry is spoilt by it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -66,8 +66,21 @@ def service() -> Service:
     return Service()
 
 
+#: The guards that a test has made.
+_made: list[Guard] = []
+
+
 def shadowing(store: MemoryHistory, **options: Any) -> Guard:
-    return protect("charge", history=store, shadow=True, **options)
+    _made.append(protect("charge", history=store, shadow=True, **options))
+    return _made[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Leave no thread behind that renews leases."""
+    yield
+    while _made:
+        _made.pop().close()
 
 
 def entry(store: MemoryHistory) -> Entry | None:
@@ -234,7 +247,9 @@ def test_a_consumer_keeps_what_has_failed_for_nobody_else_has_it(store: MemoryHi
 def test_under_asyncio_it_is_the_same(store: MemoryHistory, service: Service) -> None:
     async def twice() -> tuple[Outcome, Outcome]:
         guard = shadowing(store)
-        return await guard.ahandle("a", service), await guard.ahandle("a", service)
+        first, again = await guard.ahandle("a", service), await guard.ahandle("a", service)
+        await guard.aclose()
+        return first, again
 
     first, again = asyncio.run(twice())
 
