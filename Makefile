@@ -41,7 +41,7 @@ demo-redis: $(RUN)  ## The same on Redis
 test: $(DEV) servers  ## Run the tests, a small form of each proof among them
 	$(BIN)/pytest -n 8 --dist loadgroup -m "not prove"
 
-prove: $(DEV) servers  ## Run the long proofs: soaks, brokers, drivers of Spark that are killed, the dashboard in a browser
+prove: $(DEV) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
 	@.ci/setup browser
 	$(BIN)/pytest -n 3 --dist loadgroup -m prove
 

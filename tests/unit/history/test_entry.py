@@ -102,6 +102,7 @@ class TestTime:
 
     def test_a_completed_entry_has_no_lease(self) -> None:
         assert not completed().lease_alive
+        assert completed().lease_until is None
 
     def test_an_entry_is_absent_when_its_time_to_live_is_over_to_the_instant(self) -> None:
         assert current(an_entry(), NOW + 10 * MINUTE - timedelta.resolution) is not None
@@ -204,6 +205,12 @@ class TestFence:
     def test_a_completed_entry_cannot_be_settled_otherwise(self) -> None:
         for outcome in (EntryOutcome.FAILED, None):
             assert settle(completed(), fence=FIRST, outcome=outcome, now=NOW) == (completed(), False)
+
+    def test_a_late_worker_is_told_so_although_its_successor_came_to_the_same_end(self) -> None:
+        for outcome in EntryOutcome:
+            ended = replace(completed(outcome), fence=SECOND)
+
+            assert settle(ended, fence=FIRST, outcome=outcome, now=NOW) == (ended, False)
 
 
 class TestDigest:
