@@ -1,0 +1,96 @@
+"""Entries near the end of their slice of time in Redis: none expires early, as none of its buckets does."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.entry import EntryOutcome, Settlement
+from history.message import Uuid
+from history.redis import RedisHistory
+from history.store import CLAIM_BATCH, BatchOwner
+from tests.fixtures.servers.redis import connected
+
+TRIGGER = "book-order"
+HISTORY = f"doubtless:{{{TRIGGER}}}:history"
+
+
+@pytest.fixture
+def history(redis_url: str) -> Iterator[RedisHistory]:
+    history = RedisHistory.from_url(redis_url)
+    yield history
+    drive(history.close())
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Any]:
+    with connected(redis_url) as client:
+        yield client
+
+
+def complete(history: RedisHistory, uuids: Sequence[str], time_to_live: timedelta) -> None:
+    """Claim and complete uuids, in batches."""
+    for first in range(0, len(uuids), CLAIM_BATCH):
+        some = uuids[first : first + CLAIM_BATCH]
+        claims = drive(history.claim(TRIGGER, some, "worker-1", time_to_live=time_to_live))
+        ends = [Settlement(Uuid(u), one.fence, EntryOutcome.OK) for u, one in zip(some, claims, strict=True)]
+        assert all(drive(history.settle(TRIGGER, ends)))
+
+
+def at_the_end_of_its_slice(client: Any, *, left: timedelta) -> None:
+    """Move the one slice of a history back in time, and its one entry to its end, which lives so much longer.
+
+    Nothing waits, and no clock is set: what a slice looks like near its end is written as it is.
+    """
+    meta = client.hget(HISTORY, "meta")
+    name, _, numbers = meta[16:].partition(b"\0")
+    begins, length, step = (int.from_bytes(numbers[at : at + 6], "big") for at in (0, 6, 12))
+    seconds, micros = client.time()
+    end = seconds * 1000 + micros // 1000 + left // timedelta(milliseconds=1)
+    units = 16383  # the last step of the slice, in which an entry starts that is the last to expire
+    moved = end - units * step - 2 * length
+    client.hset(HISTORY, "meta", meta[:16] + name + b"\0" + moved.to_bytes(6, "big") + numbers[6:])
+    assert moved < begins
+    (bucket,) = client.scan_iter(f"{HISTORY}:*:0")
+    for digest, entry in client.hgetall(bucket).items():
+        if digest:
+            client.hset(bucket, digest, units.to_bytes(2, "big") + entry[2:])
+
+
+def test_an_entry_is_found_until_the_end_of_its_slice(history: RedisHistory, client: Any) -> None:
+    """Also past two thirds of the time that its slice and its buckets live: each script looks."""
+    length, other = timedelta(days=20), timedelta(days=2)
+    complete(history, ["u1"], length)
+    at_the_end_of_its_slice(client, left=timedelta(hours=1))
+
+    assert state_of_one(history) is EntryOutcome.OK
+    complete(history, ["another slice"], other)  # which drops those that are over
+    (single,) = drive(history.claim(TRIGGER, ["u1"], "worker-2"))
+    (of_batch,) = drive(history.claim(TRIGGER, ["u1"], BatchOwner("q/1")))
+    drive(history.purge(TRIGGER))
+
+    assert single.found is not None
+    assert of_batch.found is not None
+    assert state_of_one(history) is EntryOutcome.OK
+    assert len(drive(history.scan(TRIGGER)).entries) == 2
+    assert drive(history.stats(TRIGGER)).completed == 2
+
+
+def test_a_bucket_lives_as_long_as_the_last_entry_that_it_may_hold(
+    history: RedisHistory, client: Any
+) -> None:
+    complete(history, [f"u{n}" for n in range(300)], timedelta(days=20))
+
+    buckets = [key.decode() for key in client.scan_iter(f"{HISTORY}:*:*:*")]
+
+    assert len(buckets) > 1, "some were split off"
+    for bucket in buckets:
+        length, index, _ = map(int, bucket.removeprefix(f"{HISTORY}:").split(":"))
+        assert client.pexpiretime(bucket) >= (index + 3) * length
+
+
+def state_of_one(history: RedisHistory) -> EntryOutcome | None:
+    (entry,) = drive(history.lookup(TRIGGER, ["u1"]))
+    return entry and entry.outcome
