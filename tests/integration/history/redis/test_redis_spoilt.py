@@ -161,21 +161,22 @@ def test_sums_decisions_and_names_that_are_none_hide_no_others(history: RedisHis
     assert TRIGGER in drive(history.triggers())
 
 
+#: What stands in the field, of what stood there; and what is said of it.
+SPOILS: list[tuple[Callable[[bytes], bytes], str]] = [
+    (lambda _: b"", "too short"),
+    (lambda _: b"spoilt", "too short"),
+    (lambda _: b"a longer text that nobody expects here", "does not begin with the last fence"),
+    (lambda meta: b"\xff" * len(meta), "does not begin with the last fence"),
+    (lambda meta: meta[:-3], "its slice 1 is none"),
+    (lambda meta: meta + b"more", "its slice 2 is none"),
+    (lambda meta: meta[:16] + bytes(len(meta) - 16), "its slice 1 is none"),
+]
+
+
 class TestASpoiltField:
     """The field ``meta``, without which nothing is found."""
 
-    @pytest.mark.parametrize(
-        ("spoil", "problem"),
-        [
-            (lambda _: b"", "too short"),
-            (lambda _: b"spoilt", "too short"),
-            (lambda _: b"a longer text that nobody expects here", "does not begin with the last fence"),
-            (lambda meta: b"\xff" * len(meta), "does not begin with the last fence"),
-            (lambda meta: meta[:-3], "its slice 1 is none"),
-            (lambda meta: meta + b"more", "its slice 2 is none"),
-            (lambda meta: meta[:16] + bytes(len(meta) - 16), "its slice 1 is none"),
-        ],
-    )
+    @pytest.mark.parametrize(("spoil", "problem"), SPOILS)
     def test_it_makes_nothing_new_and_is_named(
         self,
         history: RedisHistory,
