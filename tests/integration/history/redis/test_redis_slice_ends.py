@@ -93,4 +93,4 @@ def test_a_bucket_lives_as_long_as_the_last_entry_that_it_may_hold(
 
 def state_of_one(history: RedisHistory) -> EntryOutcome | None:
     (entry,) = drive(history.lookup(TRIGGER, ["u1"]))
-    return entry and entry.outcome
+    return None if entry is None else entry.outcome
