@@ -10,6 +10,7 @@ from tests import ROOT
 #: As many modules and folders as one takes in at a glance.
 MOST = 16
 
+#: Folders that may have more: rooms, types and helpers that every store needs, files for many subjects.
 FULLER = {"triggers": 18, "history/redis": 19, "history/redis/lua/entries": 18, "history/contract": 18}
 
 #: What is in a folder besides what it is about.
