@@ -225,8 +225,7 @@ class Member:
         if not self._joined:
             self._join()
         if self._paused:
-            self._paused = False
-            self._consumer.resume(self._consumer.assignment())
+            self._fetch(wanted=True)
         self._hand_out_again()
         wanted = self._credit
         if wanted <= 0:
@@ -276,8 +275,7 @@ class Member:
     def _rest(self) -> None:
         """Fetch nothing for a while, and hear of what happens in the group; also of having left it."""
         if self._joined and not self._paused and time.monotonic() - self._wanted_at > _PAUSING:
-            self._paused = True
-            self._consumer.pause(self._consumer.assignment())
+            self._fetch(wanted=False)
         if self._paused or not self._joined:
             message = self._consumer.poll(0)
             if message is not None:
@@ -299,8 +297,15 @@ class Member:
             return  # the group is being shared out anew; it listens again in a moment
         with self._lock:
             self._waiting.clear()
-        self._joined = self._paused = False
+        self._joined = False
+        self._fetch(wanted=True)
         self._consumer.unsubscribe()
+
+    def _fetch(self, *, wanted: bool) -> None:
+        """Have Kafka's client fetch from all that is assigned, or from none of it."""
+        self._paused = not wanted
+        assigned = self._consumer.assignment()
+        (self._consumer.resume if wanted else self._consumer.pause)(assigned)
 
     def _commit_now_and_then(self) -> None:
         if self._joined and time.monotonic() - self._committed_at >= _COMMITTING:
@@ -346,13 +351,10 @@ class Member:
                 self._partitions[found.partition] = Partition.resumed(
                     found.topic, found.partition, found.offset, found.metadata
                 )
-        consumer.incremental_assign(
-            [
-                driver.TopicPartition(found.topic, found.partition, _or_stored(found.offset))
-                for found in listed
-            ]
-        )
-        self._paused = False
+        given = [driver.TopicPartition(one.topic, one.partition, _or_stored(one.offset)) for one in listed]
+        consumer.incremental_assign(given)
+        # Whether one is fetched is remembered from when it was ours before.
+        (consumer.pause if self._paused else consumer.resume)(given)
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         taken = [
