@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from triggers.service.filters import FilterAnswerError
     from triggers.service.identity import UnidentifiedError
+    from triggers.service.keeping import Keep
     from triggers.service.outcome import Outcome
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(
@@ -71,6 +72,7 @@ else:  # for a type checker, any name would be there
                 "on_retrieval_failure",
             ),
             "triggers.pipeline.joining.joins": ("Joined",),
+            "triggers.service.keeping": ("Keep",),
             "triggers.pipeline.joining.parts": ("NoActivationError", "PlaceTakenError"),
             "triggers.producer.delivery_failure": (
                 "DeliveryFailureEvent",
@@ -118,6 +120,7 @@ __all__ = [
     "Filter",
     "FilterAnswerError",
     "Joined",
+    "Keep",
     "LeaseLostError",
     "Message",
     "MissingExtraError",

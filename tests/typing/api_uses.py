@@ -28,6 +28,7 @@ from triggers import (
     ConfigurationError,
     Delivery,
     FatalError,
+    Keep,
     Message,
     Outcome,
     Producer,
@@ -86,6 +87,7 @@ def resource_is_back() -> bool:
     concurrency=1,
     detect_duplicates=True,
     shadow=False,
+    keep_result=Keep(limit=1000),
     max_body_size=1024,
     on_duplicate=lambda _message, _outcome: None,
     uuid=lambda message: (

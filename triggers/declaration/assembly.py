@@ -2,12 +2,14 @@
 
 import asyncio
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from history.errors import ConfigurationError
 from history.memory.history import MemoryHistory
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
+from history.store.results import results_of
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.atomic import transactions_of
 from triggers.pipeline.completion import EntryCompletion
@@ -22,6 +24,9 @@ from triggers.pipeline.routing import Routing
 from triggers.service.binding import Binding
 from triggers.service.identity import read_identity
 from triggers.service.settings import Settings
+
+if TYPE_CHECKING:
+    from triggers.declaration.results import ResultKeeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Parts:
         service = ServiceExecution(settings=self.settings, binding=self.binding, shell=shell)
         leases = self._keeper(opened, store, loop)
         given = self.settings.uuid
+        keeper = self._result_keeper(store)
         pipeline = MessagePipeline(
             settings=self.settings,
             execution=service,
@@ -62,16 +68,34 @@ class Parts:
                 resolver=self.resolver,
                 leases=leases,
             ),
-            completion=EntryCompletion(settings=self.settings, store=store, sleep=shell.sleep),
+            completion=_completion(self.settings, store, shell, keeper),
             lot=_open_lot(self.settings, store, shell),
             shell=shell,
             transactions=transactions_of(self.settings, self.binding, store, shell),
             routing=self.routing,
             identify=None if given is None else read_identity(given, self.settings.max_body_size),
             observe=observe,
+            recall=None if keeper is None else keeper.recall,
             owned=_owned(opened, store, leases, owned=owned),
         )
         return with_join(_in_shadow(pipeline) if self.settings.shadow else pipeline, service)
+
+    def _result_keeper(self, store: HistoryStore | None) -> "ResultKeeper | None":
+        """Return what keeps results; None where they are not kept.
+
+        Raises:
+            ConfigurationError: there is no history, or it keeps none.
+        """
+        keep = self.settings.keep
+        if keep is None:
+            return None
+        from triggers.declaration.results import ResultKeeper  # noqa: PLC0415  (few want it)
+
+        results = None if store is None else results_of(store)
+        if results is None:
+            problem = "there is no history to keep results in" if store is None else f"{store!r} keeps none"
+            raise ConfigurationError("keep_result", problem, "use Redis, SQL or memory as the history")
+        return ResultKeeper(settings=self.settings, keep=keep, results=results, service=self.binding.service)
 
     def _keeper(
         self,
@@ -107,6 +131,16 @@ def _open_lot(settings: Settings, store: HistoryStore | None, shell: Shell) -> P
         return ParkingLot(opened.parking, file, owned=opened)
     beside = None if store is None else store.parking
     return ParkingLot(beside if given is None else given, file)
+
+
+def _completion(
+    settings: Settings, store: HistoryStore | None, shell: Shell, keeper: "ResultKeeper | None"
+) -> EntryCompletion:
+    if keeper is None:
+        return EntryCompletion(settings=settings, store=store, sleep=shell.sleep)
+    from triggers.declaration.results import KeepingCompletion  # noqa: PLC0415  (as above)
+
+    return KeepingCompletion(settings=settings, store=store, sleep=shell.sleep, keeper=keeper)
 
 
 def _in_shadow(pipeline: MessagePipeline) -> MessagePipeline:

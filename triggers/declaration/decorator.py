@@ -107,6 +107,8 @@ def trigger(
         shadow: True judges and records every message, and stops none: what would have been stopped runs as
             well, and log and ``Outcome.would_have`` say so. There is no guarantee then; it shows on a running
             system what detection would do.
+        keep_result: True, or a :class:`Keep`: what the first run returned is kept as JSON beside its entry,
+            and a duplicate's ``Outcome.result`` is it (``Outcome.result_kept``).
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

@@ -69,10 +69,11 @@ class Trigger(Generic[P, R]):
                 acknowledge_mode=settings.acknowledge_mode,
             )
         self.binding = bind(service, settings, local_names)
-        if settings.shadow and self.binding.resources:
-            raise ConfigurationError(
-                "shadow", "the service takes part in its history's transaction", "leave one of the two out"
-            )
+        for option, given in (("shadow", settings.shadow), ("keep_result", settings.keep is not None)):
+            if given and self.binding.resources:
+                raise ConfigurationError(
+                    option, "the service takes part in its history's transaction", "leave one of the two out"
+                )
         if inspect.iscoroutinefunction(settings.on_duplicate) and not self.is_async:
             raise ConfigurationError(
                 "on_duplicate", "it is a coroutine function, and the service is none", "give a plain function"
@@ -246,10 +247,11 @@ class Trigger(Generic[P, R]):
         from triggers.spark.row_service import service  # noqa: PLC0415  (as above)
 
         with pointing():
-            if self.settings.shadow:
-                raise ConfigurationError(
-                    "shadow", "rows of Spark are claimed for a whole batch", "leave it out for Spark"
-                )
+            for option, given in (("shadow", self.settings.shadow), ("keep_result", self.settings.keep)):
+                if given:
+                    raise ConfigurationError(
+                        option, "rows of Spark are claimed for a whole batch", "leave it out for Spark"
+                    )
             columns = settings.Columns(
                 uuid=uuid, message_id=message_id, delivery_count=delivery_count, body=body
             )

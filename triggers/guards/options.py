@@ -13,6 +13,7 @@ from triggers.detection.table import (
     InDoubtPolicy,
 )
 from triggers.service.failures import Retry
+from triggers.service.keeping import Keep
 
 
 class GuardOptions(TypedDict, total=False):
@@ -35,3 +36,4 @@ class GuardOptions(TypedDict, total=False):
     raise_event_on_exception: bool
     raise_event_on_retry_failure: bool
     shadow: bool
+    keep_result: bool | Keep

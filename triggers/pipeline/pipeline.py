@@ -84,6 +84,9 @@ class Step(IntEnum):
     ANSWERED = 8
 
 
+#: Gives duplicates among these the result of their first run.
+Recall = Callable[[Sequence[Run]], Awaitable[None]]
+
 #: Told of every step that is reached, such as by the crash tests.
 Observer = Callable[[Step], None]
 
@@ -110,6 +113,7 @@ class MessagePipeline:
     owned: Sequence[HistoryStore] = ()
     forward: Forward | None = None
     turns: Turns | None = None
+    recall: Recall | None = None
 
     @property
     def store(self) -> HistoryStore | None:
@@ -185,6 +189,8 @@ class MessagePipeline:
         run = self._begin(message)
         await self._handle_wave([run])
         if is_duplicate(run):
+            if self.recall is not None:
+                await self.recall([run])
             await tell_of_duplicates([run], self.settings, self.shell, self.forward)
         return run.outcome()
 
@@ -209,6 +215,8 @@ class MessagePipeline:
     async def _handle_runs(self, runs: Sequence[Run], removal: Removal | None = None) -> Sequence[Outcome]:
         for wave in _waves(runs):
             await self._handle_wave(wave, removal)
+        if self.recall is not None:
+            await self.recall(runs)
         await tell_of_duplicates(runs, self.settings, self.shell, self.forward)
         return [run.outcome() for run in runs]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from history.entry import Entry, Fence
@@ -74,6 +74,8 @@ class Run:
     join: str | None = None
     acknowledge: bool = True
     parked: bool = False
+    #: Of a duplicate, what the first run returned, in a tuple; None where that is not known.
+    kept: tuple[Any] | None = None
     event: RetrievalFailureEvent | None = None
     #: Until when its lease is known to last, by the monotonic clock; 0 without one.
     alive_until: float = 0.0
@@ -259,7 +261,7 @@ class Run:
             suspend=decision.suspend or (end is not None and (end.aftermath.suspend or end.suspends)),
             parked=self.parked,
             recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
-            result=None if end is None else end.result,
+            result=(self.kept and self.kept[0]) if end is None else end.result,
             error=self.problem if end is None else end.error,
             event=self.event,
             uuid=self.message.uuid,
@@ -267,6 +269,7 @@ class Run:
             seconds=self.seconds,
             join=self.join,
             expired=self.verdict is EXPIRED,
+            result_kept=self.kept is not None,
         )
 
     def _delay(self) -> timedelta:

@@ -70,6 +70,7 @@ def turns_are_safe(settings: Settings) -> bool:
         and not settings.ordered
         and not policy.transacted
         and not settings.shadow
+        and settings.keep is None
     )
 
 

@@ -27,6 +27,7 @@ from triggers.detection.table import (
 from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.identity import IdentitySource
+from triggers.service.keeping import Keep
 from triggers.service.outcome import DuplicateHook
 from triggers.service.terms import AcknowledgeMode, JoinKind
 
@@ -90,6 +91,7 @@ class TriggerOptions(CommonOptions, total=False):
     selector: str | None
     filter: MessageFilter | None
     shadow: bool
+    keep_result: bool | Keep
 
 
 def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:

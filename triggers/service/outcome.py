@@ -20,6 +20,7 @@ class Outcome(NamedTuple):
     ``seconds`` is how long they took, pauses included. ``expired`` says that its JMSExpiration was over, so
     that nobody wanted it. ``would_have`` says of a message that ran in shadow as what it would have been
     stopped: "duplicate", "in doubt", "in progress", "rejected" or "undecided"; None where it was not.
+    ``result_kept`` says that ``result`` is that of the first run, which this message is a duplicate of.
     """
 
     status: Status | None
@@ -40,6 +41,7 @@ class Outcome(NamedTuple):
     join: str | None = None
     expired: bool = False
     would_have: str | None = None
+    result_kept: bool = False
 
     @property
     def kind(self) -> str:

@@ -37,6 +37,7 @@ from triggers.service.checking import (
 from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
 from triggers.service.identity import IdentitySource, read_identity
+from triggers.service.keeping import Keep, check_keeping, keep_of
 from triggers.service.outcome import DuplicateHook
 from triggers.service.terms import DEFAULT_JOIN_TIMEOUT, AcknowledgeMode, JoinKind, check_join
 
@@ -97,6 +98,7 @@ class Settings:
     uuid: IdentitySource | None = None
     on_duplicate: DuplicateHook | str | None = None
     shadow: bool = False
+    keep_result: bool | Keep = False
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -131,6 +133,13 @@ class Settings:
         self._check_kinds()
         self._check_what_recovers()
         self._check_shadow()
+        if self.keep is not None:
+            check_keeping(
+                shadow=self.shadow,
+                join=self.join != "any",
+                batch=self.batch > 1,
+                detect_duplicates=not self.policy.detect_duplicates,
+            )
         _check_memory(self.history_time_to_live, self.lease)
         if self.policy.transacted and self.retry.max_attempts:
             raise ConfigurationError(
@@ -241,6 +250,11 @@ class Settings:
                     "shadow=True detects duplicates, depends on no history, and gives nothing back",
                     "leave one of the two out",
                 )
+
+    @cached_property
+    def keep(self) -> Keep | None:
+        """How results are kept; None where they are not."""
+        return keep_of(self.keep_result)
 
     @cached_property
     def silenced(self) -> frozenset[Cause]:

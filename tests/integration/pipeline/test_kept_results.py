@@ -1,0 +1,165 @@
+"""A duplicate gets the result of the run that completed its entry, and of no other one."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from history import MemoryHistory
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.opening import open_history
+from history.store.results import KeptResult, results_of
+from triggers import Keep, Message, Outcome, trigger
+from triggers.guards import protect
+
+
+class Receipt(BaseModel):
+    number: int
+    paid: bool = False
+
+
+ONE = Message(body="", uuid="u-1")
+
+
+def receipts(history: Any, **options: Any) -> Any:
+    """Return a trigger whose results say which run made them."""
+    runs: list[str | None] = []
+
+    given: dict[str, Any] = {"history": history, "keep_result": True} | options
+
+    @trigger("orders", name="book", **given)
+    def book(message: Message) -> Receipt:
+        runs.append(message.uuid)
+        return Receipt(number=len(runs), paid=True)
+
+    return book
+
+
+def twice(book: Any) -> tuple[Outcome, Outcome]:
+    first, copy = book.handle(ONE), book.handle(ONE)
+    assert (first.executed, copy.executed, copy.kind) == (True, False, "duplicate")
+    return first, copy
+
+
+class TestEachHistory:
+    def test_a_copy_gets_what_the_first_run_returned(self, history_url: str) -> None:
+        first, copy = twice(receipts(history_url))
+
+        assert (first.result_kept, copy.result_kept) == (False, True)
+        assert copy.result == first.result == Receipt(number=1, paid=True)
+
+    async def test_so_it_does_under_asyncio(self, history_url: str) -> None:
+        @trigger("orders", name="book", history=history_url, keep_result=True)
+        async def book(_message: Message) -> dict[str, int]:
+            return {"number": 1}
+
+        await book.ahandle(ONE)
+        copy = await book.ahandle(ONE)
+        await book.aclose()
+
+        assert (copy.result, copy.result_kept) == ({"number": 1}, True)
+
+    def test_each_of_a_batch_gets_its_own(self, history_url: str) -> None:
+        book = receipts(history_url)
+        first = book.handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
+
+        copies = book.handle_batch([Message(body="", uuid=uuid) for uuid in "cabb"])
+
+        known = {one.uuid: one.result for one in first}
+        assert [copy.result for copy in copies] == [known[uuid] for uuid in "cabb"]
+
+    def test_what_a_run_kept_that_lost_its_entry_is_nobodys(self, history_url: str) -> None:
+        book = receipts(history_url)
+        twice(book)
+        store = open_history(history_url)
+        results = results_of(store)
+        assert results is not None
+        kept = drive(results.get("book", "u-1"))
+        assert kept is not None
+        drive(results.put("book", "u-1", KeptResult(kept.fence + 1, kept.data), timedelta(hours=1)))
+        drive(store.close())
+
+        copy = book.handle(ONE)
+
+        assert (copy.result, copy.result_kept, copy.kind) == (None, False, "duplicate")
+
+
+def test_a_guard_gives_it_too() -> None:
+    book = protect("book", history=MemoryHistory(), keep_result=True)
+
+    first = book.handle("u-1", lambda: {"number": 17})
+    copy = book.handle("u-1", lambda: {"number": 18})
+
+    assert (first.result, copy.result, copy.result_kept) == ({"number": 17}, {"number": 17}, True)
+
+
+def test_without_the_option_nothing_is_kept() -> None:
+    _, copy = twice(receipts(MemoryHistory(), keep_result=False))
+
+    assert (copy.result, copy.result_kept) == (None, False)
+
+
+def test_a_failed_run_keeps_nothing() -> None:
+    book = protect("book", history=MemoryHistory(), keep_result=True)
+
+    book.handle("u-1", lambda: 1 / 0)
+    copy = book.handle("u-1", lambda: 1)
+
+    assert (copy.result, copy.result_kept, copy.executed) == (None, False, False)
+
+
+@pytest.mark.parametrize(
+    ("result", "problem"),
+    [(object, "cannot be written as JSON"), (lambda: "x" * 100, "larger than the limit")],
+    ids=["no JSON", "too large"],
+)
+def test_what_cannot_be_kept_is_completed_and_said_once(
+    result: Callable[[], Any], problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    book = protect("book", history=MemoryHistory(), keep_result=Keep(limit=50))
+    with caplog.at_level(logging.WARNING):
+        for uuid in ("u-1", "u-1", "u-2"):
+            outcome = book.handle(uuid, result)
+
+    assert (outcome.kind, outcome.result_kept) == ("ok", False)
+    assert [problem in record.getMessage() for record in caplog.records].count(True) == 1
+
+
+def test_a_result_that_the_service_does_not_return_any_more_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    history = MemoryHistory()
+    protect("book", history=history, keep_result=True).handle("u-1", lambda: {"other": 1})
+
+    copy = receipts(history).handle(ONE)
+
+    assert (copy.kind, copy.result_kept) == ("duplicate", False)
+    assert "not what the service returns now" in caplog.text
+
+
+def test_a_history_that_fails_to_keep_does_not_undo_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = MemoryHistory()
+    book = receipts(history)
+
+    async def fail(*_: Any) -> bool:
+        raise OSError("no room")
+
+    results = results_of(history)
+    monkeypatch.setattr(type(results), "put", fail)
+    first, copy = twice(book)
+
+    assert (first.kind, copy.result_kept) == ("ok", False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"shadow": True}, {"batch": 5}, {"detect_duplicates": False}, {"history": None}],
+    ids=lambda options: next(iter(options)),
+)
+def test_it_is_refused_beside_what_it_cannot_go_with(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"keep_result|leave one of the two out"):
+        receipts(**({"history": MemoryHistory()} | options)).handle(ONE)

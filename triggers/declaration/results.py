@@ -1,0 +1,83 @@
+"""The result of the first run, kept before its entry is completed and given to its duplicates.
+
+Kept before: a process that dies in between leaves a result that nobody reads, for its fence is not that of a
+completed entry. So no completed entry lacks its result without a reason that was logged.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from history.store.results import KeptResult, Results
+from history.support.rendering import text_of
+from triggers.pipeline.completion import EntryCompletion
+from triggers.pipeline.duplicates import is_duplicate
+from triggers.pipeline.run import Run
+from triggers.service.keeping import Keep, NotKeptError, decode_result, encode_result
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultKeeper:
+    """Keeps the results of a trigger's runs; ``service`` is the function that says what it returns."""
+
+    settings: Settings
+    keep: Keep
+    results: Results
+    service: Callable[..., Any] | None = None
+    _said: set[str] = field(default_factory=set[str])
+
+    async def keep_results(self, runs: Sequence[Run]) -> None:
+        """Keep what the services of these returned; what cannot be kept is said, and nothing else happens."""
+        for run in runs:
+            end = run.end
+            if end is not None and end.error is None and run.fence is not None and run.message.uuid:
+                try:
+                    data = encode_result(end.result, self.keep.limit)
+                    lasting = self.keep.for_ or self.settings.history_time_to_live
+                    kept = KeptResult(run.fence, data)
+                    await self.results.put(self.settings.name, run.message.uuid, kept, lasting)
+                except NotKeptError as error:
+                    self._say_once(run, str(error))
+                except Exception as error:  # noqa: BLE001  (the service has run: it must be completed)
+                    self._warn(run, text_of(error))
+
+    async def recall(self, runs: Sequence[Run]) -> None:
+        """Give duplicates the result of the run that completed their entry, and of no other one."""
+        for run in runs:
+            if is_duplicate(run) and run.found is not None and run.message.uuid:
+                try:
+                    kept = await self.results.get(self.settings.name, run.message.uuid)
+                    if kept is not None and kept.fence == run.found.fence:
+                        service = self.service if run.binding is None else run.binding.service
+                        run.kept = (decode_result(kept.data, service),)
+                except NotKeptError as error:
+                    self._warn(run, f"what was kept cannot be read: {error}")
+                except Exception as error:  # noqa: BLE001  (a duplicate without its result is a duplicate)
+                    self._warn(run, f"what was kept cannot be had: {text_of(error)}")
+
+    def _say_once(self, run: Run, problem: str) -> None:
+        """Say what every message of a trigger may have alike."""
+        kind = problem.partition("(")[0]
+        if kind not in self._said:
+            self._said.add(kind)
+            self._warn(run, f"{problem}; this is said once")
+
+    def _warn(self, run: Run, problem: str) -> None:
+        extra = {"trigger": self.settings.name, "uuid": run.message.uuid}
+        _log.warning("%s: its result is not kept: %s", run.named, problem, extra=extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepingCompletion(EntryCompletion):
+    """Keeps the results of runs that succeeded, then completes their entries."""
+
+    keeper: ResultKeeper
+
+    async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Keep results, and write down how the claimed runs ended."""
+        await self.keeper.keep_results(runs)
+        return await EntryCompletion.settle(self, runs)

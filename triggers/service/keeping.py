@@ -1,0 +1,113 @@
+"""Kept results: the first run's result goes to whoever asks again, such as the caller of a copy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic_core import from_json, to_json
+
+from history.errors import ConfigurationError
+from triggers.service.checking import check_choice, check_duration, check_kind, check_least
+
+Codec = Literal["json"]
+
+#: What stands before a result: what is kept may be something else one day.
+_BEGINNING = b"result:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """How results are kept: ``for_`` how long (as long as entries, when left out), and up to which size.
+
+    ``limit`` is in bytes of JSON; of a larger result nothing is kept, and the message is completed all the
+    same. Results are JSON: models by their schema, never pickles.
+
+    Raises:
+        ConfigurationError: one of them is not what it must be.
+    """
+
+    for_: timedelta | None = None
+    limit: int = 64_000
+    codec: Codec = "json"
+
+    def __post_init__(self) -> None:
+        if self.for_ is not None:
+            check_duration("keep_result", self.for_)
+        check_least("keep_result", self.limit, 1)
+        check_choice("keep_result", self.codec, Codec)
+
+
+def keep_of(given: Any) -> Keep | None:
+    """Return how results are kept; None where they are not.
+
+    Raises:
+        ConfigurationError: it is no switch and no :class:`Keep`.
+    """
+    if given is False:
+        return None
+    if given is True:
+        return Keep()
+    check_kind("keep_result", given, Keep, "use True, or Keep(for_=timedelta(days=1))")
+    return given if isinstance(given, Keep) else None
+
+
+class NotKeptError(ValueError):
+    """A result that cannot be kept, or read back; the text says why."""
+
+
+def encode_result(result: Any, limit: int) -> bytes:
+    """Return a result as it is kept.
+
+    Raises:
+        NotKeptError: it is no JSON, or larger than the limit.
+    """
+    try:
+        data = _BEGINNING + to_json(result)
+    except Exception as error:
+        raise NotKeptError(f"it cannot be written as JSON ({error})") from error
+    size = len(data) - len(_BEGINNING)
+    if size > limit:
+        raise NotKeptError(f"its JSON is larger than the limit ({size:,} bytes, and the limit is {limit:,})")
+    return data
+
+
+def decode_result(data: bytes, service: Callable[..., Any] | None) -> Any:
+    """Return what was kept, as what ``service`` says that it returns; JSON values where it says nothing.
+
+    Raises:
+        NotKeptError: it is not readable so.
+    """
+    if not data.startswith(_BEGINNING):
+        raise NotKeptError("it was written by another version")
+    try:
+        adapter = None if service is None else _returned(service)
+        written = data[len(_BEGINNING) :]
+        return from_json(written) if adapter is None else adapter.validate_json(written)
+    except Exception as error:
+        raise NotKeptError(f"it is not what the service returns now ({error})") from error
+
+
+@cache
+def _returned(service: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    """Return what reads the results of a service; None where it does not say what it returns."""
+    try:
+        hints = get_type_hints(service, include_extras=True)
+    except Exception:  # noqa: BLE001  (names that only a type checker knows)
+        return None
+    return TypeAdapter(hints["return"]) if "return" in hints else None
+
+
+def check_keeping(**reasons: bool) -> None:
+    """Refuse to keep results beside what cannot.
+
+    Raises:
+        ConfigurationError: naming the first option whose reason is True.
+    """
+    for setting, stands in reasons.items():
+        if stands:
+            raise ConfigurationError(
+                setting, "keep_result keeps one message's result beside its entry", "leave one of the two out"
+            )
