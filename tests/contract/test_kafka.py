@@ -43,14 +43,14 @@ class TestKafka(ProviderContract):
 
     @pytest.fixture
     async def provider(self) -> AsyncIterator[Provider]:
-        provider = Kafka.from_url(self.server.url)
+        provider = Kafka.from_url(self.server.patient_url)
         provider = provider.for_asyncio() if self.asyncio else provider
         yield provider
         await provider.close()
 
     @pytest.fixture
     async def another(self) -> AsyncIterator[Provider]:
-        provider = Kafka.from_url(self.server.url)
+        provider = Kafka.from_url(self.server.patient_url)
         provider = provider.for_asyncio() if self.asyncio else provider
         yield provider
         await provider.close()

@@ -21,6 +21,9 @@ from triggers.testing.redis_server import RedisServer
 MANY = 300
 MANY_THREADS = 150
 
+#: Hundreds connect at once: on a busy machine that takes longer than one may have to wait for otherwise.
+UNHURRIED = f"?socket_connect_timeout={PATIENCE}&socket_timeout={PATIENCE}"
+
 
 @pytest.fixture(params=[True, False], ids=["asyncio", "threads"])
 def lane(request: pytest.FixtureRequest, tmp_path: Path) -> Lane:
@@ -35,7 +38,8 @@ async def test_as_many_tasks_as_asked_for_wait_at_the_same_time(redis_url: str, 
         await together.wait()
 
     await asyncio.to_thread(send, redis_url, "orders", *map(str, range(MANY)))
-    consumer = AsyncConsumer([work], redis_url, history=redis_url)
+    url = redis_url + UNHURRIED
+    consumer = AsyncConsumer([work], url, history=url)
     await asyncio.wait_for(consumer.run(until_idle=0.1), PATIENCE)
 
     assert consumer.counts == {"orders": Counter(ok=MANY)}
@@ -51,7 +55,8 @@ def test_as_many_threads_as_asked_for_wait_at_the_same_time(redis_url: str, tmp_
         together.wait()
 
     send(redis_url, "orders", *map(str, range(MANY_THREADS)))
-    consumer = Consumer([work], redis_url, history=redis_url)
+    url = redis_url + UNHURRIED
+    consumer = Consumer([work], url, history=url)
     consumer.run(until_idle=0.1)
 
     assert consumer.counts == {"orders": Counter(ok=MANY_THREADS)}
