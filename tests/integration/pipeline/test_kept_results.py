@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -47,7 +48,8 @@ def twice(book: Any) -> tuple[Outcome, Outcome]:
 
 class TestEachHistory:
     def test_a_copy_gets_what_the_first_run_returned(self, history_url: str) -> None:
-        first, copy = twice(receipts(history_url))
+        with closing(receipts(history_url)) as book:
+            first, copy = twice(book)
 
         assert (first.result_kept, copy.result_kept) == (False, True)
         assert copy.result == first.result == Receipt(number=1, paid=True)
@@ -64,26 +66,26 @@ class TestEachHistory:
         assert (copy.result, copy.result_kept) == ({"number": 1}, True)
 
     def test_each_of_a_batch_gets_its_own(self, history_url: str) -> None:
-        book = receipts(history_url)
-        first = book.handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
+        with closing(receipts(history_url)) as book:
+            first = book.handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
 
-        copies = book.handle_batch([Message(body="", uuid=uuid) for uuid in "cabb"])
+            copies = book.handle_batch([Message(body="", uuid=uuid) for uuid in "cabb"])
 
         known = {one.uuid: one.result for one in first}
         assert [copy.result for copy in copies] == [known[uuid] for uuid in "cabb"]
 
     def test_what_a_run_kept_that_lost_its_entry_is_nobodys(self, history_url: str) -> None:
-        book = receipts(history_url)
-        twice(book)
-        store = open_history(history_url)
-        results = results_of(store)
-        assert results is not None
-        kept = drive(results.get("book", "u-1"))
-        assert kept is not None
-        drive(results.put("book", "u-1", KeptResult(kept.fence + 1, kept.data), timedelta(hours=1)))
-        drive(store.close())
+        with closing(receipts(history_url)) as book:
+            twice(book)
+            store = open_history(history_url)
+            results = results_of(store)
+            assert results is not None
+            kept = drive(results.get("book", "u-1"))
+            assert kept is not None
+            drive(results.put("book", "u-1", KeptResult(kept.fence + 1, kept.data), timedelta(hours=1)))
+            drive(store.close())
 
-        copy = book.handle(ONE)
+            copy = book.handle(ONE)
 
         assert (copy.result, copy.result_kept, copy.kind) == (None, False, "duplicate")
 
