@@ -56,5 +56,6 @@ class TestKafka(ProviderContract):
         await provider.close()
 
 
+@pytest.mark.prove  # this broker takes ten seconds and more wherever a second consumer comes
 class TestKafkaThroughAsyncio(TestKafka):
     asyncio = True

@@ -33,7 +33,16 @@ def into_partitions(new: DataFrame, batch: BatchInfo, folder: Path) -> None:
     writer.partitionBy("lineage", "batch_id").parquet(str(folder))
 
 
-@pytest.mark.parametrize("write", [into_a_folder, into_partitions], ids=["folder", "partitions"])
+WAYS = pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(into_a_folder, id="folder"),
+        pytest.param(into_partitions, id="partitions", marks=pytest.mark.prove),
+    ],
+)
+
+
+@WAYS
 def test_a_batch_that_is_run_again_overwrites_what_it_wrote(
     spark: SparkSession, redis_url: str, tmp_path: Path, write: Write
 ) -> None:
@@ -63,7 +72,7 @@ def test_a_batch_that_is_run_again_overwrites_what_it_wrote(
     assert counts == [(0, 3, 20, 5), (1, 1, 10, 15)]
 
 
-@pytest.mark.parametrize("write", [into_a_folder, into_partitions], ids=["folder", "partitions"])
+@WAYS
 def test_what_a_run_that_was_cut_off_has_written_goes_when_another_query_has_processed_it(
     spark: SparkSession, redis_url: str, tmp_path: Path, write: Write
 ) -> None:

@@ -43,6 +43,9 @@ class Noted:
             raise RuntimeError(message)
 
 
+@pytest.mark.parametrize(
+    "link_databases", ["sqlite", pytest.param("postgres", marks=pytest.mark.prove)], indirect=True
+)
 def test_a_queue_is_read_in_batches_that_stay_the_same_and_is_empty_at_the_end(
     spark: SparkSession, link_databases: Sequence[str], tmp_path: Path
 ) -> None:

@@ -128,6 +128,9 @@ def test_a_new_epoch_of_the_peer_stops_the_link(pair: tuple[Side, Side]) -> None
 SIZES = {"single": 10, "multi-part": 1500}
 
 
+@pytest.mark.parametrize(
+    "link_databases", ["sqlite", pytest.param("postgres", marks=pytest.mark.prove)], indirect=True
+)
 @pytest.mark.parametrize("kind", SIZES)
 @pytest.mark.parametrize("heard", [0, 3, 5])
 @pytest.mark.parametrize("others", [0, 2, 3, 5])
