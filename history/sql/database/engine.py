@@ -18,7 +18,6 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Engine,
-    Executable,
     QueuePool,
     Row,
     create_engine,
@@ -38,7 +37,7 @@ from history.sql.database.forks import survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
-from history.sql.statements.dialects import Dialect, Statement, statement
+from history.sql.statements.dialects import Dialect, Sql, Statement, statement
 from history.support.urls import guarded, refuse_unknown
 
 _log = logging.getLogger(__name__)
@@ -238,11 +237,15 @@ async def execute_each(
 
 
 async def _execute(
-    connection: AnyConnection,
-    statement: Executable,
-    values: Mapping[str, object] | Sequence[Mapping[str, object]],
+    connection: AnyConnection, sql: Sql, values: Mapping[str, object] | Sequence[Mapping[str, object]]
 ) -> CursorResult[*tuple[Any, ...]]:
-    return await settled(connection.execute(statement, values))
+    text, order = sql.compiled(connection.dialect)
+    given: Any = values
+    if order is not None:
+        rows = [values] if isinstance(values, Mapping) else values
+        tuples = [tuple([row[name] for name in order]) for row in rows]
+        given = tuples[0] if isinstance(values, Mapping) else tuples
+    return await settled(connection.exec_driver_sql(text, given))
 
 
 class Database(Protocol):

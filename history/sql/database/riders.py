@@ -48,7 +48,7 @@ class Riders:
 
     def texts(self, statements: Sequence[Statement]) -> list[str]:
         """Return what is sent of them: they have no parameters."""
-        return [statement[self.dialect].text for statement in statements]
+        return [str(statement[self.dialect]) for statement in statements]
 
 
 def leave_connection(connection: AnyConnection) -> None:
