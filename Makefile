@@ -11,7 +11,7 @@ DEV := $(VENV)/.installed-dev
 # Tests are rewritten once and then read, not rewritten by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup servers demo demo-redis test prove installs lint types bench soak clean
+.PHONY: help setup servers demo demo-redis test prove installs lint site types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ lint: $(DEV)  ## Style, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+site: $(DEV)  ## Build the documentation as a site, in build/site; a warning fails
+	@$(BIN)/python .ci/site.py
 
 types: $(DEV)  ## mypy and pyright, both strict
 	$(BIN)/mypy
