@@ -35,6 +35,7 @@ from history.contract.claims import ClaimContract
 from history.contract.control import ControlContract
 from history.contract.decisions import DecisionContract
 from history.contract.fences import FenceContract
+from history.contract.fingerprints import FingerprintContract
 from history.contract.forks import ForkContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.joining import JoiningContract
@@ -65,6 +66,7 @@ class HistoryContract(
     AdoptionContract,
     ProgressContract,
     ResultContract,
+    FingerprintContract,
     RaceContract,
     ForkContract,
     RollbackContract,

@@ -25,6 +25,7 @@ from history.entry import (
     take_over,
 )
 from history.memory.control import MemoryControl
+from history.memory.fingerprints import MemoryFingerprints
 from history.memory.joining import MemoryJoining
 from history.memory.parking import MemoryParking
 from history.memory.progress import MemoryProgress
@@ -42,6 +43,7 @@ from history.store import (
     SingleVerbs,
 )
 from history.store.control import Control
+from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
@@ -114,6 +116,7 @@ class MemoryHistory(SingleVerbs):
         self._control = MemoryControl(clock)
         self._progress = MemoryProgress()
         self._results = MemoryResults(clock)
+        self._fingerprints = MemoryFingerprints(clock)
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -141,6 +144,11 @@ class MemoryHistory(SingleVerbs):
     def results(self) -> Results:
         """The kept results in the same memory."""
         return self._results
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of first bodies, in the same place as the entries."""
+        return self._fingerprints
 
     @property
     def progress(self) -> Progress:

@@ -30,6 +30,7 @@ from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis.client import TRIGGERS_KEY, RedisClient
 from history.redis.control import RedisControl
 from history.redis.errors import NotPermittedError
+from history.redis.fingerprints import RedisFingerprints
 from history.redis.joining import RedisJoining
 from history.redis.parking import RedisParking
 from history.redis.probe import pool_of
@@ -61,6 +62,7 @@ from history.store import (
     milliseconds,
 )
 from history.store.control import Control
+from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
@@ -113,6 +115,7 @@ class RedisHistory(SingleVerbs):
         self._joining = RedisJoining(self._redis)
         self._progress = RedisProgress(self._redis)
         self._results = RedisResults(self._redis)
+        self._fingerprints = RedisFingerprints(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -143,6 +146,11 @@ class RedisHistory(SingleVerbs):
     def results(self) -> Results:
         """The kept results in the same Redis."""
         return self._results
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of first bodies, in the same place as the entries."""
+        return self._fingerprints
 
     @property
     def progress(self) -> Progress:

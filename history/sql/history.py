@@ -39,6 +39,7 @@ from history.sql.database.engine import (
 )
 from history.sql.database.probe import circuit_for
 from history.sql.fences import Granted
+from history.sql.fingerprints import SqlFingerprints
 from history.sql.joining import SqlJoining
 from history.sql.lineage import HISTORY
 from history.sql.parking import SqlParking, known_triggers
@@ -71,6 +72,7 @@ from history.store import (
     milliseconds,
 )
 from history.store.control import Control
+from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
@@ -116,6 +118,7 @@ class SqlHistory(SingleVerbs):
         self._joining = SqlJoining(self._database)
         self._progress = SqlProgress(self._database)
         self._results = SqlResults(self._database)
+        self._fingerprints = SqlFingerprints(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL) -> Self:
@@ -189,6 +192,11 @@ class SqlHistory(SingleVerbs):
     def results(self) -> Results:
         """The kept results in the same database."""
         return self._results
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """The fingerprints of first bodies, in the same place as the entries."""
+        return self._fingerprints
 
     @property
     def progress(self) -> Progress:

@@ -253,6 +253,16 @@ RESULTS = Table(
     Index("doubtless_results_expiry", "expires_at"),
 )
 
+FINGERPRINTS = Table(
+    "doubtless_fingerprints",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("doubtless_fingerprints_expiry", "expires_at"),
+)
+
 META = Table(
     "doubtless_meta",
     METADATA,
