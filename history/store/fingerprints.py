@@ -8,6 +8,9 @@ from history.store.history import HistoryStore
 #: How many bytes a fingerprint has.
 FINGERPRINT_SIZE = 8
 
+#: In the evidence of a parked message: the entry of its uuid is that of another body, and never its own.
+NO_FENCE = 0
+
 
 class Fingerprints(Protocol):
     """Keeps one fingerprint for each uuid of a trigger. Everything may be sent twice."""

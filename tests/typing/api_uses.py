@@ -88,6 +88,7 @@ def resource_is_back() -> bool:
     detect_duplicates=True,
     shadow=False,
     keep_result=Keep(limit=1000),
+    fingerprint="body",
     max_body_size=1024,
     on_duplicate=lambda _message, _outcome: None,
     uuid=lambda message: (

@@ -9,9 +9,11 @@ from history.memory.history import MemoryHistory
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
+from history.store.fingerprints import fingerprints_of
 from history.store.results import results_of
 from resolvers.resolution import AskedResolver
 from triggers.pipeline.atomic import transactions_of
+from triggers.pipeline.bodies import Bodies
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.execution import ServiceExecution
 from triggers.pipeline.joining.joins import with_join
@@ -22,6 +24,7 @@ from triggers.pipeline.pipeline import MessagePipeline, Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
 from triggers.service.binding import Binding
+from triggers.service.fingerprints import read_fingerprint
 from triggers.service.identity import read_identity
 from triggers.service.settings import Settings
 
@@ -67,6 +70,7 @@ class Parts:
                 store=store,
                 resolver=self.resolver,
                 leases=leases,
+                bodies=self._bodies(store),
             ),
             completion=_completion(self.settings, store, shell, keeper),
             lot=_open_lot(self.settings, store, shell),
@@ -96,6 +100,21 @@ class Parts:
             problem = "there is no history to keep results in" if store is None else f"{store!r} keeps none"
             raise ConfigurationError("keep_result", problem, "use Redis, SQL or memory as the history")
         return ResultKeeper(settings=self.settings, keep=keep, results=results, service=self.binding.service)
+
+    def _bodies(self, store: HistoryStore | None) -> Bodies | None:
+        """Return what compares the bodies of one uuid; None where they are not compared.
+
+        Raises:
+            ConfigurationError: there is no history, or it keeps no fingerprints.
+        """
+        read = read_fingerprint(self.settings.fingerprint)
+        if read is None:
+            return None
+        kept = None if store is None else fingerprints_of(store)
+        if kept is None:
+            problem = "there is no history to keep them in" if store is None else f"{store!r} keeps none"
+            raise ConfigurationError("fingerprint", problem, "use Redis, SQL or memory as the history")
+        return Bodies(settings=self.settings, kept=kept, read=read)
 
     def _keeper(
         self,

@@ -109,6 +109,9 @@ def trigger(
             system what detection would do.
         keep_result: True, or a :class:`Keep`: what the first run returned is kept as JSON beside its entry,
             and a duplicate's ``Outcome.result`` is it (``Outcome.result_kept``).
+        fingerprint: "body", or a function of the message that returns what counts of it (bytes, text or JSON;
+            None: nothing to compare): a message that has the uuid of another one and another fingerprint is
+            rejected and parked, neither run nor taken for a duplicate.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

@@ -69,7 +69,11 @@ class Trigger(Generic[P, R]):
                 acknowledge_mode=settings.acknowledge_mode,
             )
         self.binding = bind(service, settings, local_names)
-        for option, given in (("shadow", settings.shadow), ("keep_result", settings.keep is not None)):
+        for option, given in (
+            ("shadow", settings.shadow),
+            ("keep_result", settings.keep is not None),
+            ("fingerprint", settings.fingerprint is not None),
+        ):
             if given and self.binding.resources:
                 raise ConfigurationError(
                     option, "the service takes part in its history's transaction", "leave one of the two out"
@@ -247,7 +251,11 @@ class Trigger(Generic[P, R]):
         from triggers.spark.row_service import service  # noqa: PLC0415  (as above)
 
         with pointing():
-            for option, given in (("shadow", self.settings.shadow), ("keep_result", self.settings.keep)):
+            for option, given in (
+                ("shadow", self.settings.shadow),
+                ("keep_result", self.settings.keep),
+                ("fingerprint", self.settings.fingerprint),
+            ):
                 if given:
                     raise ConfigurationError(
                         option, "rows of Spark are claimed for a whole batch", "leave it out for Spark"

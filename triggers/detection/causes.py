@@ -18,6 +18,7 @@ class Cause(StrEnum):
     FAILED_BEFORE = "a transacted service failed fatally on an earlier delivery"
     NO_IDENTITY = "the message has neither uuid nor JMSMessageID"
     UNREADABLE = "the delivery could not be read as a message"
+    OTHER_BODY = "another body came first under the same uuid"
     JOIN_TIMED_OUT = "the other messages of its join did not come in time"
 
 

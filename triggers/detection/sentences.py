@@ -42,6 +42,7 @@ _SITUATIONS: Mapping[int, str] = {
     20: "it is delivered again, and was sent longer ago than the history remembers",
     21: "it is delivered again, and was sent longer ago than the history remembers",
     22: "it is delivered again after it was rolled back, without a history",
+    23: "another body came first under its uuid",
 }
 
 _FAILED_BEFORE = "it has run already, failed, and was given up then"

@@ -58,6 +58,7 @@ class Found(Known):
     COMPLETED_FAILED = "COMPLETED failed"
     STARTED = "STARTED, lease over or no lease"
     IN_PROGRESS = "STARTED, lease alive"
+    OTHER_BODY = "any, and another body came first, by `fingerprint`"
 
 
 class Word(Known):
@@ -217,6 +218,15 @@ ROWS: tuple[Row, ...] = (
     Row(number=4, counts=_AGAIN, history=_OFF, words=_ASKED, as_resolver=True),
     Row(number=5, counts=_UNDEFINED, history=_OFF, words=_NO_WORD, status=Status.NEW, runs=True),
     Row(number=6, counts=_UNDEFINED, history=_OFF, words=_ASKED, as_resolver=True),
+    # Before an entry is looked at: it is that of the body that came first.
+    Row(
+        number=23,
+        history=_ON,
+        found=frozenset({Found.OTHER_BODY}),
+        rejected=True,
+        park=True,
+        cause=Cause.OTHER_BODY,
+    ),
     Row(number=7, history=_ON, found=frozenset({Found.NOTHING}), status=Status.NEW, runs=True),
     Row(number=8, history=_ON, found=frozenset({Found.COMPLETED_OK}), status=Status.DUPLICATE),
     Row(

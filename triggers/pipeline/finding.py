@@ -20,15 +20,15 @@ class Finding(NamedTuple):
     """What was found when a message was claimed. Replaced as a whole, never written to.
 
     ``found`` is the entry that was there before, and ``fence`` that of the entry as it stands: our own, under
-    ``owner``, where nothing was found or what was found has been taken over. ``forgotten`` says that there is
-    no entry, and that there may have been one.
+    ``owner``, where nothing was found or what was found has been taken over. ``instead`` is what the
+    table is told in the place of an entry: that there may have been one, or that it is another body's.
     """
 
     history: HistoryUse
     found: Entry | None = None
     fence: Fence | None = None
     owner: str | None = None
-    forgotten: bool = False
+    instead: Found | None = None
 
     @property
     def recorded(self) -> bool:

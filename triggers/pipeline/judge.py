@@ -29,6 +29,7 @@ from triggers.detection.table import (
     classify_count,
     decide,
 )
+from triggers.pipeline.bodies import Bodies
 from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
@@ -51,7 +52,8 @@ class Judge:
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
     ``leases`` renews those of what is claimed; whoever concludes the run lets it go. ``undecided`` are the
-    claims of before that had no answer, ``turns`` what a worker has claimed ahead.
+    claims of before that had no answer, ``turns`` what a worker has claimed ahead, and
+    ``bodies`` compares those of one uuid first.
     """
 
     settings: Settings
@@ -62,6 +64,7 @@ class Judge:
     leases: LeaseKeeper | None = None
     undecided: UndecidedClaims = field(default_factory=UndecidedClaims)
     turns: Turns | None = None
+    bodies: Bodies | None = None
 
     async def claim(self, runs: Sequence[Run]) -> None:
         """Claim every uuid that the table may look at, in one call."""
@@ -76,8 +79,21 @@ class Judge:
             if message.uuid is not None and message.delivery_count <= limit:
                 asked.append(run)
                 uuids.append(message.uuid)
+        if self.bodies is not None and asked:
+            asked = await self._compare(asked, self.bodies)
+            uuids = [run.message.uuid or "" for run in asked]
         if asked:
             await self._claim(self.store, asked, uuids)
+
+    async def _compare(self, asked: Sequence[Run], bodies: Bodies) -> list[Run]:
+        """Return those that have the body that came first under their uuid; only these are claimed."""
+        try:
+            return await bodies.same(asked)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001  (as in claiming)
+            self._note_absence(error, asked)
+            return []
 
     async def _claim(self, store: HistoryStore, asked: Sequence[Run], uuids: Sequence[str]) -> None:
         if self.turns is not None and (ahead := self.turns.take(uuids)) is not None:
@@ -115,7 +131,7 @@ class Judge:
             oldest = datetime.now(UTC) - self.settings.history_time_to_live
             for run in asked:
                 if run.found is None and _is_older(run.message, oldest):
-                    run.finding = run.finding._replace(forgotten=True)
+                    run.finding = run.finding._replace(instead=Found.FORGOTTEN)
         if self.undecided.known and not self.inside:
             await self._settle_undecided(store, asked)
 

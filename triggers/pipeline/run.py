@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from history.entry import Entry, Fence
 from history.message import UNDEFINED_COUNT, Message
+from history.store.fingerprints import NO_FENCE
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
 from history.support.rendering import class_of, text_of, trace_of
 from history.support.user_code import is_failure
@@ -163,7 +164,7 @@ class Run:
     def facts(self, count: Count, word: Word) -> Facts:
         """Return what is known, in the table's terms."""
         finding = self.finding
-        found = Found.FORGOTTEN if finding.forgotten else found_in(finding.found)
+        found = finding.instead or found_in(finding.found)
         if self.unidentified is not None:  # whatever detects duplicates, it cannot detect this one
             return _facts(count, False, HistoryUse.ON, found, word)  # noqa: FBT003
         return _facts(count, self.message.uuid is not None, finding.history, found, word)
@@ -171,6 +172,8 @@ class Run:
     def evidence(self) -> Evidence:
         """Return what is known of an earlier run; the fence is that of the entry as it stands."""
         found = self.found
+        if self.finding.instead is Found.OTHER_BODY:
+            return Evidence(delivery_count=self.message.delivery_count, fence=NO_FENCE)
         return Evidence(
             delivery_count=self.message.delivery_count,
             owner=None if found is None else found.owner,

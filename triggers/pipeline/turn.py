@@ -71,6 +71,7 @@ def turns_are_safe(settings: Settings) -> bool:
         and not policy.transacted
         and not settings.shadow
         and settings.keep is None
+        and settings.fingerprint is None
     )
 
 

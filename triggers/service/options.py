@@ -26,6 +26,7 @@ from triggers.detection.table import (
 )
 from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
+from triggers.service.fingerprints import FingerprintSource
 from triggers.service.identity import IdentitySource
 from triggers.service.keeping import Keep
 from triggers.service.outcome import DuplicateHook
@@ -92,6 +93,7 @@ class TriggerOptions(CommonOptions, total=False):
     filter: MessageFilter | None
     shadow: bool
     keep_result: bool | Keep
+    fingerprint: FingerprintSource | None
 
 
 def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:

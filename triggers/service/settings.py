@@ -36,6 +36,7 @@ from triggers.service.checking import (
 )
 from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
+from triggers.service.fingerprints import FingerprintSource, check_fingerprint, read_fingerprint
 from triggers.service.identity import IdentitySource, read_identity
 from triggers.service.keeping import Keep, check_keeping, keep_of
 from triggers.service.outcome import DuplicateHook
@@ -99,6 +100,7 @@ class Settings:
     on_duplicate: DuplicateHook | str | None = None
     shadow: bool = False
     keep_result: bool | Keep = False
+    fingerprint: FingerprintSource | None = None
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -135,6 +137,13 @@ class Settings:
         self._check_shadow()
         if self.keep is not None:
             check_keeping(
+                shadow=self.shadow,
+                join=self.join != "any",
+                batch=self.batch > 1,
+                detect_duplicates=not self.policy.detect_duplicates,
+            )
+        if read_fingerprint(self.fingerprint) is not None:
+            check_fingerprint(
                 shadow=self.shadow,
                 join=self.join != "any",
                 batch=self.batch > 1,

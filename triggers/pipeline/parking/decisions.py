@@ -12,6 +12,7 @@ from history.entry import Claim, Entry, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import CLAIM_BATCH, HistoryStore
 from history.store.decisions import Decided, DecisionKind, OperatorDecision
+from history.store.fingerprints import NO_FENCE
 from history.store.owners import owner_token
 from history.store.parking import ParkedLabel, Parking
 
@@ -104,7 +105,7 @@ async def _settle(
     plan = await _plan(trigger, labels, store)
     rest = [label for label in labels if label.id not in plan.left]
     verdicts = list(await _finish(trigger, rest, decision, lot, store, plan.settlements))
-    kept = {verdict.label.uuid for verdict in verdicts if verdict.left is None}
+    kept = {verdict.label.uuid for verdict in verdicts if verdict.left is None and _has_entry(verdict.label)}
     if vain := [settlement for uuid, settlement in plan.undone.items() if uuid not in kept]:
         await store.settle(trigger, vain)
     return [*verdicts, *(Verdict(label, plan.left[label.id]) for label in labels if label.id in plan.left)]
@@ -113,12 +114,14 @@ async def _settle(
 async def _plan(trigger: str, labels: Sequence[ParkedLabel], store: HistoryStore) -> _Plan:
     """Look at the entries; what has none gets one, and what has failed is taken over."""
     plan, owner = _Plan(), DONE + owner_token()
-    uuids = list(dict.fromkeys(label.uuid for label in labels if label.uuid is not None))
+    uuids = list(
+        dict.fromkeys(label.uuid for label in labels if label.uuid is not None and _has_entry(label))
+    )
     claims = await store.claim(trigger, uuids, owner, LEASE)
     claimed = dict(zip(uuids, claims, strict=True))
     for label in labels:
         uuid = label.uuid
-        if uuid is None or uuid in plan.settlements:
+        if uuid is None or not _has_entry(label) or uuid in plan.settlements:
             continue
         claim = claimed[uuid]
         found = claim.found
@@ -153,6 +156,11 @@ async def _finish(
     good = [label for label in labels if label.uuid not in settlements or label.uuid in settled]
     verdicts = await _carry_out(trigger, good, decision, lot, {})
     return [*verdicts, *(Verdict(label, CHANGED) for label in labels if label not in good)]
+
+
+def _has_entry(label: ParkedLabel) -> bool:
+    """Whether the entry of its uuid is its own, and not that of another body that came first."""
+    return label.evidence.fence != NO_FENCE
 
 
 def _problem(found: Entry, label: ParkedLabel) -> str | None:

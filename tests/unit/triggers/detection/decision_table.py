@@ -32,6 +32,7 @@ DESIGN = (Path(__file__).parent / "decision_table.md").read_text(encoding="utf-8
 
 #: What the design says below its table, as lines of it: "detect_duplicates=False runs the service on every
 #: delivery", and "a plain trigger's failed entry is a duplicate". Lines 20 and 21: ``forgotten="in_doubt"``.
+#: Line 23: ``fingerprint=``.
 #: Line 22 is the second table's: "transacted, no history: runs again, until max_delivery_count is passed".
 SENTENCES = """
 | 0 | any | any, `detect_duplicates=False` | not consulted | not called | NEW | yes | acknowledge | - |
@@ -41,6 +42,8 @@ SENTENCES = """
 | 21 | any | on | forgotten: absent, redelivered and older than the history remembers | \
 NEW / DUPLICATE / IN_DOUBT | as resolver | only NEW | acknowledge (park if In Doubt) | no |
 | 22 | > 1 | off | -, `transacted=True` | none | NEW | yes | acknowledge | - |
+| 23 | any | on | any, and another body came first, by `fingerprint` | not called | rejected \
+| no | acknowledge, park | yes |
 """
 
 TABLES = {"design": SENTENCES + DESIGN, "documentation": render()}

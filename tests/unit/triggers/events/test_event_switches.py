@@ -73,6 +73,12 @@ def have_no_identity(**settings: Any) -> Outcome:
     return made(Effects(), **settings).handle(message(None))
 
 
+def bring_another_body(**settings: Any) -> Outcome:
+    book = made(Effects(), fingerprint="body", **settings)
+    book.handle(message())
+    return book.handle(message().model_copy(update={"body": "another"}))
+
+
 def break_the_filter(**settings: Any) -> Outcome:
     def wanted(_: Message) -> bool:
         raise LookupError("no region")
@@ -91,6 +97,7 @@ CAUSES: Sequence[tuple[Cause, str | None, GiveUp]] = [
     (Cause.RESOLVER_UNAVAILABLE, RETRY_FAILURE, miss_the_resolver),
     (Cause.RESOLVER_FAILED, RETRY_FAILURE, break_the_resolver),
     (Cause.NO_IDENTITY, None, have_no_identity),
+    (Cause.OTHER_BODY, None, bring_another_body),
 ]
 
 EACH = pytest.mark.parametrize(

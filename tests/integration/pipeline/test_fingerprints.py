@@ -1,0 +1,223 @@
+"""A message that has another one's uuid and another body is neither run nor lost as a duplicate."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from history import MemoryHistory
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.decisions import DecisionKind, OperatorDecision
+from history.store.fingerprints import fingerprints_of
+from history.store.parking import ParkedLabel
+from triggers import Cause, FatalError, Message, Outcome, trigger
+from triggers.cli.rerun import run_parked
+from triggers.pipeline.parking.decisions import decide
+from triggers.service.fingerprints import fingerprint_of
+
+
+def booking(history: Any, runs: list[Any], **options: Any) -> Any:
+    given: dict[str, Any] = {"history": history, "fingerprint": "body"} | options
+
+    @trigger("orders", name="book", **given)
+    def book(message: Message) -> None:
+        runs.append(message.body)
+        if message.body == "bad":
+            raise FatalError("no such order")
+
+    return book
+
+
+@contextmanager
+def opened(url: str) -> Iterator[HistoryStore]:
+    store = open_history(url)
+    try:
+        yield store
+    finally:
+        drive(store.close())
+
+
+def order(body: Any, **more: Any) -> Message:
+    return Message(body=body, uuid="u-1", **more)
+
+
+def is_another(outcome: Outcome) -> bool:
+    return outcome.row == 23 and outcome.parked and outcome.acknowledge and not outcome.executed
+
+
+class TestEachHistory:
+    def test_another_body_under_a_completed_uuid_is_parked_with_both_fingerprints(
+        self, history_url: str
+    ) -> None:
+        runs: list[Any] = []
+        with closing(booking(history_url, runs)) as book:
+            first = book.handle(order({"amount": 1, "to": "a"}))
+            copy = book.handle(order(b'{ "to": "a", "amount": 1 }'))
+            other = book.handle(order({"amount": 2, "to": "a"}))
+
+        assert (first.executed, copy.kind) == (True, "duplicate")
+        assert is_another(other)
+        assert runs == [{"amount": 1, "to": "a"}]
+        assert other.event is not None
+        assert other.event.cause is Cause.OTHER_BODY
+        with opened(history_url) as store:
+            (parked,) = drive(store.parking.list(trigger="book"))
+        for amount in (1, 2):
+            assert fingerprint_of({"amount": amount, "to": "a"}).hex() in parked.reason
+
+    def test_so_it_is_after_the_first_has_failed_for_good(self, history_url: str) -> None:
+        runs: list[Any] = []
+        with closing(booking(history_url, runs)) as book:
+            book.handle(order("bad"))
+
+            assert is_another(book.handle(order("good")))
+            assert book.handle(order("bad")).kind == "duplicate"
+
+        assert runs == ["bad"]
+
+    def test_so_it_is_while_the_first_runs(self, history_url: str) -> None:
+        entered, leave = threading.Event(), threading.Event()
+
+        @trigger("orders", name="book", history=history_url, fingerprint="body")
+        def book(message: Message) -> None:
+            entered.set()
+            leave.wait()
+
+        with closing(book), closing(booking(history_url, [])) as beside:
+            first = threading.Thread(target=book.handle, args=(order("one"),))
+            first.start()
+            try:
+                entered.wait()
+
+                assert is_another(beside.handle(order("two")))
+            finally:
+                leave.set()
+                first.join()
+            assert beside.handle(order("one")).kind == "duplicate"
+
+    def test_a_process_that_died_before_its_claim_has_lost_nothing(self, history_url: str) -> None:
+        runs: list[Any] = []
+        with closing(booking(history_url, runs)) as book:
+            with opened(history_url) as store:
+                fingerprints = fingerprints_of(store)
+                assert fingerprints is not None
+                time_to_live = book.settings.history_time_to_live
+                drive(fingerprints.first("book", "u-1", fingerprint_of("one"), time_to_live))
+
+            assert is_another(book.handle(order("two")))
+            assert book.handle(order("one", delivery_count=2)).executed
+
+        assert runs == ["one"]
+
+    def test_an_entry_without_a_fingerprint_has_copies_as_before(self, history_url: str) -> None:
+        with closing(booking(history_url, [], fingerprint=None)) as before:
+            assert before.handle(order("one")).executed
+
+        with closing(booking(history_url, [])) as book:
+            assert book.handle(order("one")).kind == "duplicate"
+
+
+class TestItsParkedCopy:
+    def store_and_copy(self, runs: list[Any]) -> tuple[MemoryHistory, Any, Outcome]:
+        """Return a history in which a fingerprint stands without an entry, and a copy of another body."""
+        store = MemoryHistory()
+        book = booking(store, runs)
+        drive(
+            store.fingerprints.first("book", "u-1", fingerprint_of("one"), book.settings.history_time_to_live)
+        )
+        return store, book, book.handle(order("two"))
+
+    def labels(self, store: MemoryHistory) -> Sequence[ParkedLabel]:
+        return drive(store.parking.labels(trigger="book")).labels
+
+    def test_what_somebody_calls_done_completes_nothing_of_the_first(self) -> None:
+        runs: list[Any] = []
+        store, book, other = self.store_and_copy(runs)
+        assert is_another(other)
+
+        done = OperatorDecision(kind=DecisionKind.DONE, by="somebody")
+        (verdict,) = drive(decide(self.labels(store), done, lot=store.parking, store=store))
+
+        assert verdict.left is None
+        assert self.labels(store) == []
+        assert book.handle(order("one")).executed
+
+    async def test_what_somebody_runs_is_another_body_still_and_stays_parked(self) -> None:
+        runs: list[Any] = []
+        store, book, _ = self.store_and_copy(runs)
+        (parked,) = await store.parking.list(trigger="book")
+
+        again = await run_parked(book, parked, store.parking)
+
+        assert is_another(again)
+        assert len(self.labels(store)) == 1
+        assert runs == []
+
+
+class TestWhatCounts:
+    def test_a_function_says_what_counts_and_none_compares_nothing(self) -> None:
+        runs: list[Any] = []
+
+        def amount(message: Message) -> Any:
+            return message.body["amount"] if isinstance(message.body, dict) else None
+
+        book = booking(MemoryHistory(), runs, fingerprint=amount)
+
+        assert book.handle(order({"amount": 1, "sent": "today"})).executed
+        assert book.handle(order({"amount": 1, "sent": "later"})).kind == "duplicate"
+        assert book.handle(order("no amount")).kind == "duplicate"
+        assert is_another(book.handle(order({"amount": 2})))
+
+    @pytest.mark.parametrize("answer", [object(), {1, 2}])
+    def test_a_message_whose_fingerprint_cannot_be_read_is_rejected(self, answer: Any) -> None:
+        runs: list[Any] = []
+        outcome = booking(MemoryHistory(), runs, fingerprint=lambda _: answer).handle(order("one"))
+
+        assert (outcome.row, outcome.parked, runs) == (19, True, [])
+        assert "its fingerprint could not be read" in outcome.reason
+
+    @pytest.mark.parametrize(
+        ("one", "same"),
+        [({"a": 1, "b": [2]}, '{"b":[2], "a":1}'), ("plain", b"plain"), (None, b"null"), (b"[1]", [1])],
+    )
+    def test_json_counts_by_what_it_says(self, one: Any, same: Any) -> None:
+        assert fingerprint_of(one) == fingerprint_of(same)
+
+    def test_different_bodies_have_different_fingerprints(self) -> None:
+        bodies: list[Any] = [
+            "",
+            "a",
+            b"\xff",
+            {"a": 1},
+            {"a": 2},
+            {"a": "1"},
+            [],
+            {},
+            None,
+            0,
+            False,
+            "[" * 100_000,
+        ]
+
+        assert len({fingerprint_of(body) for body in bodies}) == len(bodies)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch": 2},
+        {"shadow": True},
+        {"join": "one"},
+        {"detect_duplicates": False},
+        {"history": None},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_beside_it_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="fingerprint"):
+        booking(**{"history": MemoryHistory(), "runs": []} | options).handle(order("one"))

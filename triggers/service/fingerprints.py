@@ -1,0 +1,84 @@
+"""Fingerprints of bodies: two messages of one uuid are copies of each other only where these are equal."""
+
+import inspect
+import json
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Literal
+
+from history.errors import ConfigurationError
+from history.message import Message
+from history.store.fingerprints import FINGERPRINT_SIZE
+
+#: "body", or a function that returns what counts of a message: bytes, text or JSON; None for nothing.
+FingerprintSource = Literal["body"] | Callable[[Message], Any]
+
+#: Returns the fingerprint of a message; None where it has none. Raises what user code raises.
+Fingerprint = Callable[[Message], bytes | None]
+
+_REMEDY = 'write fingerprint="body", or give a function of the message'
+
+
+def read_fingerprint(given: Any) -> Fingerprint | None:
+    """Return what reads the fingerprint of messages; None where there is to be none.
+
+    Raises:
+        ConfigurationError: it is neither "body" nor a function that answers at once.
+    """
+    if given is None:
+        return None
+    if given == "body":
+        return _of_body
+    if not callable(given):
+        raise ConfigurationError("fingerprint", f"{given!r:.60} is neither 'body' nor a function", _REMEDY)
+    if inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(type(given).__call__):
+        raise ConfigurationError("fingerprint", "it is a coroutine function", "give a plain function")
+
+    def asked(message: Message) -> bytes | None:
+        counts = given(message.copied())
+        return None if counts is None else fingerprint_of(counts)
+
+    return asked
+
+
+def _of_body(message: Message) -> bytes:
+    return fingerprint_of(message.body)
+
+
+def fingerprint_of(value: Any) -> bytes:
+    """Return eight bytes over a value; JSON counts by what it says, whether parsed, text or bytes.
+
+    The order of keys and white space make no difference; bytes that are no JSON count as they are.
+
+    Raises:
+        TypeError: it is neither bytes, nor text, nor a JSON value.
+    """
+    return blake2b(_canonical(value), digest_size=FINGERPRINT_SIZE).digest()
+
+
+def _canonical(value: Any) -> bytes:
+    if not isinstance(value, (bytes, str)):
+        return b"json:" + _json(value)
+    try:
+        return b"json:" + _json(json.loads(value))
+    except (ValueError, RecursionError):
+        raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        return b"raw:" + raw
+
+
+def _json(value: Any) -> bytes:
+    # ASCII, because a JSON text may hold lone surrogates; sorted, because JSON objects have no order.
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def check_fingerprint(**reasons: bool) -> None:
+    """Refuse to compare bodies beside what cannot.
+
+    Raises:
+        ConfigurationError: naming the first option whose reason is True.
+    """
+    for setting, stands in reasons.items():
+        if stands:
+            raise ConfigurationError(
+                setting, "fingerprint compares the bodies of one uuid, one by one", "leave one of the two out"
+            )
