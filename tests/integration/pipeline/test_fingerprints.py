@@ -1,7 +1,7 @@
 """A message that has another one's uuid and another body is neither run nor lost as a duplicate."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ def booking(history: Any, runs: list[Any], **options: Any) -> Any:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[HistoryStore]:
+def opened(url: str) -> Generator[HistoryStore]:
     store = open_history(url)
     try:
         yield store
@@ -176,7 +176,11 @@ class TestWhatCounts:
     @pytest.mark.parametrize("answer", [object(), {1, 2}])
     def test_a_message_whose_fingerprint_cannot_be_read_is_rejected(self, answer: Any) -> None:
         runs: list[Any] = []
-        outcome = booking(MemoryHistory(), runs, fingerprint=lambda _: answer).handle(order("one"))
+
+        def read(_message: Message) -> Any:
+            return answer
+
+        outcome = booking(MemoryHistory(), runs, fingerprint=read).handle(order("one"))
 
         assert (outcome.row, outcome.parked, runs) == (19, True, [])
         assert "its fingerprint could not be read" in outcome.reason
@@ -214,10 +218,14 @@ class TestWhatCounts:
         {"shadow": True},
         {"join": "one"},
         {"detect_duplicates": False},
-        {"history": None},
     ],
     ids=str,
 )
 def test_what_cannot_be_beside_it_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="fingerprint"):
-        booking(**{"history": MemoryHistory(), "runs": []} | options).handle(order("one"))
+        booking(MemoryHistory(), [], **options).handle(order("one"))
+
+
+def test_it_needs_a_history() -> None:
+    with pytest.raises(ConfigurationError, match="fingerprint"):
+        booking(None, []).handle(order("one"))
