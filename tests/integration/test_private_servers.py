@@ -1,12 +1,16 @@
-"""Private servers end with the process that started them, even where it is killed."""
+"""Private servers end with the process that started them, even where it is killed or they cannot start."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.fixtures.waiting import eventually
+from triggers.testing.redis_server import RedisServer
 
 _STARTED = """
 import sys
@@ -69,3 +73,17 @@ def _lives(pid: int) -> bool:
         return False
     # A container whose first process reaps nobody keeps it as a zombie.
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_a_redis_server_that_cannot_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        server = RedisServer(tmp_path)
+        taken.bind(("127.0.0.1", server.port))
+        taken.listen()
+
+        with pytest.raises(RuntimeError, match="did not start"), server:
+            pass
+
+    assert not server.running
+    with pytest.raises(RuntimeError, match="does not run"):
+        assert server.pid

@@ -4,7 +4,9 @@ import os
 import shutil
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Self, cast
 
 import redis
@@ -16,12 +18,24 @@ from triggers.testing.child import Child, ChildServer
 START_TIMEOUT = 10.0
 
 
+#: Ports below those that systems take for connections of their own accord, and so from a server that starts.
+PORTS = range(10_000, 32_000)
+
+#: Not the generator of tests, which begins at the same number in each of several processes.
+_chance = SystemRandom()
+
+
 def free_port() -> int:
-    """Return a TCP port on loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port on loopback that was free a moment ago, and that nobody is given by chance.
+
+    Raises:
+        RuntimeError: none was free among many.
+    """
+    for port in _chance.sample(PORTS, 1000):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"of {len(PORTS)} ports from {PORTS.start} on, 1,000 were tried, and none is free")
 
 
 class RedisServer(ChildServer):

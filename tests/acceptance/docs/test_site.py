@@ -4,7 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,8 +23,12 @@ def site() -> ModuleType:
 
 
 def pages_of(navigation: list[dict[str, Any]]) -> list[str]:
-    groups = [pages for group in navigation for pages in group.values()]
-    return [page for pages in groups if isinstance(pages, list) for one in pages for page in one.values()]
+    pages: list[str] = []
+    for group in navigation:
+        for listed in group.values():
+            if isinstance(listed, list):
+                pages += [page for entry in cast("list[dict[str, str]]", listed) for page in entry.values()]
+    return pages
 
 
 def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
