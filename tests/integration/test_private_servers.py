@@ -79,7 +79,6 @@ def test_a_redis_server_that_cannot_start_leaves_nothing_behind(tmp_path: Path) 
     with socket.socket() as taken:
         server = RedisServer(tmp_path)
         taken.bind(("127.0.0.1", server.port))
-        taken.listen()
 
         with pytest.raises(RuntimeError, match="did not start"), server:
             pass
