@@ -176,13 +176,11 @@ def test_an_interrupted_call_leaves_no_answer_behind(
 
     before = signal.signal(signal.SIGUSR1, interrupt)
     network.swallow()
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
-    timer.start()
+    network.when_asked(b"EVALSHA", lambda: os.kill(os.getpid(), signal.SIGUSR1))
     try:
         with pytest.raises(Interrupted):
             drive(history.claim(TRIGGER, [f"u{n}" for n in range(size)], "worker-1"))
     finally:
-        timer.join()
         signal.signal(signal.SIGUSR1, before)
     network.flow()
 
@@ -202,8 +200,10 @@ async def test_a_cancelled_call_leaves_no_answer_behind(
     (known,) = await history.claim(TRIGGER, ["known"], "worker-1")
     network.swallow()
     asked = history.lookup(TRIGGER, uuids) if verb == "lookup" else history.claim(TRIGGER, uuids, "worker-1")
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    network.when_asked(b"", lambda: loop.call_soon_threadsafe(begun.set))
     call = asyncio.ensure_future(asked)
-    await asyncio.sleep(0.1)
+    await begun.wait()
 
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)

@@ -213,7 +213,7 @@ def test_a_keep_alive_that_failed_gives_nothing_away(
 def test_a_cut_line_is_told_and_then_mended(
     network: Network, provider: RedisStreams, receiver: StreamReceiver
 ) -> None:
-    threading.Timer(0.2, network.cut).start()
+    network.when_asked(b"XREADGROUP", network.cut)
 
     with pytest.raises(ProviderUnavailableError) as caught:
         drive(receiver.receive(1, SOON))
