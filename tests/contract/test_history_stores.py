@@ -1,7 +1,7 @@
 """Every document history against the one conformance suite, blocking and asyncio.
 
-The asyncio form of a store runs the same lines (``history.bridge``). Claims, fences, times, races and orders
-are checked through it every day, and the rest by ``make prove``.
+The asyncio form of a store runs the same lines (``history.bridge``). Claims and races are checked through it
+every day, and the rest by ``make prove``.
 """
 
 import asyncio
@@ -12,11 +12,8 @@ import pytest
 from history.contract import HistoryContract
 from history.contract.claims import ClaimContract
 from history.contract.common import TRIGGER
-from history.contract.control import ControlContract
-from history.contract.fences import FenceContract
 from history.contract.races import RaceContract
 from history.contract.rollback import Restore
-from history.contract.times import TimeContract
 from history.memory import MemoryHistory
 from history.opening import open_history
 from history.redis.history import RedisHistory
@@ -113,9 +110,7 @@ class TestHistoryStores(OnServers, HistoryContract):
         return str(request.param)
 
 
-class TestHistoryStoresThroughAsyncio(
-    OnServers, ClaimContract, FenceContract, TimeContract, RaceContract, ControlContract
-):
+class TestHistoryStoresThroughAsyncio(OnServers, ClaimContract, RaceContract):
     @pytest.fixture(params=ASYNCIO)
     def kind(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)

@@ -14,7 +14,7 @@ from history.store import BatchOwner, HistoryStore
 from tests.fixtures.servers.spark import SPARK
 from triggers.spark.document_history import DocumentHistorySource
 
-pytestmark = SPARK
+pytestmark = [SPARK, pytest.mark.prove]
 
 COMPLETED = [f"done-{number}" for number in range(700)]
 

@@ -21,7 +21,7 @@ from triggers import Message, RetrievalFailureEvent, on_retrieval_failure, trigg
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 from triggers.spark.atomic_sink.sink import AtomicSink, atomic_sink, into_table
 
-pytestmark = SPARK_EDGES
+pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 LONG = "x" * 100_000
 

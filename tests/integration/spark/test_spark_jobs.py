@@ -14,7 +14,7 @@ from tests.integration.helpers.batches import Batches
 from tests.integration.helpers.file_streams import FileStream, orders
 from triggers.spark import BatchReport, ForeachBatch, foreach_batch
 
-pytestmark = SPARK_EDGES
+pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 #: How long a test waits for what must come, in seconds.
 PATIENCE = 120.0

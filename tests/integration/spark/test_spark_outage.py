@@ -26,7 +26,7 @@ from triggers.spark import ForeachBatch, foreach_batch
 from triggers.spark.batch.steps import BatchStep
 from triggers.testing.redis_server import RedisServer
 
-pytestmark = [SPARK_EDGES, pytest.mark.timeout(600)]
+pytestmark = [SPARK_EDGES, pytest.mark.prove, pytest.mark.timeout(600)]
 
 #: How long the server is away, in seconds.
 AWAY = sized(2, full=20)

@@ -19,7 +19,7 @@ from triggers.spark import BatchInfo, BatchReport
 from triggers.spark.batch.sink_commits import LEFT_OUT
 from triggers.spark.batch.steps import BatchStep
 
-pytestmark = SPARK_EDGES
+pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 
 class Sink(Protocol):

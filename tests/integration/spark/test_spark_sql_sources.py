@@ -19,7 +19,7 @@ from triggers.providers.sqlremote.publication.publication import Publication
 from triggers.spark.sources import PublicationSource, SqlJmsSource
 from triggers.spark.sources.publication_log import PublicationLog, PublicationLogSettings
 
-pytestmark = SPARK_EDGES
+pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 
 class Noted:

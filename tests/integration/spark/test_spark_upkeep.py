@@ -22,7 +22,7 @@ from triggers.spark.atomic_sink import atomic_sink, into_table
 from triggers.spark.batch import purging
 from triggers.spark.connections import history_at
 
-pytestmark = SPARK
+pytestmark = [SPARK, pytest.mark.prove]
 
 SHORT = timedelta(milliseconds=300)
 
