@@ -17,7 +17,7 @@ from history.store import HistoryStore
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms
 from history.store.parking import Evidence
 from resolvers.resolution import Resolution, Resolved
-from triggers.detection.table import Count, Facts, HistoryUse, decide
+from triggers.detection.table import Count, Facts, HistoryUse, Status, decide
 from triggers.pipeline.completion import Completion
 from triggers.pipeline.end import succeeded
 from triggers.pipeline.execution import Pause, Transaction, conclude
@@ -178,7 +178,7 @@ class PartCompletion:
         return await self.usual.settle(rest)
 
     async def _leave(self, run: Run) -> None:
-        """Leave a message to the worker that has taken it over; it is done when its entry is completed."""
+        """Leave a message to the worker that has taken it over; it is a duplicate when that has kept it."""
         assert run.message.uuid is not None  # noqa: S101  (only what has an identity is claimed)
         run.join, run.acknowledge = None, False
         run.note("another worker has taken it over")
@@ -188,3 +188,5 @@ class PartCompletion:
             _log.warning("%s: the message is given back", error, extra={"trigger": self.settings.name})
             return
         run.acknowledge = entry is not None and entry.state is State.COMPLETED
+        if run.acknowledge and run.decision is not None:
+            run.end, run.decision = None, replace(run.decision, status=Status.DUPLICATE)

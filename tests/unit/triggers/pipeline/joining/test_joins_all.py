@@ -22,7 +22,7 @@ from tests.unit.triggers.pipeline.joining.joining import (
     sent,
     sweep,
 )
-from triggers import Cause, Joined, Message, Retry, Status, TransientError
+from triggers import Cause, Joined, Message, Outcome, Retry, Status, TransientError
 from triggers.cli.rerun import run_parked
 from triggers.detection.table import Status as Verdict
 from triggers.pipeline.joining.parts import NoActivationError, PlaceTakenError
@@ -136,6 +136,29 @@ class TestKeeping:
         assert outcome.join is None
         assert bench.state_of("o") is State.STARTED
         assert (bench.waiting, bench.parked) == ([], [])
+
+    def test_a_part_whose_copy_was_kept_by_another_worker_is_a_duplicate(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench, runs = Bench(), Runs()
+        ship = bench.trigger(runs)
+        joining = bench.history.joining
+        add = joining.add
+
+        async def late(trigger: str, part: Any, terms: Any, hold: Any) -> Added:
+            """Meanwhile somebody else keeps its copy."""
+            monkeypatch.setattr(joining, "add", add)
+            kept.append(ship.handle(sent("o")))
+            return await add(trigger, part, terms, hold)
+
+        kept: list[Outcome] = []
+        monkeypatch.setattr(joining, "add", late)
+
+        outcome = ship.handle(sent("o"))
+
+        assert (kept[0].join, kept[0].kind) == ("waiting", "waiting")
+        assert (outcome.status, outcome.acknowledge, outcome.join) == (Status.DUPLICATE, True, None)
+        assert outcome.kind == "duplicate"
 
     def test_a_store_that_goes_away_gives_the_part_back_and_suspends(
         self, monkeypatch: pytest.MonkeyPatch
