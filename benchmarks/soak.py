@@ -77,7 +77,8 @@ class Soak:
     """One soak on a Redis server, with its files in ``folder``; ``history`` defaults to the same server.
 
     ``atomic`` services have their effects in the history, which must be in SQL; nothing may be In Doubt then.
-    With ``sqljms`` the messages are there, too, and no row of any may be left over.
+    With ``sqljms`` the messages are there, too, and no row of any may be left over. ``service`` is the module
+    of the processes, where it is not the usual one.
     """
 
     folder: Path
@@ -89,6 +90,7 @@ class Soak:
     history: str | None = None
     atomic: bool = False
     sqljms: bool = False
+    service: str | None = None
 
     @property
     def _provider(self) -> str:
@@ -116,6 +118,7 @@ class Soak:
             provider=self._impatient,
             history=self.history or self.redis_url,
             processes=self.processes,
+            service=self.service,
         )
         with fleet:
             self._kill_at_random(fleet, chance, show)

@@ -16,7 +16,7 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.shell import Shell, TaskShell, ThreadShell
 from history.store import HistoryStore
-from triggers.consumer.crew import make_workers
+from triggers.consumer.crew import count_receivers, make_workers
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.gate import Gate
 from triggers.consumer.housekeeping import Housekeeping, keep_alive
@@ -164,7 +164,7 @@ class ConsumerCore(Controllable):
             for heartbeat in self._heartbeats:
                 self._spawn(house, self._beside("beat"), partial(heartbeat.run, house))
             await first_orders(self._heartbeats, crew)
-            await self._check_room(len(workers))
+            await self._check_room(count_receivers(workers))
             for worker in workers:
                 self._spawn(crew, worker.name, worker.run)
             for first in range(0, len(workers), KEPT_TOGETHER):

@@ -1,21 +1,27 @@
 """The workers of one trigger: ``concurrency`` of them for each of its destinations."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 from history.shell import Lock, Shell
 from triggers.consumer.gate import Gate
 from triggers.consumer.join_sweeper import sweeper_of
 from triggers.consumer.ordering.workers import make_ordered_workers
+from triggers.consumer.receivers.shared import SharedReceiver
 from triggers.consumer.worker import Worker
 from triggers.pipeline.protocol import Pipeline
-from triggers.providers.provider import Provider
+from triggers.providers.provider import Provider, capabilities_of
+
+#: From how many tasks on they share receivers and calls: with fewer, turns cost less (``pipeline.sharing``).
+MANY = 32
 
 
 def make_workers(
     name: str, gate: Gate, pipeline: Pipeline, *, provider: Provider, shell: Shell
 ) -> list[Worker]:
-    """Return the workers of a trigger, each with a receiver of its own, named ``<name>-<trigger>-<number>``.
+    """Return the workers of a trigger, named ``<name>-<trigger>-<number>``, as their receivers are.
 
+    From :data:`MANY` tasks on they share one receiver for each destination, and calls to the history.
     Together they deliver ``concurrency`` messages at once, whatever the number of destinations.
     """
     settings = gate.trigger.settings
@@ -26,6 +32,10 @@ def make_workers(
     turns: Lock = shell.semaphore(settings.concurrency) if several else nullcontext()
     indexes = [index for index in range(len(settings.destinations)) for _ in range(settings.concurrency)]
 
+    shared = shared_receivers(name, gate, provider=provider, shell=shell)
+    if shared:
+        pipeline = pipeline.gathering()
+
     def goes_on() -> bool:
         return not shell.over.is_set() and not gate.closed
 
@@ -34,12 +44,34 @@ def make_workers(
             name=f"{name}-{gate.trigger.name}-{number}",
             gate=gate,
             # Of several destinations, the next message may have to wait for its turn.
-            pipeline=pipeline.at(index) if several else pipeline.turning(goes_on),
+            pipeline=pipeline.at(index) if several else pipeline if shared else pipeline.turning(goes_on),
             provider=provider,
             shell=shell,
             destination=settings.destinations[index],
+            shared=shared[index] if shared else None,
             turns=turns,
             sweeper=sweeper,
         )
         for number, index in enumerate(indexes)
     ]
+
+
+def shared_receivers(name: str, gate: Gate, *, provider: Provider, shell: Shell) -> list[SharedReceiver]:
+    """Return what the workers of a trigger share, one for each destination; nothing where they do not."""
+    settings, serving = gate.trigger.settings, capabilities_of(provider).serving_many
+    if serving is None or shell.blocking or settings.batch > 1 or settings.concurrency < MANY:
+        return []
+    return [
+        SharedReceiver(
+            serving,
+            destination=destination,
+            subscription=settings.name,
+            name=f"{name}-{gate.trigger.name}-0",
+        )
+        for destination in settings.destinations
+    ]
+
+
+def count_receivers(workers: Sequence[Worker]) -> int:
+    """Return how many receivers the workers will have open."""
+    return len({id(worker if worker.shared is None else worker.shared) for worker in workers})

@@ -11,7 +11,8 @@ from typing import Protocol
 from history.errors import UnavailableError
 from history.shell import Flag, Lock, Shell
 from triggers.consumer.gate import Gate
-from triggers.consumer.lazy_receiver import LazyReceiver
+from triggers.consumer.receivers.lazy import LazyReceiver
+from triggers.consumer.receivers.shared import SharedReceiver
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.provider import (
     AT_ONCE,
@@ -69,8 +70,8 @@ class Worker:
     """Receives for one trigger, one delivery at a time, until its shell is over.
 
     ``idle`` says that the provider was asked for messages and had none since, and that nothing which was
-    recovered is expected back. ``turns`` is entered for each delivery, for there may be more workers than may
-    run at once.
+    recovered is expected back. ``shared`` is what it receives from instead of a receiver of its own.
+    ``turns`` is entered for each delivery, for there may be more workers than may run at once.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Worker:
     provider: Provider
     shell: Shell
     destination: str
+    shared: SharedReceiver | None = None
     turns: Lock = field(default_factory=nullcontext[None])
     sweeper: Sweeping | None = None
     receiver: Receiver | None = None
@@ -170,9 +172,13 @@ class Worker:
 
     async def _open(self) -> Receiver:
         settings = self.gate.trigger.settings
-        receiver = await self.provider.open_receiver(
-            self.destination, subscription=settings.name, name=self.name
-        )
+        receiver: Receiver
+        if self.shared is not None:
+            receiver = await self.shared.open_part(self.name)
+        else:
+            receiver = await self.provider.open_receiver(
+                self.destination, subscription=settings.name, name=self.name
+            )
         if (limited := capabilities_of(receiver).limited) is not None:
             limited.limits = Limits(settings.max_body_size, settings.policy.max_delivery_count)
         self.receiver = LazyReceiver(receiver) if settings.acknowledge_mode == "dups_ok" else receiver

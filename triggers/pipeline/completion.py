@@ -12,7 +12,8 @@ from history.store import HistoryStore
 from history.store.owners import owner_token
 from history.support.rendering import text_of
 from triggers.pipeline.run import Run
-from triggers.pipeline.turn import Turns
+from triggers.pipeline.sharing.gathered import GatheredCalls
+from triggers.pipeline.sharing.turn import Turns
 from triggers.service.failures import Sleep, persist
 from triggers.service.settings import Settings
 
@@ -30,6 +31,10 @@ class Completion(Protocol):
         """Return the same, which does with ``turns`` what these can do."""
         ...
 
+    def gathering(self, gathered: GatheredCalls) -> Self:
+        """Return the same, which shares calls with other tasks where that changes nothing."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCompletion:
@@ -39,10 +44,15 @@ class EntryCompletion:
     store: HistoryStore | None
     sleep: Sleep
     turns: Turns | None = None
+    gathered: GatheredCalls | None = None
 
     def turning(self, turns: Turns | None) -> Self:
         """Return the same, which settles with ``turns`` what these can settle."""
         return replace(self, turns=turns)
+
+    def gathering(self, gathered: GatheredCalls) -> Self:
+        """Return the same, which settles one run together with those of other tasks."""
+        return replace(self, gathered=gathered)
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Write down how the claimed runs ended; return those whose end could not be written.
@@ -67,6 +77,8 @@ class EntryCompletion:
 
     async def _write(self, store: HistoryStore, settlements: Sequence[Settlement]) -> Sequence[bool]:
         try:
+            if self.gathered is not None and len(settlements) == 1:
+                return [await self.gathered.settle(settlements[0])]
             return await store.settle(self.settings.name, settlements)
         except HistoryUnavailableError:
             return await persist(lambda: store.settle(self.settings.name, settlements), self.sleep)

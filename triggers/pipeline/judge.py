@@ -34,7 +34,8 @@ from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.run import Run, patience_with
-from triggers.pipeline.turn import Turns
+from triggers.pipeline.sharing.gathered import Asking, GatheredCalls
+from triggers.pipeline.sharing.turn import Turns
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.failures import is_transient, own_error
 from triggers.service.settings import Settings
@@ -52,8 +53,8 @@ class Judge:
     ``inside`` says that ``store`` is inside a transaction, which must not go on after the store has failed.
     ``batch`` owns what is claimed and taken over; without one, each claim has a token of its own.
     ``leases`` renews those of what is claimed; whoever concludes the run lets it go. ``undecided`` are the
-    claims of before that had no answer, ``turns`` what a worker has claimed ahead, and
-    ``bodies`` compares those of one uuid first.
+    claims of before that had no answer, ``turns`` what a worker has claimed ahead, ``gathered`` the calls
+    that it shares with other tasks, and ``bodies`` compares those of one uuid first.
     """
 
     settings: Settings
@@ -64,6 +65,7 @@ class Judge:
     leases: LeaseKeeper | None = None
     undecided: UndecidedClaims = field(default_factory=UndecidedClaims)
     turns: Turns | None = None
+    gathered: GatheredCalls | None = None
     bodies: Bodies | None = None
 
     async def claim(self, runs: Sequence[Run]) -> None:
@@ -99,24 +101,30 @@ class Judge:
         if self.turns is not None and (ahead := self.turns.take(uuids)) is not None:
             await self._note_claims(store, asked, [ahead.claim], ahead.owner, ahead.asked_at)
             return
-        owner, asked_at = self.token(), monotonic()
+        asking = Asking(uuids[0], self.token(), monotonic())
         try:
-            claims = await store.claim(
-                self.settings.name,
-                uuids,
-                owner if self.batch is None else self.batch,
-                self.settings.lease,
-                time_to_live=self.settings.history_time_to_live,
-            )
+            claims = await self._call_claim(store, uuids, asking)
         except ConfigurationError:
             raise
         except Exception as error:  # whatever a store raises: without a history nothing runs
             if self.inside:
                 raise
-            self._note_undecided(error, owner, uuids)
+            self._note_undecided(error, asking.owner, uuids)
             self._note_absence(error, asked)
             return
-        await self._note_claims(store, asked, claims, owner, asked_at)
+        await self._note_claims(store, asked, claims, asking.owner, asking.asked_at)
+
+    async def _call_claim(self, store: HistoryStore, uuids: Sequence[str], asking: Asking) -> Sequence[Claim]:
+        """Claim in one call, together with what other tasks claim now where calls are gathered."""
+        if self.gathered is not None and len(uuids) == 1:
+            return [await self.gathered.claim(asking)]
+        return await store.claim(
+            self.settings.name,
+            uuids,
+            asking.owner if self.batch is None else self.batch,
+            self.settings.lease,
+            time_to_live=self.settings.history_time_to_live,
+        )
 
     async def _note_claims(
         self, store: HistoryStore, asked: Sequence[Run], claims: Sequence[Claim], owner: str, asked_at: float

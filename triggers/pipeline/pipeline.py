@@ -19,7 +19,8 @@ then the next delivery is NEW. There is no policy here: what becomes of a messag
 :mod:`triggers.detection.table`.
 
 A worker that has fetched several messages may claim the next one together with step 7 of the one before (see
-:mod:`triggers.pipeline.turn`). Of such a message something stands before step 1: it is IN_DOUBT from then on.
+:mod:`triggers.pipeline.sharing.turn`). Of such a message something stands before step 1: it is IN_DOUBT from
+then on. Many tasks may make their steps 2, and their steps 7, in common calls (``sharing.gathered``).
 """
 
 import logging
@@ -48,7 +49,8 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.parking.unreadable import park_raw
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
-from triggers.pipeline.turn import Turns, turns_of
+from triggers.pipeline.sharing.gathered import GatheredCalls
+from triggers.pipeline.sharing.turn import Turns, turns_of
 from triggers.providers.provider import (
     Answers,
     Arrival,
@@ -149,6 +151,15 @@ class MessagePipeline:
         turns = turns_of(self.settings, self.judge.store, self.judge.undecided, goes_on)
         judge = replace(self.judge, turns=turns)
         return replace(self, turns=turns, judge=judge, completion=self.completion.turning(turns))
+
+    def gathering(self) -> Self:
+        """Return the same pipeline for many tasks, which share their calls to the history."""
+        store = self.judge.store
+        if store is None or self.transactions is not None or self.execution.takes_batches:
+            return self
+        gathered = GatheredCalls(self.settings, store)
+        judge = replace(self.judge, gathered=gathered)
+        return replace(self, judge=judge, completion=self.completion.gathering(gathered))
 
     async def deliver(
         self, receiver: Receiver, received: Sequence[Received], can: Capabilities | None = None

@@ -10,7 +10,7 @@ from history.store.parking import Parking
 from triggers.pipeline.duplicates import Forward
 from triggers.pipeline.execution import Pause
 from triggers.pipeline.judge import Judge
-from triggers.pipeline.turn import Turns
+from triggers.pipeline.sharing.turn import Turns
 from triggers.providers.provider import Capabilities, Received, Receiver, Unreadable
 from triggers.service.outcome import Outcome
 
@@ -48,6 +48,10 @@ class Pipeline(Protocol):
 
         ``goes_on`` says whether another message may be begun.
         """
+        ...
+
+    def gathering(self) -> Self:
+        """Return the same pipeline for many tasks, which share calls to the history where they can."""
         ...
 
     def at(self, index: int) -> Self:

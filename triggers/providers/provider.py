@@ -6,8 +6,8 @@ methods are coroutines that never suspend over a blocking driver.
 
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
 :class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and :class:`Limited` of receivers;
-:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase` and
-:class:`Bounded` of providers.
+:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase`,
+:class:`Bounded` and :class:`ServingMany` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -185,6 +185,22 @@ class Placing(Protocol):
         ...
 
 
+@runtime_checkable
+class ServingMany(Protocol):
+    """A provider of which one receiver can serve many tasks of an event loop."""
+
+    async def open_for_many(self, destination: str, *, subscription: str, name: str) -> Receiver:
+        """Open a receiver that is answered by some tasks while it receives for others.
+
+        A call of it that fails takes nothing from the tasks that were not in it: what they hold is not handed
+        out again.
+
+        Raises:
+            ConfigurationError: as :meth:`Provider.open_receiver`.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a trigger refuses whatever stands in it, so that a receiver need not decode it.
@@ -328,6 +344,7 @@ class Capabilities:
     remembering: Remembering | None = None
     in_database: InDatabase | None = None
     bounded: Bounded | None = None
+    serving_many: ServingMany | None = None
 
 
 #: Of what can do nothing besides its protocol.
@@ -350,4 +367,5 @@ def capabilities_of(asked: Receiver | Provider) -> Capabilities:
         remembering=asked if isinstance(asked, Remembering) else None,
         in_database=asked if isinstance(asked, InDatabase) else None,
         bounded=asked if isinstance(asked, Bounded) else None,
+        serving_many=asked if isinstance(asked, ServingMany) else None,
     )

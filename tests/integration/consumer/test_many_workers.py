@@ -1,4 +1,7 @@
-"""Hundreds of workers on one Redis: each has a connection, and what bounds them is said at the start."""
+"""Hundreds of workers on one Redis: threads have a connection each, tasks share a few.
+
+What bounds them is said at the start. Some tests are of what tasks hold while others receive.
+"""
 
 import asyncio
 import logging
@@ -9,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from history.errors import ConfigurationError
+from tests.fixtures.network import NetworkBefore
 from tests.fixtures.waiting import PATIENCE, eventually
-from tests.integration.helpers.consumers import Lane, client_of, send
+from tests.integration.helpers.consumers import Lane, client_of, is_drained, send
 from triggers import Message, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.tasks import AsyncConsumer
@@ -23,6 +27,15 @@ MANY_THREADS = 150
 
 #: Hundreds connect at once: on a busy machine that takes longer than one may have to wait for otherwise.
 UNHURRIED = f"?socket_connect_timeout={PATIENCE}&socket_timeout={PATIENCE}"
+
+
+#: So many tasks that they share a receiver.
+SHARING = 40
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Lane:
+    return Lane(asyncio=True, folder=tmp_path)
 
 
 @pytest.fixture(params=[True, False], ids=["asyncio", "threads"])
@@ -62,7 +75,8 @@ def test_as_many_threads_as_asked_for_wait_at_the_same_time(redis_url: str, tmp_
     assert consumer.counts == {"orders": Counter(ok=MANY_THREADS)}
 
 
-def test_a_server_that_takes_fewer_clients_is_refused_with_its_limit(redis_url: str, lane: Lane) -> None:
+def test_a_server_that_takes_fewer_clients_is_refused_with_its_limit(redis_url: str, tmp_path: Path) -> None:
+    lane = Lane(asyncio=False, folder=tmp_path)
     with client_of(redis_url) as client:
         most = client.config_get("maxclients")["maxclients"]
         client.config_set("maxclients", 40)
@@ -87,6 +101,115 @@ def run_to_its_end(lane: Lane, url: str, *, concurrency: int) -> None:
     work = lane.trigger("orders", lambda _: None, concurrency=concurrency, history=None)
     with lane.run([work], url, until_idle=0.0) as running:
         running.join()
+
+
+def test_tasks_share_a_few_connections_and_calls(private_redis: RedisServer, tasks: Lane) -> None:
+    together = asyncio.Barrier(SHARING)
+
+    @trigger("orders", name="orders", concurrency=SHARING, local_parking_file=tasks.folder / "parked")
+    async def work(message: Message) -> None:
+        await together.wait()
+
+    send(private_redis.url, "orders", *map(str, range(2 * SHARING)))
+
+    with tasks.run([work], private_redis.url, history=private_redis.url) as running:
+        eventually(lambda: is_drained(private_redis.url, "orders"))
+        with client_of(private_redis.url) as client:
+            connections = client.info("clients")["connected_clients"]
+            calls = {name: found["calls"] for name, found in client.info("commandstats").items()}
+
+    assert running.counts == {"orders": {"ok": 2 * SHARING}}
+    assert connections < SHARING / 2
+    assert calls["cmdstat_xack"] < SHARING
+    assert calls["cmdstat_evalsha"] < SHARING
+
+
+def test_of_copies_that_run_into_each_other_one_runs(redis_url: str, tasks: Lane) -> None:
+    ran: list[str | None] = []
+    names = [str(number) for number in range(200)]
+    work = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING)
+    send(redis_url, "orders", *(name for name in names for _ in "ab"))
+
+    with tasks.run([work], redis_url, history=redis_url) as running:
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert sorted(ran, key=str) == sorted(names)
+    # One that comes while the first is at work is given back, and looked at again.
+    counts = {kind: count for kind, count in running.counts["orders"].items() if kind != "recovered"}
+    assert counts == {"ok": 200, "duplicate": 200}
+
+
+def test_what_tasks_hold_while_the_line_is_cut_is_theirs(
+    redis_url: str, tasks: Lane, network_before: NetworkBefore
+) -> None:
+    ran: list[str | None] = []
+    arrived, cut = asyncio.Event(), threading.Event()
+    network = network_before(redis_url)
+    names = [str(number) for number in range(SHARING - 2)]
+
+    def cut_it() -> None:
+        network.cut()
+        cut.set()
+
+    # Without a history nothing but the receiver keeps a message from a second worker.
+    @trigger("orders", name="orders", concurrency=SHARING, history=None)
+    async def orders(message: Message) -> None:
+        ran.append(message.uuid)
+        if message.uuid == "after":
+            arrived.set()
+        await arrived.wait()
+
+    send(redis_url, "orders", *names)
+
+    with tasks.run([orders], network.url(redis_url) + "?reclaim_interval=0.05") as running:
+        eventually(lambda: len(ran) == len(names))
+        network.when_asked(b"XREADGROUP", cut_it)
+        assert cut.wait(PATIENCE)
+        send(redis_url, "orders", "after")  # read by one of those that have nothing to do
+        eventually(lambda: is_drained(redis_url, "orders"))
+
+    assert sorted(ran, key=str) == sorted([*names, "after"])
+    assert running.counts == {"orders": {"ok": len(names) + 1}}
+
+
+def test_acknowledgements_without_an_answer_are_of_messages_that_come_again(
+    redis_url: str, tasks: Lane, network_before: NetworkBefore
+) -> None:
+    ran: list[str | None] = []
+    network = network_before(redis_url)
+    names = [str(number) for number in range(2 * SHARING)]
+    work = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING)
+    lost = threading.Event()
+
+    def lose_it() -> None:
+        network.cut()
+        lost.set()
+
+    network.when_asked(b"XACK", lose_it)
+    send(redis_url, "orders", *names)
+
+    with tasks.run([work], network.url(redis_url) + "?reclaim_interval=0.05", history=redis_url) as running:
+        eventually(lambda: lost.is_set() and is_drained(redis_url, "orders"))
+
+    assert sorted(ran, key=str) == sorted(names)
+    assert running.counts["orders"]["duplicate"] > 0
+
+
+def test_a_consumer_that_stops_gives_back_what_it_has_not_begun(redis_url: str, tasks: Lane) -> None:
+    ran: list[str | None] = []
+    orders = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING)
+    names = [str(number) for number in range(300)]
+    send(redis_url, "orders", *names)
+
+    while not is_drained(redis_url, "orders"):
+        before = len(ran)
+        with tasks.run([orders], redis_url, history=redis_url):
+            eventually(lambda: len(ran) > before or is_drained(redis_url, "orders"))  # noqa: B023
+        with client_of(redis_url) as client:
+            held = client.xpending_range("orders", "orders", "-", "+", 1000)
+        assert {one["consumer"] for one in held} <= {b"doubtless:waiting"}
+
+    assert sorted(ran, key=str) == sorted(names)
 
 
 async def test_an_account_that_may_not_ask_for_the_limit_is_not_refused(private_redis: RedisServer) -> None:

@@ -28,8 +28,8 @@ from tests.integration.helpers.consumers import (
 )
 from triggers import FatalError, Message, TransientError, trigger
 from triggers.consumer import Consumer
-from triggers.consumer.lazy_receiver import LazyReceiver
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
+from triggers.consumer.receivers.lazy import LazyReceiver
 from triggers.consumer.tasks import AsyncConsumer
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.opening import open_provider

@@ -22,7 +22,8 @@ from triggers.pipeline.completion import Completion
 from triggers.pipeline.end import succeeded
 from triggers.pipeline.execution import Pause, Transaction, conclude
 from triggers.pipeline.run import Run
-from triggers.pipeline.turn import Turns
+from triggers.pipeline.sharing.gathered import GatheredCalls
+from triggers.pipeline.sharing.turn import Turns
 from triggers.service.failures import BodyTooLargeError, FatalError, Sleep, persist
 from triggers.service.settings import Settings
 from triggers.service.terms import ACTIVATION
@@ -164,6 +165,10 @@ class PartCompletion:
 
     def turning(self, turns: Turns | None) -> Self:  # noqa: ARG002  (as the protocol has it)
         """Return the same: what is kept for a join is not settled in turns."""
+        return self
+
+    def gathering(self, gathered: GatheredCalls) -> Self:  # noqa: ARG002  (as the protocol has it)
+        """Return the same: parts are settled one at a time."""
         return self
 
     async def settle(self, runs: Sequence[Run]) -> Sequence[Run]:

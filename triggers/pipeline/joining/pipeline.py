@@ -98,6 +98,10 @@ class JoiningPipeline:
         """Return the same pipeline: it has no turns."""
         return self
 
+    def gathering(self) -> Self:
+        """Return the same pipeline: its calls are those of parts, one at a time."""
+        return self
+
     def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one destination."""
         return replace(self, parts=self.parts.at(index))

@@ -158,6 +158,12 @@ class RedisStreams:
             raise
         return receiver
 
+    async def open_for_many(self, destination: str, *, subscription: str, name: str) -> StreamReceiver:
+        """Open a consumer for many tasks; see :class:`~triggers.providers.provider.ServingMany`."""
+        receiver = await self.open_receiver(destination, subscription=subscription, name=name)
+        receiver.serves_many = True
+        return receiver
+
     def _warn_of_growth(self, stream: str) -> None:
         if self._settings.trims or self._settings.maxlen is not None or stream in self._warned:
             return

@@ -78,7 +78,8 @@ class StreamReceiver:
 
     An entry is answered by its id, which is the handle of what :meth:`receive` returns. When ``receive`` or
     an answer raises ProviderUnavailableError, nothing is held any more: nobody knows what the server did, and
-    the next ``receive`` takes over what is still pending for this consumer, with a greater count.
+    the next ``receive`` takes over what is still pending for this consumer, with a greater count. One that
+    serves many tasks takes over only what none of them holds.
     """
 
     def __init__(
@@ -97,7 +98,10 @@ class StreamReceiver:
         self.limits: Limits = NO_LIMITS
         self._claim_idle = _milliseconds(settings.claim_idle)
         self._shared = (keys.group, keys.consumer, token, self._claim_idle)
+        #: Whether tasks answer what they hold while it receives for others; set when it is opened.
+        self.serves_many = False
         self._held = _Held()
+        self._being_answered: set[bytes] = set()
         self._name_lost = self._closed = False
         # What a predecessor of the same name did not answer counts as lost in a reply, too.
         self._reply_lost = True
@@ -142,25 +146,39 @@ class StreamReceiver:
             await self._restore()
             return []
         except ProviderUnavailableError:
-            self._forget()
+            self._note_failure()
             raise
         except BaseException:
             # A cancelled wait: the server may have handed over what nobody here has seen.
-            self._reply_lost, self._reclaim_due = True, 0.0
+            self._doubt()
             raise
 
     def _forget(self) -> None:
         self._held.drop(self._held.all())
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """Take over, with the next call, what is pending for this consumer and not known to it."""
         self._reply_lost, self._reclaim_due = True, 0.0
+
+    def _note_failure(self) -> None:
+        """Note that the server did not answer: whoever has this receiver alone holds nothing any more."""
+        if self.serves_many:
+            self._doubt()
+        else:
+            self._forget()
 
     @contextmanager
     def _answering(self, ids: Sequence[bytes]) -> Generator[None, None, None]:
         self._held.drop(ids)
+        self._being_answered.update(ids)
         try:
             yield
         except ProviderUnavailableError:
-            self._forget()
+            self._note_failure()
             raise
+        finally:
+            self._being_answered.difference_update(ids)
 
     async def _read(self, limit: int, deadline: float) -> list[Received]:
         until = min(deadline, self._reclaim_due)
@@ -181,7 +199,9 @@ class StreamReceiver:
             # Late: what is still being worked on here must not be taken over, least of all by ourselves.
             await self.keep_alive()
         limit = min(limit, CHUNK)
-        known: list[Any] = ["known", *self._held.all()] if self._reply_lost else ["all"]
+        known: list[Any] = (
+            ["known", *self._held.all(), *self._being_answered] if self._reply_lost else ["all"]
+        )
         company = "among others" if self._given_back is None else "alone"
         reply = await self._run("reclaim", limit, company, *known)
         if reply is None:

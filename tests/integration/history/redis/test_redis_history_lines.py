@@ -201,7 +201,11 @@ async def test_a_cancelled_call_leaves_no_answer_behind(
     network.swallow()
     asked = history.lookup(TRIGGER, uuids) if verb == "lookup" else history.claim(TRIGGER, uuids, "worker-1")
     loop, begun = asyncio.get_running_loop(), asyncio.Event()
-    network.when_asked(b"", lambda: loop.call_soon_threadsafe(begun.set))
+
+    def begin() -> None:
+        loop.call_soon_threadsafe(begun.set)
+
+    network.when_asked(b"", begin)
     call = asyncio.ensure_future(asked)
     await begun.wait()
 

@@ -1,0 +1,78 @@
+"""One call for what many tasks of an event loop ask for at the same time."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+class Gathering(Generic[Asked, Answer]):
+    """Makes one call of what many tasks ask for at the same time.
+
+    What is asked for goes at once while no call is under way, and else together with all that is asked
+    for until that one returns. So a lone task waits for nobody, and a thousand share a few calls. ``call``
+    answers each of what it is given, in order; what it raises is raised to all who took part. A task that is
+    cancelled takes away only itself. ``most`` is how many take part in a call.
+
+    It belongs to the event loop in which it is first asked.
+    """
+
+    def __init__(self, call: Callable[[Sequence[Asked]], Awaitable[Sequence[Answer]]], *, most: int) -> None:
+        self._call = call
+        self._most = most
+        self._waiting: deque[tuple[Asked, asyncio.Future[Answer]]] = deque()
+        self._calling: asyncio.Task[None] | None = None
+
+    async def ask(self, asked: Asked) -> Answer:
+        """Return the answer to one.
+
+        Raises:
+            BaseException: what the call raised.
+        """
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asked, answer))
+        if self._calling is None:
+            self._calling = asyncio.create_task(self._call_while_asked())
+        return await answer
+
+    async def _call_while_asked(self) -> None:
+        try:
+            while self._waiting:
+                await self._call_once(self._take())
+        finally:
+            self._calling = None
+
+    def _take(self) -> list[tuple[Asked, "asyncio.Future[Answer]"]]:
+        some = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
+        return [(asked, answer) for asked, answer in some if not answer.done()]
+
+    async def _call_once(self, some: "Sequence[tuple[Asked, asyncio.Future[Answer]]]") -> None:
+        if not some:
+            return
+        try:
+            given = await self._call([asked for asked, _ in some])
+            answers = list(zip((answer for _, answer in some), given, strict=True))
+        except BaseException as error:
+            for _, answer in some:
+                _fail(answer, error)
+            if not isinstance(error, Exception):
+                while self._waiting:
+                    _fail(self._waiting.popleft()[1], error)
+                raise
+            return
+        for answer, one in answers:
+            if not answer.done():
+                answer.set_result(one)
+
+
+def _fail(answer: "asyncio.Future[Answer]", error: BaseException) -> None:
+    """Have a waiting task raise what its call raised; one that was cancelled is to end like that call."""
+    if answer.done():
+        return
+    if isinstance(error, asyncio.CancelledError):
+        answer.cancel()
+    else:
+        answer.set_exception(error)

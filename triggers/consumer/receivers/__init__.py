@@ -1,0 +1,1 @@
+"""What workers receive from, besides a receiver of the provider's own."""

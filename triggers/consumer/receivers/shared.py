@@ -1,0 +1,229 @@
+"""One receiver of the provider for many workers of an event loop, each of which has one message at a time.
+
+A worker with a receiver of its own costs a connection, which waits for messages, and a round trip for each
+answer. A thousand workers share one of each: what is free is filled with one read, what is done meanwhile is
+acknowledged with one call, and all that is held is kept alive with one.
+"""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from time import monotonic
+
+from history.gathering import Gathering
+from triggers.providers.provider import (
+    AT_ONCE,
+    RECEIVE_WAIT,
+    Limited,
+    Limits,
+    Received,
+    Receiver,
+    ServingMany,
+)
+
+#: The most messages of one read, and of one acknowledgement.
+MOST = 500
+
+#: Of opening: there is one receiver for all who ask.
+EVERYBODY = sys.maxsize
+
+#: How long after a keep-alive that failed the next part tries, in seconds.
+RETRY_PAUSE = 1.0
+
+#: What a worker that waits is answered with.
+_Waiting = asyncio.Future[Sequence[Received]]
+
+
+class SharedReceiver:
+    """Opens parts for workers; the receiver behind them is open while there is one.
+
+    It belongs to the event loop that uses it.
+    """
+
+    def __init__(self, provider: ServingMany, *, destination: str, subscription: str, name: str) -> None:
+        self._open_for_many = partial(
+            provider.open_for_many, destination, subscription=subscription, name=name
+        )
+        self._receiver: Receiver | None = None
+        self._parts = 0
+        # Held by what must not overlap: opening, closing, and keeping alive, which takes the name anew.
+        self._changing = asyncio.Lock()
+        self._opening: Gathering[str, Receiver] = Gathering(self._open_for_all, most=EVERYBODY)
+        self._acknowledging: Gathering[Received, None] = Gathering(self._acknowledge_all, most=MOST)
+        self._waiting: deque[tuple[float, _Waiting]] = deque()
+        self._feeding: asyncio.Task[None] | None = None
+        self._alive_due = 0.0
+
+    async def open_part(self, worker: str) -> "Part":
+        """Open a part for a worker.
+
+        Raises:
+            ProviderUnavailableError: the provider does not answer; all who wait for it are told at once.
+        """
+        self._parts += 1
+        try:
+            return Part(self, await self._opening.ask(worker))
+        except BaseException:
+            self._parts -= 1
+            raise
+
+    async def _open_for_all(self, workers: Sequence[str]) -> Sequence[Receiver]:
+        async with self._changing:
+            if self._receiver is None:
+                self._receiver = await self._open_for_many()
+            return [self._receiver] * len(workers)
+
+    async def leave(self) -> None:
+        """Close the receiver, if this was the last part."""
+        self._parts -= 1
+        async with self._changing:
+            if self._parts or self._receiver is None:
+                return
+            receiver, self._receiver = self._receiver, None
+            if self._feeding is not None:  # for workers that were cancelled
+                self._feeding.cancel()
+                await asyncio.gather(self._feeding, return_exceptions=True)
+            await receiver.close()
+
+    async def receive_one(self, wait: timedelta) -> Sequence[Received]:
+        """Return the next message that no other worker gets, or none; see :class:`Receiver`."""
+        arrival: _Waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append((monotonic() + wait.total_seconds(), arrival))
+        if self._feeding is None:
+            self._feeding = asyncio.create_task(self._feed())
+        return await arrival
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Acknowledge these, together with what other workers have done."""
+        for one in received:
+            await self._acknowledging.ask(one)
+
+    async def keep_alive(self) -> None:
+        """Keep alive what all parts hold, when it is time."""
+        async with self._changing:
+            receiver = self._receiver
+            if receiver is None or monotonic() < self._alive_due:
+                return
+            self._alive_due = monotonic() + RETRY_PAUSE
+            await receiver.keep_alive()
+            self._alive_due = monotonic() + receiver.keep_alive_interval.total_seconds() / 2
+
+    async def _acknowledge_all(self, received: Sequence[Received]) -> Sequence[None]:
+        if self._receiver is not None:
+            await self._receiver.acknowledge(received)
+        return [None] * len(received)
+
+    async def _feed(self) -> None:
+        """Receive while somebody waits."""
+        try:
+            while self._waiting:
+                await self._feed_once()
+        finally:
+            self._feeding = None
+
+    async def _feed_once(self) -> None:
+        receiver, asked = self._receiver, min(len(self._waiting), MOST)
+        if receiver is None:  # the last part was closed meanwhile
+            self._answer_all(())
+            return
+        until = self._waiting[0][0]
+        try:
+            received = await receiver.receive(asked, timedelta(seconds=max(0.0, until - monotonic())))
+        except BaseException as error:
+            self._fail_all(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        left = deque(received)
+        while left and self._waiting:
+            _, arrival = self._waiting.popleft()
+            if not arrival.done():
+                arrival.set_result([left.popleft()])
+        if left:  # whoever asked for it was cancelled
+            await receiver.recover(list(left), AT_ONCE)
+        while self._waiting and self._waiting[0][0] <= monotonic():
+            self._answer(self._waiting.popleft()[1], ())
+
+    def _answer_all(self, received: Sequence[Received]) -> None:
+        while self._waiting:
+            self._answer(self._waiting.popleft()[1], received)
+
+    def _answer(self, arrival: _Waiting, received: Sequence[Received]) -> None:
+        if not arrival.done():
+            arrival.set_result(received)
+
+    def _fail_all(self, error: BaseException) -> None:
+        while self._waiting:
+            _, arrival = self._waiting.popleft()
+            if arrival.done():
+                continue
+            if isinstance(error, asyncio.CancelledError):
+                arrival.cancel()
+            else:
+                arrival.set_exception(error)
+
+
+class Part:
+    """A worker's part of a shared receiver: a receiver that hands out one message at a time.
+
+    The next one is received when that is answered.
+    """
+
+    def __init__(self, shared: SharedReceiver, receiver: Receiver) -> None:
+        self._shared = shared
+        self._receiver = receiver
+        self._unanswered: Sequence[Received] = ()
+        self._closed = False
+
+    @property
+    def keep_alive_interval(self) -> timedelta:
+        """As of the receiver behind it."""
+        return self._receiver.keep_alive_interval
+
+    @property
+    def limits(self) -> Limits:
+        """What the trigger refuses."""
+        return self._receiver.limits if isinstance(self._receiver, Limited) else Limits()
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        if isinstance(self._receiver, Limited):
+            self._receiver.limits = limits
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:  # noqa: ARG002
+        """Return one message, whatever the limit: the others are for workers that have none."""
+        self._unanswered = await self._shared.receive_one(wait)
+        return self._unanswered
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Acknowledge these; they are answered, whatever becomes of it."""
+        self._unanswered = ()
+        await self._shared.acknowledge(received)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Give these back."""
+        self._unanswered = ()
+        await self._receiver.recover(received, delay)
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Move these to the dead-letter destination."""
+        self._unanswered = ()
+        await self._receiver.dead_letter(received, reason)
+
+    async def keep_alive(self) -> None:
+        """Keep alive what all parts hold."""
+        await self._shared.keep_alive()
+
+    async def close(self) -> None:
+        """Give back what is not answered, and leave."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._unanswered:
+                await self.recover(self._unanswered)
+        finally:
+            await self._shared.leave()

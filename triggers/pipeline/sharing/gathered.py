@@ -1,0 +1,75 @@
+"""Claims and settlements of many tasks of one trigger: what is asked for at the same time goes in one call.
+
+Each message keeps a fate of its own: it is claimed right before its service runs, and settled right after.
+Only the round trips are shared. What is claimed in one call has one token, as what is claimed for a batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from history.entry import Claim, Settlement
+from history.gathering import Gathering
+from history.store import HistoryStore
+from history.store.owners import owner_token
+from triggers.service.settings import Settings
+
+#: The most messages of one call.
+MOST = 200
+
+
+@dataclass(slots=True)
+class Asking:
+    """One message to be claimed; ``owner`` and ``asked_at``, monotonic, are known when that is sent."""
+
+    uuid: str
+    owner: str = ""
+    asked_at: float = 0.0
+
+
+class GatheredCalls:
+    """The calls of a trigger to its history that its tasks share, on one event loop."""
+
+    def __init__(self, settings: Settings, store: HistoryStore) -> None:
+        self._settings = settings
+        self._store = store
+        self._claims: Gathering[Asking, Claim] = Gathering(self._claim_all, most=MOST)
+        self._settlements: Gathering[Settlement, bool] = Gathering(self._settle_all, most=MOST)
+
+    async def claim(self, asking: Asking) -> Claim:
+        """Claim a message's uuid.
+
+        Raises:
+            Exception: as the store's ``claim``; ``asking.owner`` is the token that may have the entry then.
+        """
+        return await self._claims.ask(asking)
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Complete or release a claim; see the store's ``settle``."""
+        return await self._settlements.ask(settlement)
+
+    async def _claim_all(self, asked: Sequence[Asking]) -> Sequence[Claim]:
+        claims: dict[int, Claim] = {}
+        left: list[tuple[int, Asking]] = list(enumerate(asked))
+        while left:
+            # Of copies of a message the second must not take the entry of the first for its own.
+            first = {asking.uuid: (place, asking) for place, asking in reversed(left)}
+            claims.update(await self._claim_once(list(first.values())))
+            left = [(place, asking) for place, asking in left if place not in claims]
+        return [claims[place] for place in range(len(asked))]
+
+    async def _claim_once(self, some: Sequence[tuple[int, Asking]]) -> dict[int, Claim]:
+        owner, asked_at = owner_token(), monotonic()
+        for _, asking in some:
+            asking.owner, asking.asked_at = owner, asked_at
+        claims = await self._store.claim(
+            self._settings.name,
+            [asking.uuid for _, asking in some],
+            owner,
+            self._settings.lease,
+            time_to_live=self._settings.history_time_to_live,
+        )
+        return {place: claim for (place, _), claim in zip(some, claims, strict=True)}
+
+    async def _settle_all(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        return await self._store.settle(self._settings.name, settlements)
