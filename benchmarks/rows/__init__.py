@@ -16,6 +16,7 @@ from benchmarks.rows import (
     spark_batches,
     sqljms,
     starts,
+    tasks,
 )
 
 ROWS = (
@@ -23,6 +24,7 @@ ROWS = (
     Row("powertools", powertools.measure),
     Row("duplicate", duplicate.measure),
     Row("consumer", consumer.measure),
+    Row("tasks", tasks.measure),
     Row("guards", guards.measure),
     Row("batch", batch_new.measure),
     Row("batch-duplicates", batch_duplicates.measure),

@@ -16,6 +16,10 @@ from history.store import HistoryStore
 #: How many uuids are remembered for one trigger; the oldest is forgotten first, and may be In Doubt then.
 MOST = 10_000
 
+#: How many tokens are remembered of one uuid: a message claimed again while no answers came may stand
+#: under that of any attempt, of the first above all.
+TOKENS = 16
+
 #: How many of them are looked at in one call.
 LOOKED_AT = 200
 
@@ -24,8 +28,8 @@ LOOKED_AT = 200
 class UndecidedClaims:
     """The tokens of a trigger's undecided claims, by uuid; safe between threads."""
 
-    _tokens: dict[str, str] = field(default_factory=dict[str, str])
-    _unseen: dict[str, str] = field(default_factory=dict[str, str])
+    _tokens: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    _unseen: set[str] = field(default_factory=set[str])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -37,25 +41,26 @@ class UndecidedClaims:
         """Remember that these were claimed under a token, or not."""
         with self._lock:
             for uuid in uuids:
-                self._tokens.pop(uuid, None)
-                self._tokens[uuid] = self._unseen[uuid] = token
+                first, *others = *self._tokens.pop(uuid, ()), token
+                self._tokens[uuid] = (first, *others[-(TOKENS - 1) :])
+                self._unseen.add(uuid)
             while len(self._tokens) > MOST:
                 oldest = next(iter(self._tokens))
                 del self._tokens[oldest]
-                self._unseen.pop(oldest, None)
+                self._unseen.discard(oldest)
 
     def is_ours(self, uuid: str | None, found: Entry | None) -> bool:
         """Whether an entry is what an undecided claim has left."""
         if uuid is None or found is None or found.state is not State.STARTED:
             return False
-        return found.owner is not None and self._tokens.get(uuid) == found.owner
+        return found.owner in self._tokens.get(uuid, ())
 
     def forget(self, uuids: Sequence[str]) -> None:
         """Forget those that have been decided."""
         with self._lock:
             for uuid in uuids:
                 self._tokens.pop(uuid, None)
-                self._unseen.pop(uuid, None)
+                self._unseen.discard(uuid)
 
     async def release_in(self, store: HistoryStore, trigger: str) -> None:
         """Release what is left of undecided claims, some in each call, by a store that answers again.
@@ -69,12 +74,13 @@ class UndecidedClaims:
         if not self._unseen:
             return
         with self._lock:
-            some = [(uuid, self._unseen.pop(uuid)) for uuid in list(self._unseen)[:LOOKED_AT]]
-        entries = await store.lookup(trigger, [uuid for uuid, _ in some])
+            some = list(self._unseen)[:LOOKED_AT]
+            self._unseen.difference_update(some)
+        entries = await store.lookup(trigger, some)
         left = [
-            Settlement(Uuid(uuid), entry.fence, None, token)
-            for (uuid, token), entry in zip(some, entries, strict=True)
-            if entry is not None and entry.state is State.STARTED and entry.owner == token
+            Settlement(Uuid(uuid), entry.fence, None, entry.owner)
+            for uuid, entry in zip(some, entries, strict=True)
+            if entry is not None and self.is_ours(uuid, entry)
         ]
         if left:
             await store.settle(trigger, left)

@@ -24,6 +24,7 @@ from history.redis import RedisHistory
 from history.store import HistoryStore
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Lane, is_drained, send
 from triggers import Message, Status, trigger
 from triggers.providers.contract.common import numbered
 from triggers.providers.provider import ProviderUnavailableError
@@ -172,6 +173,34 @@ def test_nothing_is_lost_and_nothing_runs_twice_when_a_lagging_replica_takes_ove
     assert runs[0] == "a"
     assert runs.count("a") == 1
     assert "b" not in runs or outcomes[1].status is Status.NEW
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("is_asyncio", [False, True], ids=["threads", "tasks"])
+@pytest.mark.parametrize("concurrency", [1, 40], ids=["in turns", "in common calls"])
+def test_a_consumer_whose_replica_stands_still_runs_each_message_once(
+    pair: Pair, tmp_path: Path, *, concurrency: int, is_asyncio: bool
+) -> None:
+    ran: list[str] = []
+    lane, names = Lane(is_asyncio, tmp_path), [str(number) for number in range(60)]
+
+    def work(message: Message) -> None:
+        ran.append(message.uuid or "")
+        if len(ran) == 5:
+            pair.stop_replica()
+
+    orders = lane.trigger("orders", work, concurrency=concurrency, monitor_interval=timedelta(seconds=0.1))
+    send(pair.primary.url, "orders", *names)
+
+    with lane.run([orders], pair.primary.url, history=pair.url) as running:
+        eventually(lambda: running.gates[0].by_history)
+        ran_until_then = len(ran)
+        pair.go_on()
+        eventually(lambda: is_drained(pair.primary.url, "orders"))
+
+    assert ran_until_then < len(names)
+    assert sorted(ran) == sorted(names)
+    assert running.counts["orders"]["ok"] == len(names)
 
 
 @pytest.mark.parametrize("durability", ["replicas:0", "replicas:", "replica:1", "1", "replicas:-1", "", 1])

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from history.entry import Entry, Fence, State
-from triggers.pipeline.undecided import MOST, UndecidedClaims
+from triggers.pipeline.undecided import MOST, TOKENS, UndecidedClaims
 
 
 def started(owner: str) -> Entry:
@@ -21,6 +21,18 @@ def test_the_oldest_is_forgotten_first() -> None:
     undecided.note("many", [str(number) for number in range(MOST - 1)])
 
     assert undecided.is_ours("a", started("second"))
-    assert not undecided.is_ours("a", started("first"))
+    assert undecided.is_ours("a", started("first")), "its answer did not come either"
     assert not undecided.is_ours("b", started("first"))
     assert not undecided.is_ours(None, started("first"))
+
+
+def test_of_one_uuid_the_first_and_the_latest_attempts_are_remembered() -> None:
+    undecided = UndecidedClaims()
+
+    for number in range(3 * TOKENS):
+        undecided.note(f"attempt {number}", ["a"])
+
+    known = [number for number in range(3 * TOKENS) if undecided.is_ours("a", started(f"attempt {number}"))]
+    assert known == [0, *range(2 * TOKENS + 1, 3 * TOKENS)]
+    undecided.forget(["a"])
+    assert not undecided.known
