@@ -11,11 +11,10 @@ from typing import Any
 
 import redis.asyncio
 
-from benchmarks.bench import Bench
+from benchmarks.bench import TIME_TO_LIVE, Bench
 from benchmarks.measuring import WARM_UP, Times
 from benchmarks.result import SPEED, Budget, Result
 from benchmarks.rows.consumer import Work
-from benchmarks.rows.floors import TIME_TO_LIVE
 from triggers import AsyncConsumer, trigger
 
 #: How many services run at once, and how long each of them waits, in seconds.
