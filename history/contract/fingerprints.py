@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from history.contract.common import TRIGGER
+from history.contract.common import SHORT, TRIGGER, claim_one, eventually
 from history.store import HistoryStore
 from history.store.fingerprints import Fingerprints, fingerprints_of
 
@@ -40,3 +40,48 @@ class FingerprintContract:
 
         assert await fingerprints.first(TRIGGER, "u2", _OTHER, _DAY) == _OTHER
         assert await fingerprints.first(f"{TRIGGER}-2", "u1", _OTHER, _DAY) == _OTHER
+
+    async def test_a_fingerprint_goes_when_its_time_to_live_is_over(self, store: HistoryStore) -> None:
+        fingerprints = _fingerprints(store)
+        await fingerprints.first(TRIGGER, "u1", _FIRST, SHORT)
+
+        async def another_is_first() -> bool:
+            return await fingerprints.first(TRIGGER, "u1", _OTHER, _DAY) == _OTHER
+
+        await eventually(another_is_first)
+        assert await fingerprints.first(TRIGGER, "u1", _FIRST, _DAY) == _OTHER
+
+    async def test_a_copy_prolongs_the_life_of_a_fingerprint_and_never_shortens_it(
+        self, store: HistoryStore
+    ) -> None:
+        fingerprints = _fingerprints(store)
+        await fingerprints.first(TRIGGER, "prolonged", _FIRST, SHORT * 2)
+        await fingerprints.first(TRIGGER, "kept", _FIRST, _DAY)
+        await fingerprints.first(TRIGGER, "ended", _FIRST, SHORT * 2)
+
+        # Either it is prolonged in time, or it had ended, is the first one again, and lives as long.
+        assert await fingerprints.first(TRIGGER, "prolonged", _FIRST, _DAY) == _FIRST
+        assert await fingerprints.first(TRIGGER, "kept", _FIRST, SHORT) == _FIRST
+
+        async def ended() -> bool:
+            return await fingerprints.first(TRIGGER, "ended", _OTHER, _DAY) == _OTHER
+
+        await eventually(ended)
+        assert await fingerprints.first(TRIGGER, "prolonged", _OTHER, _DAY) == _FIRST
+        assert await fingerprints.first(TRIGGER, "kept", _OTHER, _DAY) == _FIRST
+
+    async def test_what_is_forgotten_takes_its_fingerprint_along(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        fingerprints = _fingerprints(store)
+        for uuid in ("both", "alone", "other"):
+            await fingerprints.first(TRIGGER, uuid, _FIRST, _DAY)
+        await claim_one(store, "both", "worker-1")
+
+        for uuid in ("both", "alone"):
+            assert await another.forget(TRIGGER, uuid)
+            assert not await another.forget(TRIGGER, uuid)
+            assert await fingerprints.first(TRIGGER, uuid, _OTHER, _DAY) == _OTHER
+
+        assert await fingerprints.first(TRIGGER, "other", _OTHER, _DAY) == _FIRST
+        assert await store.forget(TRIGGER, "other")

@@ -17,11 +17,20 @@ class MemoryFingerprints:
         """Keep this where none is kept, and return the one that is kept."""
         with self._lock:
             now = self._clock()
+            until = now + time_to_live
             before = self._kept.get((trigger, uuid))
-            if before is not None and before[1] > now and before[0] != fingerprint:
-                return before[0]
+            if before is not None and before[1] > now:
+                if before[0] != fingerprint:
+                    return before[0]
+                until = max(until, before[1])
             self._kept.pop((trigger, uuid), None)  # so that the oldest stand first
-            self._kept[trigger, uuid] = (fingerprint, now + time_to_live)
+            self._kept[trigger, uuid] = (fingerprint, until)
             while (oldest := next(iter(self._kept))) and self._kept[oldest][1] <= now:
                 del self._kept[oldest]
             return fingerprint
+
+    def forget(self, trigger: str, uuid: str) -> bool:
+        """Forget one; False when there was none."""
+        with self._lock:
+            before = self._kept.pop((trigger, uuid), None)
+            return before is not None and before[1] > self._clock()

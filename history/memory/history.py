@@ -388,12 +388,12 @@ class MemoryHistory(SingleVerbs):
             return Purged(0, following if len(numbers) == PIECE else None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state."""
+        """Delete one entry whatever its state, and the fingerprint beside it."""
         with self._lock:
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None
             space.write(key, None)
-            return there
+            return self._fingerprints.forget(trigger, uuid) or there
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state."""

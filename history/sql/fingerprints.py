@@ -7,7 +7,7 @@ from typing import Any
 
 from history.entry import digest
 from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, fetch
-from history.sql.statements.fingerprints import FIRST, PURGE
+from history.sql.statements.fingerprints import FIRST, FORGET, PURGE
 from history.sql.tables.history import FINGERPRINTS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store import milliseconds
@@ -43,3 +43,10 @@ class SqlFingerprints:
         rows = await self._run("keeping a fingerprint", write)
         await self._run("forgetting fingerprints", partial(execute, statement=PURGE, limit=PIECE))
         return bytes(rows[0].fingerprint)
+
+
+async def forget_fingerprint(connection: AnyConnection, *, trigger: str, key: bytes) -> bool:
+    """Forget one; False when there was none, or there is no table yet."""
+    if not await table_exists(connection, FINGERPRINTS):
+        return False
+    return bool(await fetch(connection, FORGET, trigger=trigger, digest=key))

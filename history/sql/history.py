@@ -39,7 +39,7 @@ from history.sql.database.engine import (
 )
 from history.sql.database.probe import circuit_for
 from history.sql.fences import Granted
-from history.sql.fingerprints import SqlFingerprints
+from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
 from history.sql.lineage import HISTORY
 from history.sql.parking import SqlParking, known_triggers
@@ -395,9 +395,14 @@ class SqlHistory(SingleVerbs):
         return await self._database.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state."""
-        forget = partial(fetch, statement=FORGET, trigger=trigger, key=digest(uuid))
-        return bool(await self._database.run("forgetting", forget))
+        """Delete one entry whatever its state, and the fingerprint beside it."""
+        key = digest(uuid)
+
+        async def forget(connection: AnyConnection) -> bool:
+            entry = bool(await fetch(connection, FORGET, trigger=trigger, key=key))
+            return await forget_fingerprint(connection, trigger=trigger, key=key) or entry
+
+        return await self._database.run("forgetting", forget, atomic=True)
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state; this reads all of the trigger's, a piece at a time."""

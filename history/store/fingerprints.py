@@ -19,7 +19,7 @@ class Fingerprints(Protocol):
         """Keep this fingerprint where none is kept, and return the one that is kept, in one atomic step.
 
         The one that came first stays until its time to live is over, which begins anew whenever the same one
-        comes again.
+        comes again, and is never made shorter by that. The store's ``forget`` takes it along with the entry.
         """
         ...
 

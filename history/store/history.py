@@ -270,7 +270,10 @@ class HistoryStore(Protocol):
         ...
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, so that the uuid is NEW again; False when there was none."""
+        """Delete one entry whatever its state, so that its uuid is NEW again; False when there was none.
+
+        The fingerprint of its body goes, too, even without an entry: whatever body comes next is the first.
+        """
         ...
 
     async def stats(self, trigger: str) -> HistoryStats:

@@ -94,14 +94,17 @@ def forget(
     history: str | None = HISTORY_OPTION,
     yes: bool = YES_OPTION,
 ) -> None:
-    """Delete one entry whatever its state: the next message of this uuid is NEW, and runs the service."""
+    """Delete one entry whatever its state: the next message of this uuid is NEW, and runs the service.
+
+    The fingerprint of its body goes with it, so that the next message may have another body.
+    """
     state = State.of(context)
     with opened(history) as store:
         entry = drive(store.lookup(trigger, [uuid]))[0]
         if entry is not None and not yes:
             since = f"{state_of(entry)} since {moment(entry.started_at)}"
             confirm(f"{uuid} is {since}. Forget it, so that {trigger} runs its next message?")
-        gone = entry is not None and drive(store.forget(trigger, uuid))
+        gone = drive(store.forget(trigger, uuid))
         if not gone:
             note_unknown_trigger(state, store, trigger)
     if state.as_json:

@@ -14,13 +14,17 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Coroutine
 from datetime import timedelta
+from typing import Any
 
 from history.bridge import drive
 from history.entry import Entry, State
 from history.errors import UnavailableError
 from history.store import HistoryStore
+from history.store.fingerprints import fingerprints_of
 from history.support.forks import at_fork
+from triggers.pipeline.bodies import outlast
 from triggers.pipeline.run import Run
 
 _log = logging.getLogger(__name__)
@@ -156,7 +160,7 @@ class LeaseKeeper:
                 extra=self._extra(run),
             )
         try:
-            taken_by = self._ask(uuid, fence, run.owner)
+            taken_by = self._ask(self._renew_or_look(run, uuid, fence))
         except (UnavailableError, TimeoutError) as error:
             _log.warning("a lease could not be renewed: %s", error, extra=self._extra(run))
         except Exception:  # noqa: BLE001  (one renewal may fail, the others must go on)
@@ -168,22 +172,27 @@ class LeaseKeeper:
             elif run in self._held and run.end is None:
                 self._lose(run, taken_by)
 
-    def _ask(self, uuid: str, fence: int, owner: str | None) -> str | None:
+    def _ask(self, asking: Coroutine[Any, Any, str | None]) -> str | None:
         if self._loop is None:
-            return drive(self._renew_or_look(uuid, fence, owner))
+            return drive(asking)
         if self._loop.is_closed():
+            asking.close()
             self._closed.set()  # with its loop the history's connections have ended, and whatever ran there
             return None
-        asked = asyncio.run_coroutine_threadsafe(self._renew_or_look(uuid, fence, owner), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
         try:
             return asked.result(self._seconds)
         except TimeoutError:
             asked.cancel()
             raise
 
-    async def _renew_or_look(self, uuid: str, fence: int, owner: str | None) -> str | None:
+    async def _renew_or_look(self, run: Run, uuid: str, fence: int) -> str | None:
         """Renew; None, or who has the entry instead. A history that forgot the entry gave it to nobody."""
+        owner = run.owner
         if await self.store.renew(self._trigger, uuid, fence, self._lease, owner=owner):
+            kept = None if run.compared is None else fingerprints_of(self.store)
+            if kept is not None:
+                await outlast(kept, self._trigger, run, self._lease)
             return None
         entry = (await self.store.lookup(self._trigger, [uuid]))[0]
         if entry is None or (entry.fence == fence and entry.owner in {None, owner}):

@@ -58,6 +58,8 @@ class Run:
     binding: "Binding | None" = None
     #: Why the message never came to the table.
     verdict: str | None = None
+    #: The fingerprint of its body and when it was kept, by the monotonic clock, where bodies are compared.
+    compared: tuple[bytes, float] | None = None
     #: Why it has no identity, where its trigger reads one.
     unidentified: BaseException | None = None
     #: What failed before the service could run: the history, the resolver or a filter.

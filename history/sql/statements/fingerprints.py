@@ -10,9 +10,17 @@ FIRST = statement("""
     SET fingerprint = CASE WHEN doubtless_fingerprints.expires_at <= {now}
             THEN excluded.fingerprint ELSE doubtless_fingerprints.fingerprint END,
         expires_at = CASE WHEN doubtless_fingerprints.expires_at <= {now}
-                OR doubtless_fingerprints.fingerprint = excluded.fingerprint
+                OR (doubtless_fingerprints.fingerprint = excluded.fingerprint
+                    AND doubtless_fingerprints.expires_at < excluded.expires_at)
             THEN excluded.expires_at ELSE doubtless_fingerprints.expires_at END
     RETURNING fingerprint
+""")
+
+# Whatever body comes next is the first one.
+FORGET = statement("""
+    DELETE FROM doubtless_fingerprints
+    WHERE trigger_name = :trigger AND digest = :digest AND expires_at > {now}
+    RETURNING digest
 """)
 
 # Some whose time to live is over; two that do this at once do not wait for each other.

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +14,7 @@ from history.store import HistoryStore
 from history.store.parking import Parked, ParkedKind
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.waiting import eventually
+from triggers.declaration.decorator import trigger
 
 
 @pytest.fixture
@@ -171,6 +173,29 @@ def test_forgetting_what_is_not_there_is_exit_code_1(doubtless: InProcess, histo
     answer = doubtless("history", "forget", "u9", "-t", "book", "--history", history)
 
     assert (answer.code, answer.out) == (1, "there is no entry of u9\n")
+
+
+def test_forget_lets_a_uuid_come_again_with_another_body(
+    doubtless: InProcess, history: str, store: HistoryStore
+) -> None:
+    words = ("history", "forget", "u1", "-t", "compare", "--yes", "--history", history)
+    ran: list[object] = []
+    compare = trigger("orders", name="compare", history=store, fingerprint="body")(compared(ran))
+    compare.handle(Message(body="one", uuid="u1"))
+    other = Message(body="two", uuid="u1")
+    assert compare.handle(other).row == 23
+
+    assert (doubtless(*words).out, doubtless(*words).out) == ("forgotten\n", "there is no entry of u1\n")
+
+    assert compare.handle(other).executed
+    assert ran == ["one", "two"]
+
+
+def compared(ran: list[object]) -> Callable[[Message], None]:
+    def service(message: Message) -> None:
+        ran.append(message.body)
+
+    return service
 
 
 def test_purge_counts_what_it_deleted(doubtless: InProcess, history: str) -> None:

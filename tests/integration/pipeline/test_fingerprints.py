@@ -1,8 +1,13 @@
 """A message that has another one's uuid and another body is neither run nor lost as a duplicate."""
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
+from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -13,11 +18,17 @@ from history.errors import ConfigurationError
 from history.opening import open_history
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind, OperatorDecision
-from history.store.fingerprints import fingerprints_of
+from history.store.fingerprints import Fingerprints
 from history.store.parking import ParkedLabel
+from tests import ROOT
+from tests.fixtures.waiting import eventually
 from triggers import Cause, FatalError, Message, Outcome, trigger
 from triggers.cli.rerun import run_parked
+from triggers.detection.table import HistoryUse
+from triggers.pipeline.finding import Finding
+from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.parking.decisions import decide
+from triggers.pipeline.run import Run
 from triggers.service.fingerprints import fingerprint_of
 
 
@@ -48,6 +59,13 @@ def order(body: Any, **more: Any) -> Message:
 
 def is_another(outcome: Outcome) -> bool:
     return outcome.row == 23 and outcome.parked and outcome.acknowledge and not outcome.executed
+
+
+def die_before_the_claim(url: str, body: str) -> None:
+    """Let another process keep the fingerprint of a body, and be killed before its claim."""
+    words = [sys.executable, "-m", "tests.integration.pipeline.dying_claim", url, body]
+    died = subprocess.run(words, cwd=ROOT, check=False, capture_output=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
 
 
 class TestEachHistory:
@@ -100,19 +118,30 @@ class TestEachHistory:
                 first.join()
             assert beside.handle(order("one")).kind == "duplicate"
 
-    def test_a_process_that_died_before_its_claim_has_lost_nothing(self, history_url: str) -> None:
+    def test_a_process_that_was_killed_before_its_claim_has_lost_nothing(self, history_url: str) -> None:
         runs: list[Any] = []
-        with closing(booking(history_url, runs)) as book:
-            with opened(history_url) as store:
-                fingerprints = fingerprints_of(store)
-                assert fingerprints is not None
-                time_to_live = book.settings.history_time_to_live
-                drive(fingerprints.first("book", "u-1", fingerprint_of("one"), time_to_live))
+        die_before_the_claim(history_url, "one")
+        with opened(history_url) as store:
+            assert drive(store.lookup("book", ["u-1"])) == [None]
 
+        with closing(booking(history_url, runs)) as book:
             assert is_another(book.handle(order("two")))
             assert book.handle(order("one", delivery_count=2)).executed
+            assert book.handle(order("one", delivery_count=3)).kind == "duplicate"
+            assert is_another(book.handle(order("two", delivery_count=2)))
 
         assert runs == ["one"]
+
+    def test_where_its_message_never_comes_again_the_uuid_can_be_forgotten(self, history_url: str) -> None:
+        runs: list[Any] = []
+        die_before_the_claim(history_url, "one")
+
+        with closing(booking(history_url, runs)) as book, opened(history_url) as store:
+            assert is_another(book.handle(order("two")))
+            assert drive(store.forget("book", "u-1"))
+            assert book.handle(order("two")).executed
+
+        assert runs == ["two"]
 
     def test_an_entry_without_a_fingerprint_has_copies_as_before(self, history_url: str) -> None:
         with closing(booking(history_url, [], fingerprint=None)) as before:
@@ -157,6 +186,47 @@ class TestItsParkedCopy:
         assert is_another(again)
         assert len(self.labels(store)) == 1
         assert runs == []
+
+
+class Recorder(MemoryHistory):
+    """Notes for how long fingerprints are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lasting: list[timedelta] = []
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        return self
+
+    async def first(self, _trigger: str, _uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
+        self.lasting.append(time_to_live)
+        return fingerprint
+
+
+class TestItsLife:
+    @pytest.mark.parametrize("time_to_live", [timedelta(seconds=2), timedelta(days=3650)])
+    def test_it_lives_longer_than_the_entry_by_a_pause_and_by_how_coarse_that_is(
+        self, time_to_live: timedelta
+    ) -> None:
+        store = Recorder()
+
+        booking(store, [], history_time_to_live=time_to_live).handle(order("one"))
+
+        assert store.lasting == [time_to_live * 1.001 + timedelta(hours=1)]
+
+    def test_a_run_that_outlives_it_prolongs_it_with_every_renewal_of_its_lease(self) -> None:
+        store, lease, day = Recorder(), timedelta(seconds=0.3), timedelta(days=1)
+        (claim,) = drive(store.claim("book", ["u-1"], "worker", lease))
+        run = Run(order("one"), Finding(HistoryUse.ON, fence=claim.fence, owner="worker"))
+        run.compared = (fingerprint_of("one"), monotonic() - day.total_seconds())
+        keeper = LeaseKeeper("book", lease, store)
+
+        keeper.hold(run, monotonic())
+        eventually(lambda: len(store.lasting) >= 2)
+        keeper.close()
+
+        assert min(store.lasting) > day + 2 * lease
 
 
 class TestWhatCounts:

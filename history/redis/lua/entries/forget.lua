@@ -1,8 +1,8 @@
--- Forget: delete one entry whatever its state.
+-- Forget: delete one entry whatever its state, and the fingerprint of the body that came first.
 --
--- KEYS   the trigger's history (see head.lua)
+-- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest>, in the same slot
 -- ARGV   digest
--- Reply  1 it was there, 0 it was not
+-- Reply  1 one of them was there, 0 none was
 
 --include shared/head
 local meta = redis.call('HGET', KEYS[1], 'meta')
@@ -12,7 +12,9 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 
 local digest = ARGV[1]
 local entry, key = find(digest)
-if not entry then return 0 end
+local name = string.gsub(digest, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
+local body = redis.call('DEL', string.sub(KEYS[1], 1, -8) .. 'fingerprint:' .. name)
+if not entry then return body end
 if key then
   remove(digest, entry, key)
 else

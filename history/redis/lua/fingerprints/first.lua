@@ -8,5 +8,8 @@ local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[1] then
   return held
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+-- Never for a shorter time than before.
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+end
 return ARGV[1]

@@ -1,0 +1,27 @@
+"""Dies when it has kept the fingerprint of a body, and not yet claimed: ``dying_claim URL BODY``."""
+
+import os
+import signal
+import sys
+
+from history.message import Message
+from history.opening import open_history
+from triggers.declaration.decorator import trigger
+
+
+def main(url: str, body: str) -> None:
+    store = open_history(url)
+
+    def die(*_args: object, **_terms: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    type(store).claim = die  # type: ignore[assignment, method-assign]
+
+    @trigger("orders", name="book", history=store, fingerprint="body")
+    def book() -> None: ...
+
+    book.handle(Message(body=body, uuid="u-1", delivery_count=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
