@@ -115,7 +115,8 @@ class Guard:
             uuid: what is to happen once: an order's number, a task's id.
             call: does it. Parts that it needs are given by a lambda or :func:`functools.partial`.
             body: what is parked where nobody can know whether it happened, for a person to decide by: JSON
-                values, text or bytes.
+                values, text or bytes. With ``fingerprint="body"``, a call with another body than the first
+                one of ``uuid`` is rejected and parked, instead of taken for a duplicate.
             delivery_count: how often a broker has delivered it; -1 where that is not known.
             wait: for how long at most to wait for another run of ``uuid`` that is alive; None: not at all.
 

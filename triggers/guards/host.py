@@ -53,6 +53,10 @@ class HostOptions(TypedDict, total=False):
     shadow: bool
 
 
+#: The options of every host whose guards are :class:`TaskGuards`; each reads ``fingerprint`` in its own way.
+_OPTIONS = [*HostOptions.__annotations__, "keep_result", "fingerprint"]
+
+
 class GivenUpError(DoubtlessError):
     """A task was not run, and is kept for a person to decide: it may have happened, or may not be run."""
 
@@ -61,6 +65,9 @@ class GivenUpError(DoubtlessError):
             f"{guard}: {outcome.uuid} was not run and is parked: {outcome.reason}; see: doubtless parked list"
         )
 
+
+#: What a run returns that wants no result: no value, so that none is kept of it.
+NO_RESULT = object()
 
 #: What a guard keeps of a task whose arguments it could not keep as they were.
 CUT = "not kept"
@@ -86,7 +93,7 @@ class TaskGuards:
         APPLICATIONS.add(self)
         with pointing():
             _refuse_retries(host, options)
-            check_names("guarded", options, HostOptions.__annotations__)
+            check_names("guarded", options, _OPTIONS)
         known = cast(
             "GuardOptions",
             {**options, "transient": (HostRetryError,), "on_retry_failure": "suspend"},

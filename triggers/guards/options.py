@@ -13,6 +13,7 @@ from triggers.detection.table import (
     InDoubtPolicy,
 )
 from triggers.service.failures import Retry
+from triggers.service.fingerprints import FingerprintSource
 from triggers.service.keeping import Keep
 
 
@@ -37,3 +38,4 @@ class GuardOptions(TypedDict, total=False):
     raise_event_on_retry_failure: bool
     shadow: bool
     keep_result: bool | Keep
+    fingerprint: FingerprintSource | None

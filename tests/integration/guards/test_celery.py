@@ -135,6 +135,23 @@ def test_a_chain_goes_on_where_a_process_died_before_it_sent_the_next_link(
     assert sorted(shop.effects.counts().values()) == [1, 1, 1]
 
 
+@pytest.mark.crash
+@pytest.mark.timeout(300)
+def test_so_it_does_without_a_result_backend_where_the_history_keeps_results(
+    shop: Shop, tasks: Any, tmp_path: Path
+) -> None:
+    died = tmp_path / "died"
+    shop.environment |= {"DIES_ONCE": str(died), "KEEP": "yes", "RESULTS": "no"}
+    tasks.app.conf.task_ignore_result = True
+    shop.start()
+
+    (tasks.step.s([], "a") | tasks.step.s("b") | tasks.step.s("c"))()
+
+    eventually(lambda: len(shop.effects.counts()) == 3, PATIENCE)
+    assert died.exists()
+    assert sorted(shop.effects.counts().values()) == [1, 1, 1]
+
+
 @pytest.mark.timeout(300)
 def test_a_copy_with_the_same_id_gets_the_first_result(shop: Shop, tasks: Any) -> None:
     shop.start()

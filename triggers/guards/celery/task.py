@@ -9,11 +9,12 @@ NEW, succeeded              the result, as without the guard
 NEW, ``self.retry()``,      the entry is released, and Celery's retry runs it again
 ``autoretry_for``
 NEW, any other failure      FAILURE; the task is parked, with what it was called with
-DUPLICATE                   the first result, where the result backend has it, so that chains go on; else
-                            the copy is ignored
+DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
+                            it, so that chains go on; else the copy is ignored
 its original still runs,    sent again, later, with the same id
 or the history is away
-IN_DOUBT                    FAILURE with an :class:`~triggers.guards.celery.GivenUpError`; parked
+IN_DOUBT, or called with    FAILURE with an :class:`~triggers.guards.celery.GivenUpError`; parked
+other arguments than first
 ==========================  ===========================================================================
 """
 
@@ -26,11 +27,12 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
+from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.guard import Guard
 from triggers.guards.host import (
     AWAY_FOR,
+    NO_RESULT,
     GivenUpError,
-    HostOptions,
     Key,
     TaskGuards,
     called_with,
@@ -48,7 +50,7 @@ _KEPT = "doubtless-"
 _log = logging.getLogger(__name__)
 
 
-def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> type[Any]:
+def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> type[Any]:
     """Return a base class for tasks: ``Celery("shop", task_cls=guarded(history="redis://..."))``.
 
     Each task is a guard of its own under its name. The uuid of a run is the task's id. A task that is sent
@@ -57,13 +59,16 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> t
 
     Args:
         history: a URL or a store. Each process of a prefork pool opens its own.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are Celery's.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are Celery's. With
+            ``keep_result``, a copy under another task id gets the first result, too. With
+            ``fingerprint="arguments"``, a task with the key of another one and other arguments fails, and is
+            parked, instead of being taken for its copy.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Celery is not installed.
     """
     celery = _celery()
-    guards = TaskGuards("celery", history, options)
+    guards = TaskGuards("celery", history, with_arguments(options))
 
     functions: dict[str, Any] = {}
     guards.tasks = lambda: functions
@@ -136,7 +141,7 @@ class _Run:
             except self._celery.exceptions.Ignore as wanted:
                 # The task's own word that it has done what it wanted.
                 ignored.append(wanted)
-                return None
+                return NO_RESULT
             except (self._celery.exceptions.Retry, self._celery.exceptions.Reject) as again:
                 raise HostRetryError("Celery", again) from again
             else:
@@ -155,7 +160,10 @@ class _Run:
             body=called_with("task", self._task.name, args, kwargs),
             # Celery does not count: redelivered means more than once, and its absence means nothing.
             delivery_count=2 if info.get("redelivered") else UNDEFINED_COUNT,
-            properties={"celery_task_id": request.id},
+            properties={
+                "celery_task_id": request.id,
+                **compared(self._guard, self._task.run, args, kwargs),
+            },
         )
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -172,7 +180,7 @@ class _Run:
                 raise outcome.error
             return outcome.result
         if outcome.status is Status.DUPLICATE:
-            return self._first_result()
+            return outcome.result if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)
         raise GivenUpError(self._guard.name, outcome) from outcome.error

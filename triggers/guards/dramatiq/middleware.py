@@ -9,12 +9,12 @@ NEW, succeeded              the result, as without the guard
 NEW, failed, and Retries    the entry is released, and Dramatiq's retry runs it again
 sends it again
 NEW, failed for good        as without the guard; the message is parked as well, with its arguments
-DUPLICATE                   the first result, where the result backend has it, so that pipelines go on;
-                            else the copy is skipped and acknowledged
+DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
+                            it, so that pipelines go on; else the copy is skipped and acknowledged
 its original still runs,    sent again, later, with the same id
 or the history is away
-IN_DOUBT                    failed with a :class:`~triggers.guards.dramatiq.GivenUpError`, and not tried
-                            again; parked
+IN_DOUBT, or called with    failed with a :class:`~triggers.guards.dramatiq.GivenUpError`, and not tried
+other arguments than first  again; parked
 ==========================  ===========================================================================
 """
 
@@ -29,10 +29,10 @@ from history.message import Message
 from history.store import HistoryStore
 from history.support.rendering import text_of
 from triggers.detection.table import Status
+from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.host import (
     AWAY_FOR,
     GivenUpError,
-    HostOptions,
     Key,
     TaskGuards,
     called_with,
@@ -59,7 +59,7 @@ _MARK = "_doubtless_guarded"
 _current: ContextVar[Any] = ContextVar("_current", default=None)
 
 
-def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> Middleware:
+def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> Middleware:
     """Return a middleware for a broker: ``broker.add_middleware(guarded(history="redis://..."))``.
 
     Each actor is a guard of its own under its name. The uuid of a run is the message's id, which retries
@@ -69,12 +69,15 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> M
 
     Args:
         history: a URL or a store. Each process of a worker opens its own.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are Dramatiq's.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are Dramatiq's. With
+            ``keep_result``, a copy under another message id gets the first result, too. With
+            ``fingerprint="arguments"``, a message with the key of another one and other arguments fails, and
+            is parked, instead of being taken for its copy.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Dramatiq is missing.
     """
-    return _Guarding(TaskGuards("dramatiq", history, options))
+    return _Guarding(TaskGuards("dramatiq", history, with_arguments(options)))
 
 
 class _Guarding(Middleware):
@@ -178,7 +181,10 @@ class _Run:
         return Message(
             uuid=uuid,
             body=called_with("actor", name, args, kwargs),
-            properties={"dramatiq_message_id": self._message.message_id},
+            properties={
+                "dramatiq_message_id": self._message.message_id,
+                **compared(self._guard, function, args, kwargs),
+            },
         )
 
     def _is_sent_again(self, error: Exception) -> bool:
@@ -203,7 +209,7 @@ class _Run:
                 raise outcome.error
             return outcome.result
         if outcome.status is Status.DUPLICATE:
-            return self._first_result()
+            return outcome.result if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)
         self._message.options["throws"] = GivenUpError  # so that Retries fails it at once

@@ -11,10 +11,11 @@ subscriber's policy is
 NACK_ON_ERROR, or the
 handler raised NackMessage
 NEW, failed otherwise       as without the guard; the message is parked as well
-DUPLICATE                   acknowledged; nothing is published
+DUPLICATE                   acknowledged; nothing is published, or with ``keep_result`` the first answer
 its original still runs,    waits in its place, unacknowledged, until the other one is over
 or the history is away
-IN_DOUBT                    acknowledged; parked
+IN_DOUBT, or another body   acknowledged; parked
+than the first one
 it has no uuid              acknowledged; parked
 ==========================  ===========================================================================
 """
@@ -28,9 +29,11 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, HostOptions, TaskGuards, shown
+from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, shown
 from triggers.service.checking import check_callable, pointing
 from triggers.service.failures import HostRetryError
+from triggers.service.fingerprints import FingerprintSource
+from triggers.service.keeping import Keep
 from triggers.service.outcome import Outcome
 
 try:
@@ -54,7 +57,16 @@ _log = logging.getLogger(__name__)
 _AFTERWARDS = (AckPolicy.ACK, AckPolicy.REJECT_ON_ERROR, AckPolicy.NACK_ON_ERROR)
 
 
-def guarded(broker: B, *, history: str | HistoryStore, uuid: Identity, **options: Unpack[HostOptions]) -> B:
+class HandlerOptions(HostOptions, total=False):
+    """The options of ``guarded`` for handlers of messages."""
+
+    keep_result: bool | Keep
+    fingerprint: FingerprintSource | None
+
+
+def guarded(
+    broker: B, *, history: str | HistoryStore, uuid: Identity, **options: Unpack[HandlerOptions]
+) -> B:
     """Guard all handlers of a broker: ``guarded(broker, history="redis://...", uuid="order-id")``.
 
     Each subscriber is a guard of its own, named after its function and what it listens to. Call it before
@@ -66,7 +78,10 @@ def guarded(broker: B, *, history: str | HistoryStore, uuid: Identity, **options
         uuid: the name of a header that holds what is to happen once, or a function of FastStream's message,
             which may be a coroutine function. FastStream's own ``message_id`` is invented where the sender
             gave none, so that it does not serve.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are FastStream's.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are FastStream's. With
+            ``keep_result``, a copy is answered with what the handler returned first: a request gets its
+            reply, and a publisher sends it again. With ``fingerprint="body"``, a message with the uuid of
+            another one and another body is parked, instead of being taken for its copy.
 
     Returns:
         The broker.
@@ -77,7 +92,7 @@ def guarded(broker: B, *, history: str | HistoryStore, uuid: Identity, **options
     with pointing():
         if not isinstance(uuid, str) or not uuid:
             check_callable("uuid", uuid, "name a header, or give a function of the message")
-    _Broker(cast("Any", broker), TaskGuards("faststream", history, options), uuid)
+    _Broker(cast("Any", broker), TaskGuards("faststream", history, cast("HostOptions", options)), uuid)
     return broker
 
 
@@ -140,6 +155,8 @@ class _Guarding(BaseMiddleware[Any, Any]):
 
     async def consume_scope(self, call_next: Callable[[Any], Awaitable[Any]], msg: Any) -> Any:
         subscriber = self.context.get_local("handler_")
+        if subscriber is None:
+            return await call_next(msg)  # the reply to a request of this process: no handler's message
         guard = self._guarded.guards.of(self._guarded.name_of(subscriber))
         message = await _told(guard, self._guarded.uuid, msg)
         return await _Run(guard, message, subscriber.ack_policy).of(lambda: call_next(msg))
@@ -162,6 +179,7 @@ class _Run:
                 return await handler()
             except AckMessage as done:
                 self._done.append(done)
+                return NO_RESULT
             except Exception as error:
                 if self._comes_again(error):
                     raise HostRetryError("FastStream", error) from error
@@ -182,7 +200,7 @@ class _Run:
     def _answer(self, outcome: Outcome) -> Any:
         if self._done:
             raise self._done[0]
-        if not outcome.executed:
+        if not outcome.executed and not outcome.result_kept:
             raise AckMessage  # a duplicate, or it is parked
         if isinstance(outcome.error, HostRetryError):
             raise outcome.error.error

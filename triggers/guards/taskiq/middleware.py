@@ -12,11 +12,12 @@ NEW, failed, and a retry    the entry is released, and Taskiq's retry runs it ag
 middleware sends it again,
 or ``context.requeue()``
 NEW, failed for good        as without the guard; the task is parked as well, with its arguments
-DUPLICATE                   the first result, where the result backend has it; else acknowledged, and no
-                            result is written
+DUPLICATE                   the first result, where the history (``keep_result``) or the result backend has
+                            it; else acknowledged, and no result is written
 its original still runs,    waits in its place, unacknowledged, until the other one is over
 or the history is away
-IN_DOUBT                    the result is a :class:`~triggers.guards.taskiq.GivenUpError`; parked
+IN_DOUBT, or called with    the result is a :class:`~triggers.guards.taskiq.GivenUpError`; parked
+other arguments than first
 ==========================  ===========================================================================
 """
 
@@ -33,10 +34,11 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.message import Message
 from history.store import HistoryStore
 from triggers.detection.table import Status
+from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.host import (
     AWAY_FOR,
+    NO_RESULT,
     GivenUpError,
-    HostOptions,
     Key,
     TaskGuards,
     called_with,
@@ -81,7 +83,7 @@ class _Arrival:
 _current: ContextVar[_Arrival | None] = ContextVar("_current", default=None)
 
 
-def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> TaskiqMiddleware:
+def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> TaskiqMiddleware:
     """Return a middleware for a broker: ``broker.add_middlewares(guarded(history="redis://..."))``.
 
     Each task is a guard of its own under its name. The uuid of a run is the task's id, which retries keep.
@@ -91,12 +93,15 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[HostOptions]) -> T
 
     Args:
         history: a URL or a store. Each process of a worker opens its own.
-        options: as of :func:`~triggers.guards.protect`, but for retries, which are Taskiq's.
+        options: as of :func:`~triggers.guards.protect`, but for retries, which are Taskiq's. With
+            ``keep_result``, a copy under another task id gets the first result, too. With
+            ``fingerprint="arguments"``, a task with the key of another one and other arguments fails, and is
+            parked, instead of being taken for its copy.
 
     Raises:
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Taskiq is missing.
     """
-    return _Guarding(TaskGuards("taskiq", history, options))
+    return _Guarding(TaskGuards("taskiq", history, with_arguments(options)))
 
 
 class _Guarding(TaskiqMiddleware):
@@ -232,7 +237,10 @@ class _Run:
         self._told = Message(
             uuid=uuid,
             body=called_with("task", task.task_name, message.args, message.kwargs),
-            properties={"taskiq_task_id": message.task_id},
+            properties={
+                "taskiq_task_id": message.task_id,
+                **compared(self._guard, function, message.args, message.kwargs),
+            },
         )
 
     async def awaited(self) -> Any:
@@ -270,13 +278,13 @@ class _Run:
         # The connections of the result backend are the event loop's.
         return asyncio.run_coroutine_threadsafe(self._first_result(), self._loop).result()
 
-    def _judge(self, error: Exception) -> None:
+    def _judge(self, error: Exception) -> Any:
         """Raise what a task raised as what it means; return where the task is done and wants no result."""
         if isinstance(error, NoResultError):
             if self._message.labels.get(_REQUEUED) != self._requeued:
                 raise HostRetryError("Taskiq", error) from error
             self._no_result = error
-            return
+            return NO_RESULT
         if self._is_sent_again(error):
             raise HostRetryError("Taskiq", error) from error
         raise error
@@ -305,12 +313,13 @@ class _Run:
 
     @staticmethod
     def _is_copy(outcome: Outcome) -> bool:
-        return outcome.status is Status.DUPLICATE and not outcome.executed
+        """Whether it is a copy whose first result the history has not kept, while the backend may have."""
+        return outcome.status is Status.DUPLICATE and not outcome.executed and not outcome.result_kept
 
     def _answer(self, outcome: Outcome) -> Any:
         if self._no_result is not None:
             raise self._no_result
-        if outcome.executed:
+        if outcome.executed or outcome.result_kept:
             if isinstance(outcome.error, HostRetryError):
                 raise outcome.error.error
             if outcome.error is not None:

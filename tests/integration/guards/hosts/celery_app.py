@@ -26,7 +26,7 @@ app.conf.worker_prefetch_multiplier = 2
 app.conf.broker_transport_options = {"confirm_publish": True}
 app.conf.task_ignore_result = os.environ.get("RESULTS") != "yes"
 
-_base: Any = guarded(history=HISTORY, lease=LEASE)
+_base: Any = guarded(history=HISTORY, lease=LEASE, keep_result=os.environ.get("KEEP") == "yes")
 _of_book: dict[str, Any] = (
     {"base": _base, "uuid": "order"} if GUARDED else {"acks_late": True, "reject_on_worker_lost": True}
 )

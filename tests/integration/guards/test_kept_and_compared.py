@@ -1,0 +1,191 @@
+"""``keep_result=`` and ``fingerprint=`` of the guards of hosts, with their brokers for tests."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.results import ResultFailure, Results
+from dramatiq.results.backends import StubBackend
+from dramatiq.worker import Worker
+from faststream.exceptions import AckMessage
+from faststream.rabbit import RabbitBroker, TestRabbitBroker
+from taskiq import InMemoryBroker
+
+from history import ConfigurationError, MemoryHistory
+from history.bridge import drive
+from triggers.guards import dramatiq as guards_of_dramatiq
+from triggers.guards import faststream as guards_of_faststream
+from triggers.guards import taskiq as guards_of_taskiq
+from triggers.guards.http import IdempotencyKey
+
+#: As Any: it has no types.
+TheResults: Any = Results
+
+
+class Shop:
+    """What was done in a host, and what is parked beside its history."""
+
+    def __init__(self) -> None:
+        self.history = MemoryHistory()
+        self.done: list[str] = []
+
+    def pay(self, order: str, amount: int) -> str:
+        self.done.append(order)
+        return f"{order}: {amount}"
+
+    @property
+    def parked(self) -> list[Any]:
+        return [one.message.body for one in drive(self.history.parking.list()) if one.message is not None]
+
+
+class TestDramatiq:
+    @pytest.fixture
+    def shop(self) -> Shop:
+        return Shop()
+
+    @pytest.fixture
+    def send(self, shop: Shop) -> Iterator[Any]:
+        broker: Any = StubBroker()
+        broker.emit_after("process_boot")
+        backend: Any = StubBackend()
+        broker.add_middleware(TheResults(backend=backend))
+        broker.add_middleware(
+            guards_of_dramatiq.guarded(history=shop.history, keep_result=True, fingerprint="arguments")
+        )
+        pay: Any = dramatiq.actor(broker=broker, uuid="order", store_results=True)(shop.pay)
+        worker: Any = Worker(broker, worker_timeout=10, worker_threads=2)
+        worker.start()
+
+        def send(*args: Any, **kwargs: Any) -> Any:
+            message = pay.send(*args, **kwargs)
+            broker.join("default", fail_fast=False)
+            worker.join()
+            return message.get_result(backend=backend)
+
+        yield send
+        worker.stop()
+        broker.close()
+
+    def test_a_copy_under_another_id_gets_the_first_result(self, shop: Shop, send: Any) -> None:
+        assert send("1", 5) == "1: 5"
+        assert send("1", amount=5) == "1: 5"
+        assert shop.done == ["1"]
+
+    def test_a_copy_with_other_arguments_fails_and_is_parked(self, shop: Shop, send: Any) -> None:
+        send("1", 5)
+
+        with pytest.raises(ResultFailure, match="another body came first"):
+            send("1", 6)
+        assert shop.done == ["1"]
+        assert shop.parked == [{"actor": "pay", "args": ["1", 6], "kwargs": {}}]
+
+
+class TestTaskiq:
+    @pytest.fixture
+    def shop(self) -> Shop:
+        return Shop()
+
+    @pytest.fixture(params=["function", "coroutine"])
+    async def task(self, shop: Shop, request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+        broker: Any = InMemoryBroker(await_inplace=True)
+        broker.add_middlewares(
+            guards_of_taskiq.guarded(history=shop.history, keep_result=True, fingerprint="arguments")
+        )
+
+        async def pay(order: str, amount: int) -> str:
+            return shop.pay(order, amount)
+
+        def blocking(order: str, amount: int) -> str:
+            return shop.pay(order, amount)
+
+        function: Any = pay if request.param == "coroutine" else blocking
+        yield broker.task(task_name="pay", uuid="order")(function)
+        await broker.shutdown()
+
+    async def test_a_copy_under_another_id_gets_the_first_result(self, shop: Shop, task: Any) -> None:
+        first = await (await task.kiq("1", 5)).wait_result()
+        copy = await (await task.kiq("1", amount=5)).wait_result()
+
+        assert (first.return_value, copy.return_value) == ("1: 5", "1: 5")
+        assert shop.done == ["1"]
+
+    async def test_a_copy_with_other_arguments_fails_and_is_parked(self, shop: Shop, task: Any) -> None:
+        await (await task.kiq("1", 5)).wait_result()
+
+        other = await (await task.kiq("1", 6)).wait_result()
+
+        assert other.is_err
+        assert "another body came first" in str(other.error)
+        assert shop.done == ["1"]
+        assert len(shop.parked) == 1
+
+
+class TestFaststream:
+    @pytest.fixture
+    def shop(self) -> Shop:
+        return Shop()
+
+    def broker(self, shop: Shop, **options: Any) -> Any:
+        broker: Any = guards_of_faststream.guarded(
+            RabbitBroker(), history=shop.history, uuid="order", **options
+        )
+        return broker
+
+    async def test_a_request_that_comes_again_gets_the_first_reply(self, shop: Shop) -> None:
+        broker = self.broker(shop, keep_result=True)
+
+        @broker.subscriber("orders")
+        async def pay(order: dict[str, Any]) -> dict[str, Any]:
+            shop.done.append(order["id"])
+            return {"number": len(shop.done)}
+
+        async with TestRabbitBroker(broker) as testing:
+            replies = [await testing.request({"id": "1"}, "orders", headers={"order": "1"}) for _ in range(2)]
+
+        assert [await reply.decode() for reply in replies] == [{"number": 1}, {"number": 1}]
+        assert shop.done == ["1"]
+
+    async def test_one_that_was_acknowledged_without_an_answer_has_none_for_its_copies(
+        self, shop: Shop
+    ) -> None:
+        broker = self.broker(shop, keep_result=True)
+        published: list[Any] = []
+
+        @broker.subscriber("orders")
+        @broker.publisher("paid")
+        async def pay(order: dict[str, Any]) -> dict[str, Any]:
+            shop.done.append(order["id"])
+            raise AckMessage
+
+        @broker.subscriber("paid")
+        async def paid(body: Any) -> None:
+            published.append(body)
+
+        async with TestRabbitBroker(broker) as testing:
+            for _ in range(2):
+                await testing.publish({"id": "1"}, "orders", headers={"order": "1"})
+
+        assert (shop.done, published) == (["1"], [])
+
+    async def test_another_body_under_the_same_uuid_is_parked(self, shop: Shop) -> None:
+        broker = self.broker(shop, fingerprint="body")
+
+        @broker.subscriber("orders")
+        async def pay(order: dict[str, Any]) -> None:
+            shop.done.append(order["id"])
+
+        async with TestRabbitBroker(broker) as testing:
+            for body in ({"id": "1"}, {"id": "1"}, {"id": "2"}):
+                await testing.publish(body, "orders", headers={"order": "1"})
+
+        assert (shop.done, shop.parked) == (["1"], [{"id": "2"}])
+
+
+@pytest.mark.parametrize("option", ["keep_result", "fingerprint"])
+def test_the_guard_of_http_keeps_answers_and_compares_bodies_by_itself(option: str) -> None:
+    given: dict[str, Any] = {option: None}
+
+    with pytest.raises(ConfigurationError, match=option):
+        IdempotencyKey(lambda *_: None, history=MemoryHistory(), **given)  # type: ignore[arg-type, return-value]

@@ -1,0 +1,111 @@
+"""Comparing what tasks are called with: under one key, the arguments that came first are those that count."""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from hashlib import blake2b
+from typing import Any, Literal, cast
+from uuid import UUID
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from history.errors import ConfigurationError
+from history.message import Message
+from triggers.guards.guard import Guard
+from triggers.guards.host import HostOptions
+from triggers.service.checking import pointing
+from triggers.service.keeping import Keep
+
+#: The property of a message that stands for the arguments of its task; empty where they cannot be compared.
+_PROPERTY = "arguments_compared"
+
+#: What a task's arguments may be besides JSON values; each is written in one way only.
+_KNOWN = (date, time, timedelta, Decimal, Enum, UUID, bytes, BaseModel)
+
+
+class TaskOptions(HostOptions, total=False):
+    """The options of ``guarded`` for a host whose tasks are functions with arguments."""
+
+    keep_result: bool | Keep
+    fingerprint: Literal["arguments"] | None
+
+
+def with_arguments(options: TaskOptions) -> HostOptions:
+    """Return the options of the guards of tasks.
+
+    Raises:
+        ConfigurationError: ``fingerprint`` is something else.
+    """
+    known = dict(options)
+    given = known.pop("fingerprint", None)
+    if given == "arguments":
+        known["fingerprint"] = _of_arguments
+    elif given is not None:
+        with pointing():
+            raise ConfigurationError(
+                "fingerprint", f"{given!r:.60} is not 'arguments'", 'write fingerprint="arguments"'
+            )
+    return cast("HostOptions", known)
+
+
+def compared(
+    guard: Guard, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the property by which the arguments of a call are compared; none where they are not."""
+    if guard.settings.fingerprint is not _of_arguments:
+        return {}
+    try:
+        written = json.dumps(_plain(_by_name(function, args, kwargs)), sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return {_PROPERTY: ""}
+    return {_PROPERTY: blake2b(written.encode(), digest_size=16).hexdigest()}
+
+
+def _of_arguments(message: Message) -> Any:
+    """Return what counts of a task's message; None for one from before arguments were compared."""
+    found = message.properties.get(_PROPERTY)
+    if found == "":
+        problem = "an argument cannot be compared: use JSON values, dates, decimals, UUIDs or models"
+        raise TypeError(problem)
+    return None if found is None else {"arguments": found}
+
+
+def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return arguments by the names of the parameters, whether they came by place or by name.
+
+    Without defaults, which may be another version's.
+    """
+    try:
+        return inspect.signature(function).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # the task cannot be called so, which it will say itself
+        return [args, kwargs]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON that is the same in every process.
+
+    Raises:
+        TypeError: there is no such JSON, as of an object that is written with its address.
+    """
+    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Mapping):
+        return {_name(name): _plain(one) for name, one in cast("Any", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in cast("Sequence[Any]", value)]
+    if isinstance(value, set | frozenset):
+        return sorted(json.dumps(_plain(one), sort_keys=True) for one in cast("Any", value))
+    if isinstance(value, _KNOWN):
+        return to_jsonable_python(value, bytes_mode="base64")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    raise TypeError(type(value).__name__)
+
+
+def _name(name: Any) -> str:
+    return name if isinstance(name, str) else json.dumps(_plain(name), sort_keys=True)
