@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from triggers.service.filters import FilterAnswerError
     from triggers.service.identity import UnidentifiedError
-    from triggers.service.keeping import Keep
+    from triggers.service.keeping import FailedBeforeError, Keep
     from triggers.service.outcome import Outcome
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(
@@ -72,7 +72,7 @@ else:  # for a type checker, any name would be there
                 "on_retrieval_failure",
             ),
             "triggers.pipeline.joining.joins": ("Joined",),
-            "triggers.service.keeping": ("Keep",),
+            "triggers.service.keeping": ("FailedBeforeError", "Keep"),
             "triggers.pipeline.joining.parts": ("NoActivationError", "PlaceTakenError"),
             "triggers.producer.delivery_failure": (
                 "DeliveryFailureEvent",
@@ -116,6 +116,7 @@ __all__ = [
     "DeliverySubscription",
     "DoubtlessError",
     "Drained",
+    "FailedBeforeError",
     "FatalError",
     "Filter",
     "FilterAnswerError",

@@ -1,4 +1,6 @@
-"""The result of the first run, kept before its entry is completed and given to its duplicates.
+"""What came of the first run, kept before its entry is completed and given to its duplicates.
+
+That is what it returned; or class and text of what it raised, where it failed for good.
 
 Kept before: a process that dies in between leaves a result that nobody reads, for its fence is not that of a
 completed entry. So no completed entry lacks its result without a reason that was logged.
@@ -9,12 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from history.entry import EntryOutcome
 from history.store.results import KeptResult, Results
 from history.support.rendering import text_of
 from triggers.pipeline.completion import EntryCompletion
 from triggers.pipeline.duplicates import is_duplicate
 from triggers.pipeline.run import Run
-from triggers.service.keeping import Keep, NotKeptError, decode_result, encode_result
+from triggers.service.keeping import (
+    Keep,
+    NotKeptError,
+    decode_failure,
+    decode_result,
+    encode_failure,
+    encode_result,
+)
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -31,12 +41,17 @@ class ResultKeeper:
     _said: set[str] = field(default_factory=set[str])
 
     async def keep_results(self, runs: Sequence[Run]) -> None:
-        """Keep what the services of these returned; what cannot be kept is said, and nothing else happens."""
+        """Keep what came of these; what cannot be kept is said, and nothing else happens."""
         for run in runs:
             end = run.end
-            if end is not None and end.error is None and run.fence is not None and run.message.uuid:
+            kind = None if end is None else end.aftermath.entry
+            if end is not None and kind is not None and run.fence is not None and run.message.uuid:
                 try:
-                    data = encode_result(end.result, self.keep.limit)
+                    data = (
+                        encode_result(end.result, self.keep.limit)
+                        if end.error is None
+                        else encode_failure(end.error)
+                    )
                     lasting = self.keep.for_ or self.settings.history_time_to_live
                     kept = KeptResult(run.fence, data)
                     await self.results.put(self.settings.name, run.message.uuid, kept, lasting)
@@ -46,14 +61,18 @@ class ResultKeeper:
                     self._warn(run, text_of(error))
 
     async def recall(self, runs: Sequence[Run]) -> None:
-        """Give duplicates the result of the run that completed their entry, and of no other one."""
+        """Give duplicates what came of the run that completed their entry, and of no other one."""
         for run in runs:
             if is_duplicate(run) and run.found is not None and run.message.uuid:
                 try:
                     kept = await self.results.get(self.settings.name, run.message.uuid)
-                    if kept is not None and kept.fence == run.found.fence:
-                        service = self.service if run.binding is None else run.binding.service
-                        run.kept = (decode_result(kept.data, service),)
+                    if kept is None or kept.fence != run.found.fence:
+                        continue
+                    if run.found.outcome is EntryOutcome.FAILED:
+                        run.failed_before = decode_failure(kept.data)
+                        continue
+                    service = self.service if run.binding is None else run.binding.service
+                    run.kept = (decode_result(kept.data, service),)
                 except NotKeptError as error:
                     self._warn(run, f"what was kept cannot be read: {error}")
                 except Exception as error:  # noqa: BLE001  (a duplicate without its result is a duplicate)
@@ -73,7 +92,7 @@ class ResultKeeper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepingCompletion(EntryCompletion):
-    """Keeps the results of runs that succeeded, then completes their entries."""
+    """Keeps what came of runs, then completes their entries."""
 
     keeper: ResultKeeper
 

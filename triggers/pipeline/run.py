@@ -79,6 +79,8 @@ class Run:
     parked: bool = False
     #: Of a duplicate, what the first run returned, in a tuple; None where that is not known.
     kept: tuple[Any] | None = None
+    #: Of a duplicate, how the first run failed, where that is known.
+    failed_before: Exception | None = None
     event: RetrievalFailureEvent | None = None
     #: Until when its lease is known to last, by the monotonic clock; 0 without one.
     alive_until: float = 0.0
@@ -267,7 +269,7 @@ class Run:
             parked=self.parked,
             recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
             result=(self.kept and self.kept[0]) if end is None else end.result,
-            error=self.problem if end is None else end.error,
+            error=(self.problem or self.failed_before) if end is None else end.error,
             event=self.event,
             uuid=self.message.uuid,
             attempts=self.attempts,

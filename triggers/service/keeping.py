@@ -9,13 +9,14 @@ from typing import Any, Literal, get_type_hints
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, DoubtlessError
+from history.support.rendering import class_of, text_of
 from triggers.service.checking import check_choice, check_duration, check_kind, check_least
 
 Codec = Literal["json"]
 
-#: What stands before a result: what is kept may be something else one day.
-_BEGINNING = b"result:"
+#: What stands before a result, and before what is kept of a failure.
+_BEGINNING, _FAILURE = b"result:", b"failure:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,20 @@ def keep_of(given: Any) -> Keep | None:
     return given if isinstance(given, Keep) else None
 
 
+class FailedBeforeError(DoubtlessError):
+    """The first run of this uuid failed for good; ``error_class`` and ``error_message`` say with what."""
+
+    __module__ = "triggers"
+
+    def __init__(self, error_class: str, error_message: str) -> None:
+        # As they came, for hosts that send an exception as its name and its arguments.
+        super().__init__(error_class, error_message)
+        self.error_class, self.error_message = error_class, error_message
+
+    def __str__(self) -> str:
+        return f"it ran before and failed for good: {self.error_class}: {self.error_message}"
+
+
 class NotKeptError(ValueError):
     """A result that cannot be kept, or read back; the text says why."""
 
@@ -72,6 +87,26 @@ def encode_result(result: Any, limit: int) -> bytes:
     if size > limit:
         raise NotKeptError(f"its JSON is larger than the limit ({size:,} bytes, and the limit is {limit:,})")
     return data
+
+
+def encode_failure(error: BaseException) -> bytes:
+    """Return what is kept of a failure: its class and what it says, cut short where it is long."""
+    return _FAILURE + to_json([class_of(error), text_of(error)])
+
+
+def decode_failure(data: bytes) -> FailedBeforeError:
+    """Return what tells of a failure that was kept.
+
+    Raises:
+        NotKeptError: it is none that this version can read.
+    """
+    try:
+        if data.startswith(_FAILURE):
+            error_class, error_message = from_json(data[len(_FAILURE) :])
+            return FailedBeforeError(str(error_class), str(error_message))
+    except ValueError as error:
+        raise NotKeptError(f"it is no failure ({error})") from error
+    raise NotKeptError("it was written by another version")
 
 
 def decode_result(data: bytes, service: Callable[..., Any] | None) -> Any:

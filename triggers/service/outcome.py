@@ -20,7 +20,8 @@ class Outcome(NamedTuple):
     ``seconds`` is how long they took, pauses included. ``expired`` says that its JMSExpiration was over, so
     that nobody wanted it. ``would_have`` says of a message that ran in shadow as what it would have been
     stopped: "duplicate", "in doubt", "in progress", "rejected" or "undecided"; None where it was not.
-    ``result_kept`` says that ``result`` is that of the first run, which this message is a duplicate of.
+    ``result_kept`` says that ``result`` is that of the first run, which this message is a duplicate of. Where
+    results are kept and that run failed for good, ``error`` is a :class:`~triggers.FailedBeforeError`.
     """
 
     status: Status | None

@@ -33,6 +33,8 @@ class Shop:
 
     def pay(self, order: str, amount: int) -> str:
         self.done.append(order)
+        if not amount:
+            raise ValueError("nothing to pay")
         return f"{order}: {amount}"
 
     @property
@@ -54,7 +56,7 @@ class TestDramatiq:
         broker.add_middleware(
             guards_of_dramatiq.guarded(history=shop.history, keep_result=True, fingerprint="arguments")
         )
-        pay: Any = dramatiq.actor(broker=broker, uuid="order", store_results=True)(shop.pay)
+        pay: Any = dramatiq.actor(broker=broker, uuid="order", store_results=True, max_retries=0)(shop.pay)
         worker: Any = Worker(broker, worker_timeout=10, worker_threads=2)
         worker.start()
 
@@ -80,6 +82,13 @@ class TestDramatiq:
             send("1", 6)
         assert shop.done == ["1"]
         assert shop.parked == [{"actor": "pay", "args": ["1", 6], "kwargs": {}}]
+
+    def test_a_copy_of_one_that_failed_for_good_fails_so(self, shop: Shop, send: Any) -> None:
+        for told in ("nothing to pay", "it ran before and failed for good: builtins.ValueError: nothing"):
+            with pytest.raises(ResultFailure, match=told):
+                send("1", 0)
+
+        assert shop.done == ["1"]
 
 
 class TestTaskiq:
@@ -121,6 +130,13 @@ class TestTaskiq:
         assert shop.done == ["1"]
         assert len(shop.parked) == 1
 
+    async def test_a_copy_of_one_that_failed_for_good_fails_so(self, shop: Shop, task: Any) -> None:
+        first = await (await task.kiq("1", 0)).wait_result()
+        copy = await (await task.kiq("1", 0)).wait_result()
+
+        assert (first.is_err, copy.is_err, shop.done) == (True, True, ["1"])
+        assert "failed for good: builtins.ValueError: nothing to pay" in str(copy.error)
+
 
 class TestFaststream:
     @pytest.fixture
@@ -136,11 +152,12 @@ class TestFaststream:
     async def test_a_request_that_comes_again_gets_the_first_reply(self, shop: Shop) -> None:
         broker = self.broker(shop, keep_result=True)
 
-        @broker.subscriber("orders")
         async def pay(order: dict[str, Any]) -> dict[str, Any]:
             shop.done.append(order["id"])
             return {"number": len(shop.done)}
 
+        broker.subscriber("orders")(pay)
+        testing: Any
         async with TestRabbitBroker(broker) as testing:
             replies = [await testing.request({"id": "1"}, "orders", headers={"order": "1"}) for _ in range(2)]
 
@@ -153,16 +170,16 @@ class TestFaststream:
         broker = self.broker(shop, keep_result=True)
         published: list[Any] = []
 
-        @broker.subscriber("orders")
-        @broker.publisher("paid")
         async def pay(order: dict[str, Any]) -> dict[str, Any]:
             shop.done.append(order["id"])
             raise AckMessage
 
-        @broker.subscriber("paid")
         async def paid(body: Any) -> None:
             published.append(body)
 
+        broker.subscriber("orders")(broker.publisher("paid")(pay))
+        broker.subscriber("paid")(paid)
+        testing: Any
         async with TestRabbitBroker(broker) as testing:
             for _ in range(2):
                 await testing.publish({"id": "1"}, "orders", headers={"order": "1"})
@@ -172,10 +189,11 @@ class TestFaststream:
     async def test_another_body_under_the_same_uuid_is_parked(self, shop: Shop) -> None:
         broker = self.broker(shop, fingerprint="body")
 
-        @broker.subscriber("orders")
         async def pay(order: dict[str, Any]) -> None:
             shop.done.append(order["id"])
 
+        broker.subscriber("orders")(pay)
+        testing: Any
         async with TestRabbitBroker(broker) as testing:
             for body in ({"id": "1"}, {"id": "1"}, {"id": "2"}):
                 await testing.publish(body, "orders", headers={"order": "1"})
@@ -188,4 +206,4 @@ def test_the_guard_of_http_keeps_answers_and_compares_bodies_by_itself(option: s
     given: dict[str, Any] = {option: None}
 
     with pytest.raises(ConfigurationError, match=option):
-        IdempotencyKey(lambda *_: None, history=MemoryHistory(), **given)  # type: ignore[arg-type, return-value]
+        IdempotencyKey(lambda *_: None, history=MemoryHistory(), **given)  # type: ignore[arg-type]

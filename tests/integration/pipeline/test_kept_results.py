@@ -1,6 +1,7 @@
 """A duplicate gets the result of the run that completed its entry, and of no other one."""
 
 import logging
+import pickle
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -13,9 +14,11 @@ from history import MemoryHistory
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.opening import open_history
+from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.results import KeptResult, results_of
-from triggers import Keep, Message, Outcome, trigger
+from triggers import FailedBeforeError, Keep, Message, Outcome, Retry, TransientError, trigger
 from triggers.guards import protect
+from triggers.pipeline.parking.decisions import decide
 
 
 class Receipt(BaseModel):
@@ -105,13 +108,75 @@ def test_without_the_option_nothing_is_kept() -> None:
     assert (copy.result, copy.result_kept) == (None, False)
 
 
-def test_a_failed_run_keeps_nothing() -> None:
-    book = protect("book", history=MemoryHistory(), keep_result=True)
+class TestAFailedRun:
+    def test_its_copies_are_told_how_it_failed(self, history_url: str) -> None:
+        with closing(protect("book", history=history_url, keep_result=True)) as book:
+            first = book.handle("u-1", lambda: 1 / 0)
+            copy = book.handle("u-1", lambda: 1)
 
-    book.handle("u-1", lambda: 1 / 0)
-    copy = book.handle("u-1", lambda: 1)
+        assert isinstance(first.error, ZeroDivisionError)
+        assert (copy.kind, copy.result, copy.result_kept, copy.executed) == ("duplicate", None, False, False)
+        assert isinstance(copy.error, FailedBeforeError)
+        assert (copy.error.error_class, copy.error.error_message) == (
+            "builtins.ZeroDivisionError",
+            "division by zero",
+        )
+        assert copy.acknowledge
 
-    assert (copy.result, copy.result_kept, copy.executed) == (None, False, False)
+    def test_so_are_those_of_one_whose_retries_are_used_up(self) -> None:
+        retry = Retry(max_attempts=1, interval=timedelta(0))
+        book = protect("book", history=MemoryHistory(), keep_result=True, retry=retry)
+
+        book.handle("u-1", lambda: fail(TransientError("away")))
+        error = book.handle("u-1", lambda: 1).error
+
+        assert isinstance(error, FailedBeforeError)
+        assert str(error) == "it ran before and failed for good: triggers.TransientError: away"
+
+    def test_one_that_is_given_back_leaves_nothing(self) -> None:
+        book = protect("book", history=MemoryHistory(), keep_result=True, transacted=True)
+
+        book.handle("u-1", lambda: fail(TransientError("away")))
+        again = book.handle("u-1", lambda: 17)
+
+        assert (again.result, again.error, book.handle("u-1", lambda: 1).result) == (17, None, 17)
+
+    def test_one_that_somebody_calls_done_is_no_failure_any_more(self) -> None:
+        store = MemoryHistory()
+        book = protect("book", history=store, keep_result=True)
+        book.handle("u-1", lambda: 1 / 0)
+        labels = drive(store.parking.labels(trigger="book")).labels
+
+        done = OperatorDecision(kind=DecisionKind.DONE, by="somebody")
+        drive(decide(labels, done, lot=store.parking, store=store))
+
+        copy = book.handle("u-1", lambda: 1)
+        assert (copy.kind, copy.error) == ("duplicate", None)
+
+    def test_without_the_option_nothing_is_told(self) -> None:
+        book = protect("book", history=MemoryHistory())
+
+        book.handle("u-1", lambda: 1 / 0)
+
+        assert book.handle("u-1", lambda: 1).error is None
+
+    def test_what_it_says_is_cut_short(self) -> None:
+        book = protect("book", history=MemoryHistory(), keep_result=True)
+
+        book.handle("u-1", lambda: fail(ValueError("x" * 10_000_000)))
+        error = book.handle("u-1", lambda: 1).error
+
+        assert isinstance(error, FailedBeforeError)
+        assert len(error.error_message) < 100_000
+
+    def test_what_tells_of_it_can_be_pickled(self) -> None:
+        error = pickle.loads(pickle.dumps(FailedBeforeError("a.B", "c")))  # noqa: S301  (our own)
+
+        assert (error.error_class, error.error_message, error.args) == ("a.B", "c", ("a.B", "c"))
+
+
+def fail(error: Exception) -> Any:
+    raise error
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from triggers.guards.host import (
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
+from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 __all__ = ["GivenUpError", "guarded"]
@@ -180,6 +181,8 @@ class _Run:
                 raise outcome.error
             return outcome.result
         if outcome.status is Status.DUPLICATE:
+            if isinstance(outcome.error, FailedBeforeError):
+                self._fail_as_before(outcome.error)
             return outcome.result if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)
@@ -198,6 +201,15 @@ class _Run:
             self._task.backend.store_result(_KEPT + request.id, result, self._celery.states.SUCCESS)
         except Exception as error:  # noqa: BLE001  (whatever it is, the task has been done)
             _log.warning("%s: its result is not kept before it is done: %s", request.id, error)
+
+    def _fail_as_before(self, error: FailedBeforeError) -> NoReturn:
+        """Fail as the first run did, so that Celery goes on with what follows that; once under one id."""
+        if (
+            self._task.backend.get_task_meta(self._task.request.id).get("status")
+            == self._celery.states.FAILURE
+        ):
+            raise self._celery.exceptions.Ignore
+        raise error
 
     def _first_result(self) -> Any:
         """Return what the first run returned, so that Celery goes on with what follows it.

@@ -40,6 +40,7 @@ from triggers.guards.host import (
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
+from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 try:
@@ -209,6 +210,9 @@ class _Run:
                 raise outcome.error
             return outcome.result
         if outcome.status is Status.DUPLICATE:
+            if isinstance(outcome.error, FailedBeforeError):
+                self._message.options["throws"] = FailedBeforeError  # it is not tried again
+                raise outcome.error
             return outcome.result if outcome.result_kept else self._first_result()
         if not outcome.acknowledge:
             self._send_again(outcome.recover_after or AWAY_FOR)

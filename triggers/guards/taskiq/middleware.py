@@ -46,6 +46,7 @@ from triggers.guards.host import (
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
+from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 try:
@@ -313,8 +314,9 @@ class _Run:
 
     @staticmethod
     def _is_copy(outcome: Outcome) -> bool:
-        """Whether it is a copy whose first result the history has not kept, while the backend may have."""
-        return outcome.status is Status.DUPLICATE and not outcome.executed and not outcome.result_kept
+        """Whether it is a copy whose first run left nothing in the history, while the backend may know."""
+        known = outcome.executed or outcome.result_kept or isinstance(outcome.error, FailedBeforeError)
+        return outcome.status is Status.DUPLICATE and not known
 
     def _answer(self, outcome: Outcome) -> Any:
         if self._no_result is not None:
@@ -326,6 +328,8 @@ class _Run:
                 raise outcome.error
             return outcome.result
         self._message.labels["max_retries"] = 0  # a person decides on it, not a retry
+        if isinstance(outcome.error, FailedBeforeError):
+            raise outcome.error
         raise GivenUpError(self._guard.name, outcome) from outcome.error
 
     async def _first_result(self) -> Any:

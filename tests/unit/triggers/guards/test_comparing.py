@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from history import ConfigurationError, MemoryHistory, Message
 from history.bridge import drive
 from tests import ROOT
-from triggers import Outcome
+from triggers import FailedBeforeError, Outcome
 from triggers.guards import Guard, protect
 from triggers.guards.arguments import compared, with_arguments
 from triggers.guards.host import TaskGuards
@@ -207,6 +207,8 @@ class TestCelery:
         base = guarded(history=MemoryHistory(), keep_result=True, fingerprint="arguments")
 
         def pay(order: str, amount: int) -> str:
+            if not amount:
+                raise ValueError("nothing to pay")
             return f"{order}: {amount}"
 
         yield app.task(base=base, name="pay", uuid="order")(pay)
@@ -230,3 +232,15 @@ class TestCelery:
 
         with pytest.raises(GivenUpError, match="another body came first under its uuid"):
             self.called(task, "two", "order-1", 2)
+
+    def test_a_copy_of_one_that_failed_for_good_fails_so_and_once_under_one_id(self, task: Any) -> None:
+        ignored: Any = pytest.importorskip("celery.exceptions").Ignore
+        with pytest.raises(ValueError, match="nothing to pay"):
+            self.called(task, "one", "order-1", 0)
+
+        for task_id in ("one", "two"):
+            with pytest.raises(FailedBeforeError, match="ValueError: nothing to pay"):
+                self.called(task, task_id, "order-1", 0)
+        task.backend.mark_as_failure("one", ValueError("nothing to pay"))
+        with pytest.raises(ignored):
+            self.called(task, "one", "order-1", 0)
