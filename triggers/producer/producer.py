@@ -1,8 +1,8 @@
 """``Producer`` and ``send``: how services and programs send messages.
 
 ``outgoing.py`` is what is sent, ``sender.py`` the way it takes, ``queue/queue.py`` the queue on disk,
-``queue/drain.py`` how that is emptied, ``request_reply.py`` who waits for replies, and
-``delivery_failure.py`` the event when a queued message is given up.
+``queue/drain.py`` how that is emptied, ``request_reply.py`` who waits for replies, ``kept_reply.py`` what a
+duplicate request is told, and ``delivery_failure.py`` the event when a queued message is given up.
 """
 
 import asyncio
@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakKeyDictionary
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import TaskShell, ThreadShell
+from triggers.producer.kept_reply import first_reply
 from triggers.producer.queue.drain import Drained, Drainer
 from triggers.producer.queue.queue import ClientQueue
 from triggers.producer.sender import Sender
@@ -33,6 +34,9 @@ from triggers.providers.outgoing import Body, SendOptions, SentMessage, compose,
 from triggers.providers.provider import Provider
 from triggers.service.checking import check_able, check_text, pointing
 from triggers.service.failures import Retry
+
+if TYPE_CHECKING:
+    from triggers.service.outcome import Outcome
 
 
 class Producer:
@@ -175,6 +179,22 @@ class Producer:
         """Reply to a request under asyncio; see :meth:`reply`."""
         message = compose_reply(request, body, **options)
         return (await self._async_sender().send(request.reply_to or "", [message]))[0]
+
+    def reply_again(self, request: Message, outcome: "Outcome") -> None:
+        """Reply to a duplicate request with the first reply: ``on_duplicate=producer.reply_again``.
+
+        For a trigger with ``keep_result=`` whose service returns what it replies with. A duplicate of which
+        no result is kept has no reply, with a line in the log; one that is no request needs none.
+
+        Raises as :meth:`send`.
+        """
+        if (body := first_reply(request, outcome)) is not None:
+            self.reply(request, body)
+
+    async def areply_again(self, request: Message, outcome: "Outcome") -> None:
+        """Reply to a duplicate request under asyncio; see :meth:`reply_again`."""
+        if (body := first_reply(request, outcome)) is not None:
+            await self.areply(request, body)
 
     def start(self) -> None:
         """Begin to drain what waits in the queue; the first send does so, too."""

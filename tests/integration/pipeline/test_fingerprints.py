@@ -199,7 +199,8 @@ class Recorder(MemoryHistory):
     def fingerprints(self) -> Fingerprints:
         return self
 
-    async def first(self, _trigger: str, _uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
+    async def first(self, trigger: str, uuid: str, fingerprint: bytes, time_to_live: timedelta) -> bytes:
+        del trigger, uuid
         self.lasting.append(time_to_live)
         return fingerprint
 

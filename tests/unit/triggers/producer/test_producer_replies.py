@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from history.bridge import drive
 from history.errors import ConfigurationError
@@ -15,7 +17,7 @@ from history.memory import MemoryHistory
 from history.message import Message
 from tests.fixtures.waiting import patience
 from tests.unit.triggers.producer.producers import Line, arrived
-from triggers import Producer, trigger
+from triggers import Producer, Trigger, trigger
 from triggers.consumer import Consumer
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Provider
@@ -170,3 +172,66 @@ def test_a_provider_without_temporary_destinations_gets_one_of_a_unique_name() -
     assert reply is not None
     assert reply.destination is not None
     assert reply.destination.startswith("doubtless.replies.shop.")
+
+
+class Quote(BaseModel):
+    price: float
+
+
+class TestADuplicateRequest:
+    def quoting(self, producer: Producer, **options: Any) -> Trigger[..., Any]:
+        given: dict[str, Any] = {"history": MemoryHistory(), "on_duplicate": producer.reply_again} | options
+
+        @trigger("prices", name="quote", **given)
+        def quote(message: Message) -> Quote:
+            if message.body == "bad":
+                raise ValueError("no such article")
+            answer = {"price": 12.5}
+            producer.reply(message, answer)
+            return Quote.model_validate(answer)
+
+        return quote
+
+    def test_it_gets_the_first_reply(self) -> None:
+        provider = MemoryProvider()
+        with Producer(provider) as producer:
+            quote = self.quoting(producer, keep_result=True)
+            for reply_to in ("answers", "elsewhere"):
+                quote.handle(Message(body="?", uuid="r-1", reply_to=reply_to))
+            quote.handle(Message(body="?", uuid="r-1"))
+
+        (first,), (again,) = arrived(provider, "answers"), arrived(provider, "elsewhere")
+        assert again.body == first.body == {"price": 12.5}
+        assert (again.uuid, again.correlation_id) == (first.uuid, "r-1")
+
+    @pytest.mark.parametrize(("body", "keeps"), [("?", False), ("bad", True)], ids=["not kept", "failed"])
+    def test_it_gets_none_where_there_is_none(
+        self, body: str, caplog: pytest.LogCaptureFixture, *, keeps: bool
+    ) -> None:
+        provider = MemoryProvider()
+        with Producer(provider) as producer:
+            quote = self.quoting(producer, keep_result=keeps)
+            for _ in range(2):
+                quote.handle(Message(body=body, uuid="r-1", reply_to="answers"))
+
+        assert len(arrived(provider, "answers")) == (body == "?")
+        assert "r-1: a duplicate request has no reply: no result of the first is kept" in caplog.text
+
+    async def test_it_gets_the_first_reply_under_asyncio(self) -> None:
+        provider = MemoryProvider()
+        producer = Producer(provider)
+        history = MemoryHistory()
+
+        @trigger(
+            "prices", name="quote", history=history, keep_result=True, on_duplicate=producer.areply_again
+        )
+        async def quote(message: Message) -> str:
+            await producer.areply(message, "12.5")
+            return "12.5"
+
+        for _ in range(2):
+            await quote.ahandle(Message(body="?", uuid="r-1", reply_to="answers"))
+        await quote.aclose()
+        await producer.aclose()
+
+        assert [one.body for one in arrived(provider, "answers")] == ["12.5", "12.5"]
