@@ -269,7 +269,7 @@ class Run:
             parked=self.parked,
             recover_after=0.0 if self.acknowledge else self._delay().total_seconds(),
             result=(self.kept and self.kept[0]) if end is None else end.result,
-            error=(self.problem or self.failed_before) if end is None else end.error,
+            error=self.error if self.failed_before is None else self.failed_before,
             event=self.event,
             uuid=self.message.uuid,
             attempts=self.attempts,

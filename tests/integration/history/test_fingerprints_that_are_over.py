@@ -1,0 +1,48 @@
+"""Fingerprints whose time to live is over leave nothing behind, whatever the history."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+import redis
+from sqlalchemy import create_engine, text
+
+from history.bridge import drive
+from history.opening import open_history
+from history.store import HistoryStore
+from history.store.fingerprints import fingerprints_of
+from tests.fixtures.waiting import eventually
+
+SOON, DAY = timedelta(seconds=0.5), timedelta(days=1)
+
+
+@pytest.fixture
+def store(history_url: str) -> Iterator[HistoryStore]:
+    store = open_history(history_url)
+    yield store
+    drive(store.close())
+
+
+def counted(url: str) -> int:
+    """Return how many fingerprints the server keeps."""
+    if url.startswith("redis"):
+        with redis.Redis.from_url(url) as client:
+            return sum(1 for _ in client.scan_iter("*:fingerprint:*"))
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        (count,) = connection.execute(text("SELECT COUNT(*) FROM doubtless_fingerprints")).one()
+    engine.dispose()
+    return int(count)
+
+
+def test_they_go_as_others_come(history_url: str, store: HistoryStore) -> None:
+    kept = fingerprints_of(store)
+    assert kept is not None
+    for number in range(30):
+        drive(kept.first("book", f"old-{number}", b"12345678", SOON))
+
+    eventually(lambda: drive(kept.first("book", "old-29", b"87654321", DAY)) == b"87654321")
+    for number in range(4):
+        drive(kept.first("book", f"new-{number}", b"12345678", DAY))
+
+    eventually(lambda: counted(history_url) == 5)
