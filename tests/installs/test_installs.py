@@ -41,6 +41,7 @@ DRIVERS = {
     "httpx": "http",
     "psycopg": "postgres",
     "pyspark": "spark",
+    "prometheus_client": "metrics",
     "starlette": "dashboard",
     "jinja2": "dashboard",
     "markupsafe": "dashboard",

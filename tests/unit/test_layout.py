@@ -12,7 +12,7 @@ MOST = 16
 
 #: Folders that may have more: rooms, types and helpers that every store needs, files for many subjects.
 FULLER = {
-    "triggers": 18,
+    "triggers": 19,
     "triggers/pipeline": 17,
     "history/redis": 20,
     "history/sql": 17,

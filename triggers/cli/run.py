@@ -12,6 +12,7 @@ from history.opening import HISTORY_URLS, open_history
 from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
+from triggers.cli.shared.logs import LogFormat, log_as
 from triggers.cli.shared.options import PROVIDER_OPTION, named, refuse_memory
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import listening
@@ -43,6 +44,17 @@ def run(
         envvar="DOUBTLESS_SINKS",
         help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
     ),
+    metrics: str | None = typer.Option(
+        None,
+        envvar="DOUBTLESS_METRICS",
+        help="Answer /metrics (Prometheus), /livez and /readyz at HOST:PORT, such as 127.0.0.1:9464; "
+        "process N of --processes at PORT + N, from 0.",
+    ),
+    log_format: LogFormat = typer.Option(
+        LogFormat.TEXT,
+        envvar="DOUBTLESS_LOG_FORMAT",
+        help="How to write the log; json is one object a line.",
+    ),
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
     """Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.
@@ -54,6 +66,7 @@ def run(
     "doubtless send" finds, too.
     """
     state = State.of(context)
+    log_as(log_format)
     if not provider:
         history = history or URL
     provider = provider_or_file(provider, state, say=parent is None)
@@ -63,9 +76,10 @@ def run(
         with named("--history", HISTORY_URLS):  # here: what the consumer opens would be blamed on --provider
             drive(open_history(history).close())
     if processes > 1:
-        raise typer.Exit(supervise(processes, name))
+        raise typer.Exit(supervise(processes, name, metrics))
     triggers = collect(module, only)
-    counts = _consume(state, triggers, provider, history, name, until_idle, parent, sink or [])
+    options = {"history": history, "name": name, "parent": parent, "metrics": metrics}
+    counts = _consume(state, triggers, provider, until_idle, sink or [], **options)
     columns = sorted({kind for count in counts.values() for kind in count})
     rows: list[dict[str, Any]] = [
         {"trigger": key, "messages": count.total(), **count} for key, count in counts.items()
@@ -77,16 +91,15 @@ def _consume(
     state: State,
     triggers: Sequence[AnyTrigger],
     provider: str,
-    history: str | None,
-    name: str | None,
     until_idle: float | None,
-    parent: int | None,
     sinks: Sequence[str],
+    **options: Any,
 ) -> dict[str, Counter[str]]:
+    """Run a consumer with these options, of the class that the services need, until it is over."""
     started = f"running {', '.join(trigger.name for trigger in triggers)}; Ctrl-C drains"
     if not any(trigger.is_async for trigger in triggers):
         with named("--provider", PROVIDER_URLS):
-            consumer = Consumer(triggers, provider, history=history, name=name, parent=parent)
+            consumer = Consumer(triggers, provider, **options)
         with listening(sinks, consumer.provider):
             state.say(started)
             consumer.run(signals=True, until_idle=until_idle)
@@ -94,7 +107,7 @@ def _consume(
 
     async def consume() -> dict[str, Counter[str]]:
         with named("--provider", PROVIDER_URLS):
-            consumer = AsyncConsumer(triggers, provider, history=history, name=name, parent=parent)
+            consumer = AsyncConsumer(triggers, provider, **options)
         with listening(sinks, consumer.provider):
             state.say(started)
             await consumer.run(signals=True, until_idle=until_idle)

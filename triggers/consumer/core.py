@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from time import monotonic
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from history.errors import ConfigurationError
 from history.opening import open_history
@@ -30,12 +30,16 @@ from triggers.consumer.options import (
 )
 from triggers.consumer.orders import Controllable, Heartbeat, first_orders, heartbeats_for
 from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
+from triggers.metrics.watched import Watched
 from triggers.pipeline.duplicates import forwarding_to
 from triggers.pipeline.pipeline import Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
 from triggers.service.checking import pointing
+
+if TYPE_CHECKING:
+    from triggers.metrics.endpoint import Endpoint
 
 #: How long monitors, sweeps and the last heartbeat may keep a consumer that has ended otherwise, in seconds.
 HOUSEKEEPING_PATIENCE = 5.0
@@ -60,9 +64,18 @@ class ConsumerCore(Controllable):
         name: str | None = None,
         observe: Observer | None = None,
         parent: int | None = None,
+        metrics: str | None = None,
     ) -> None:
         with pointing():
-            check_options(triggers, provider, history=history, name=name, observe=observe, parent=parent)
+            check_options(
+                triggers,
+                provider,
+                history=history,
+                name=name,
+                observe=observe,
+                parent=parent,
+                metrics=metrics,
+            )
             opened = open_provider(provider) if isinstance(provider, str) else provider
             remembering = capabilities_of(opened).remembering
             if history is None and remembering is not None:
@@ -74,6 +87,11 @@ class ConsumerCore(Controllable):
         self.provider = opened if self._crew.blocking else opened.for_asyncio()
         self._owns_provider = self.provider is not provider
         self.gates = [Gate(trigger) for trigger in triggers]
+        self._watched = Watched(self.gates, monotonic())
+        self._endpoint: Endpoint | None = None
+        if metrics is not None:
+            with pointing():
+                self._endpoint = _endpoint_of(metrics, self._watched)
         self._failure: BaseException | None = None
         self._observe = observe
         self._parent = parent
@@ -93,6 +111,11 @@ class ConsumerCore(Controllable):
         self._crew.over.set()
 
     @property
+    def metrics_address(self) -> str | None:
+        """Where metrics are, as ``host:port``, with the real port while it runs; None where nobody asked."""
+        return None if self._endpoint is None else str(self._endpoint.address)
+
+    @property
     def counts(self) -> dict[str, Counter[str]]:
         """What became of the messages so far, by trigger."""
         return {gate.trigger.name: Counter(gate.counts) for gate in self.gates}
@@ -102,7 +125,8 @@ class ConsumerCore(Controllable):
         drain = DrainSignals()
         try:
             housekeeping, workers = self._make()
-            with drain if signals else nullcontext():
+            self._begin_watch()
+            with drain if signals else nullcontext(), self._endpoint or nullcontext():
                 watch = Watch(workers, drain, until_idle=until_idle, parent=self._parent)
                 await self._consume(housekeeping, workers, watch)
         finally:
@@ -155,6 +179,9 @@ class ConsumerCore(Controllable):
             self._owned_stores.append(twin)
         return twin
 
+    def _begin_watch(self) -> None:
+        self._watched.beat, self._watched.draining = monotonic(), False
+
     async def _consume(
         self, housekeeping: Sequence[Housekeeping], workers: Sequence[Worker], watch: Watch
     ) -> None:
@@ -173,6 +200,7 @@ class ConsumerCore(Controllable):
             for kept in housekeeping:
                 self._spawn(house, self._beside("chores"), kept.run)
             while not await crew.over.wait(WATCH_PAUSE):
+                self._watched.beat = monotonic()
                 if watch.is_over():
                     crew.over.set()
         except BaseException:
@@ -190,6 +218,7 @@ class ConsumerCore(Controllable):
 
     async def _end(self) -> None:
         self._crew.over.set()
+        self._watched.draining = True
         try:
             await self._crew.join()
         finally:
@@ -227,3 +256,14 @@ class ConsumerCore(Controllable):
             await store.close()
         if self._owns_provider:
             await self.provider.close()
+
+
+def _endpoint_of(metrics: str, watched: Watched) -> "Endpoint":
+    """Make what answers at an address.
+
+    Raises:
+        ConfigurationError: it is none, or (MissingExtraError) the extra ``metrics`` is missing.
+    """
+    from triggers.metrics.endpoint import Endpoint, address_of  # noqa: PLC0415  (an extra)
+
+    return Endpoint(address_of(metrics), watched)

@@ -24,6 +24,8 @@ class Gate:
     def __init__(self, trigger: Trigger[..., Any]) -> None:
         self.trigger = trigger
         self.counts: Counter[str] = Counter()
+        #: What the provider failed with when a worker asked it last; None when it answered.
+        self.away: str | None = None
         #: Grows with every suspension, so that a new one is not taken for the one before.
         self.suspensions = 0
         #: What the workers of the trigger have to say to the log.
@@ -36,6 +38,16 @@ class Gate:
         self._disabled: str | None = None
         self._busy = 0
         self._changed = time.monotonic()
+
+    @property
+    def name(self) -> str:
+        """The name of the trigger."""
+        return self.trigger.name
+
+    @property
+    def busy(self) -> int:
+        """How many deliveries are being worked on."""
+        return self._busy
 
     @property
     def suspended(self) -> str | None:

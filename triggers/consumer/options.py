@@ -27,7 +27,7 @@ AnyTrigger = Trigger[..., Any]
 
 
 def check_options(
-    triggers: Any, provider: Any, *, history: Any, name: Any, observe: Any, parent: Any
+    triggers: Any, provider: Any, *, history: Any, name: Any, observe: Any, parent: Any, metrics: Any
 ) -> None:
     """Refuse options of a consumer that are of another type.
 
@@ -53,6 +53,8 @@ def check_options(
         check_callable("observe", observe, "give a function of a Step")
     if parent is not None:
         check_least("parent", parent, 1)
+    if metrics is not None:
+        check_text("metrics", metrics, "write host:port, such as '127.0.0.1:9464'")
 
 
 def check_run(*, signals: Any, until_idle: Any) -> None:

@@ -43,19 +43,21 @@ class _Child:
         self.process, self.due = None, now + self.pause
 
 
-def supervise(processes: int, name: str | None) -> int:
+def supervise(processes: int, name: str | None, metrics: str | None = None) -> int:
     """Run this command line in so many children until all have ended; return the exit code.
 
-    Signals are handed on. A child that crashes is started again, with back-off when it crashes at once. A
-    child whose parent is gone drains and ends.
+    The child number n answers monitoring at the nth port from that of ``metrics`` on. Signals are handed on.
+    A child that crashes is started again, with back-off when it crashes at once. A child whose parent is gone
+    drains and ends.
     """
-    return _Supervisor(processes, name).run()
+    return _Supervisor(processes, name, metrics).run()
 
 
 @dataclass(slots=True)
 class _Supervisor:
     processes: int
     name: str | None
+    metrics: str | None
     code: int = 0
     _stopping: bool = False
     _children: list[_Child] = field(default_factory=list[_Child])
@@ -105,16 +107,24 @@ class _Supervisor:
         return True
 
     def _start(self, child: _Child) -> None:
-        words = _without(sys.argv[1:], "--processes", "--name")
+        words = _without(sys.argv[1:], "--processes", "--name", "--metrics")
         command = [sys.executable, "-m", "triggers.cli", *words, "--parent", str(os.getpid())]
         if self.name is not None:
             # Never a name again: the provider may hold a dead consumer's for a while.
             again = f".{child.starts}" if child.starts else ""
             command += ["--name", f"{self.name}-{child.number}{again}"]
+        if self.metrics is not None:
+            command += ["--metrics", port_after(self.metrics, child.number)]
         # A session of its own, so that Ctrl-C reaches the child once: from us.
         child.process = subprocess.Popen(command, start_new_session=True)
         child.started = time.monotonic()
         child.starts += 1
+
+
+def port_after(address: str, number: int) -> str:
+    """Return the address whose port is so many further on; what is no address is left to those who use it."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + number}" if port.isdecimal() and int(port) else address
 
 
 def _without(words: list[str], *options: str) -> list[str]:

@@ -108,7 +108,7 @@ class Worker:
             while not self.shell.over.is_set():
                 try:
                     await self._round()
-                    self._back_off = FIRST_BACK_OFF
+                    self._back_off, self.gate.away = FIRST_BACK_OFF, None
                 except ProviderUnavailableError as error:
                     await self._wait_for_provider(error)
         finally:
@@ -209,7 +209,7 @@ class Worker:
 
     async def _wait_for_provider(self, error: ProviderUnavailableError) -> None:
         why = error.__cause__ or "no answer"
-        cause = f"{error} ({why})"
+        cause = self.gate.away = f"{error} ({why})"
         self._complain(cause, f"{cause}: trying again in {self._back_off:.1f} s")
         self.idle = False
         await self._pause(self._back_off)

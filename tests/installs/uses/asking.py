@@ -8,7 +8,7 @@ from typing import Any
 
 from history import SqlHistory, open_history
 from resolvers.effect_exists import http_resource_exists, spark_rows_exist, sql_row_exists
-from triggers import trigger
+from triggers import Consumer, trigger
 from triggers.providers.opening import open_provider
 from triggers.sinks import open_sink
 
@@ -50,6 +50,7 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "dramatiq": [lambda: import_module("triggers.guards.dramatiq").guarded(history="memory://")],
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],
     "faststream": [lambda: import_module("triggers.guards.faststream").guarded],
+    "metrics": [lambda: Consumer([book], "memory://", metrics="127.0.0.1:0")],
     "dashboard": [
         lambda: import_module("triggers.dashboard.command").dashboard,
         lambda: import_module("triggers.dashboard").create_app,

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,9 @@ def test_tasks_share_a_few_connections_and_calls(private_redis: RedisServer, tas
 def test_of_copies_that_run_into_each_other_one_runs(redis_url: str, tasks: Lane) -> None:
     ran: list[str | None] = []
     names = [str(number) for number in range(200)]
-    work = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING)
+    # A copy that comes while the first is at work waits until its lease would be over.
+    lease = timedelta(seconds=1)
+    work = tasks.trigger("orders", lambda message: ran.append(message.uuid), concurrency=SHARING, lease=lease)
     send(redis_url, "orders", *(name for name in names for _ in "ab"))
 
     with tasks.run([work], redis_url, history=redis_url) as running:

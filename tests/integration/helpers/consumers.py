@@ -118,6 +118,10 @@ class Lane:
         """Make a consumer."""
         return (AsyncConsumer if self.asyncio else Consumer)(triggers, provider, **options)
 
+    def running(self, consumer: Consumer | AsyncConsumer) -> Running:
+        """Run a consumer that was made before."""
+        return Running(consumer)
+
     def run(
         self,
         triggers: Sequence[AnyTrigger],

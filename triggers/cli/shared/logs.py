@@ -1,9 +1,13 @@
 """What the commands log: one line a record on standard error, with the project's fixed keys."""
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
+from history.support.rendering import text_of
 from triggers.cli.shared.output import printable
 
 #: What a record may know besides its text, in the order in which it is shown.
@@ -27,11 +31,59 @@ class LineFormatter(logging.Formatter):
         return "\n".join(map(printable, super().formatException(ei).splitlines()))
 
 
+class LogFormat(StrEnum):
+    """How records are written: for people, or one JSON object a line for what gathers logs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time (ISO 8601, UTC), level, logger, message, and what is known besides.
+
+    That are the fixed keys, and ``error`` with class, text and traceback of what was raised. All of it is
+    ASCII: what cannot be printed is an escape.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for key in KEYS:
+            if (value := getattr(record, key, None)) is not None:
+                told[key] = value
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            told["error"] = {
+                "class": type(error).__qualname__,
+                "text": text_of(error),
+                "trace": self.formatException(record.exc_info),
+            }
+        return json.dumps(told, default=text_of)
+
+
+_FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {
+    LogFormat.TEXT: LineFormatter,
+    LogFormat.JSON: JsonFormatter,
+}
+
+
 def log_to_stderr() -> None:
     """Set logging up as a command wants it: warnings, until somebody asks for more."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def log_as(wanted: LogFormat) -> None:
+    """Write records in this form."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, LineFormatter | JsonFormatter):
+            handler.setFormatter(_FORMATTERS[wanted]())
 
 
 def log_more() -> None:

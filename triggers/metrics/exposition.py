@@ -1,0 +1,80 @@
+"""Prometheus metrics, made of what a consumer has counted anyway when somebody asks for them."""
+
+from collections.abc import Iterator
+
+from history.errors import MissingExtraError
+from history.store.control import TriggerState
+from triggers.metrics.watched import Watched
+
+try:
+    from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+    from prometheus_client.exposition import choose_encoder
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError as missing:
+    raise MissingExtraError("metrics", extra="metrics", package="prometheus-client") from missing
+
+#: The verdicts that messages are counted by.
+VERDICTS = ("new", "duplicate", "in_doubt", "rejected")
+
+#: Counts that are no verdicts: name, field of Counts, help.
+COUNTERS = (
+    ("unreadable", "unreadable", "Deliveries that were no message"),
+    ("failed", "failed", "Messages of which the last run of the service failed"),
+    ("recovered", "recovered", "Messages given back to the provider"),
+    ("retried", "retried", "Runs of a service beyond the first of a delivery"),
+)
+
+
+class ConsumerCollector(Collector):
+    """The metrics of one consumer; names and labels are those of the docs."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+
+    def collect(self) -> Iterator[Metric]:
+        """Read what was counted; costs nothing between two scrapes."""
+        counted = [(one.name, one.statistics()) for one in self._watched.triggers]
+        messages = CounterMetricFamily(
+            "doubtless_messages", "Messages by verdict", labels=["trigger", "verdict"]
+        )
+        for name, counts in counted:
+            for verdict in VERDICTS:
+                messages.add_metric([name, verdict], getattr(counts, verdict))
+        yield messages
+        for metric, field, text in COUNTERS:
+            family = CounterMetricFamily(f"doubtless_{metric}", text, labels=["trigger"])
+            for name, counts in counted:
+                family.add_metric([name], getattr(counts, field))
+            yield family
+        seconds = SummaryMetricFamily(
+            "doubtless_service_seconds", "Runs of services, and the time in them", labels=["trigger"]
+        )
+        for name, counts in counted:
+            seconds.add_metric([name], count_value=counts.runs, sum_value=counts.seconds)
+        yield seconds
+        yield from self._gauges()
+
+    def _gauges(self) -> Iterator[Metric]:
+        """Tell how triggers are now."""
+        states = GaugeMetricFamily(
+            "doubtless_trigger_state", "1 for the state that the trigger is in", labels=["trigger", "state"]
+        )
+        up = GaugeMetricFamily("doubtless_provider_up", "1 while the provider answers", labels=["trigger"])
+        busy = GaugeMetricFamily(
+            "doubtless_deliveries_in_progress", "Deliveries that are being worked on", labels=["trigger"]
+        )
+        for one in self._watched.triggers:
+            for state in TriggerState:
+                states.add_metric([one.name, state.lower()], int(one.state is state))
+            up.add_metric([one.name], int(one.away is None))
+            busy.add_metric([one.name], one.busy)
+        yield from (states, up, busy)
+
+
+def render(watched: Watched, accept: str) -> tuple[bytes, str]:
+    """Return all metrics and their content type, in the form that the one who asks accepts."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ConsumerCollector(watched))
+    encoder, content_type = choose_encoder(accept)
+    return encoder(registry), content_type

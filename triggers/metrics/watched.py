@@ -1,0 +1,70 @@
+"""What monitoring asks about: the triggers of a consumer, and whether its loop goes on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
+
+from history.store.control import Counts, TriggerState
+
+#: How long the loop of a consumer may stand still before its process counts as hung, in seconds.
+HUNG_AFTER = 60.0
+
+
+class WatchedTrigger(Protocol):
+    """One trigger of a running consumer. It is read from another thread, while the consumer goes on."""
+
+    @property
+    def name(self) -> str:
+        """The name of the trigger."""
+        ...
+
+    @property
+    def state(self) -> TriggerState:
+        """Whether it receives."""
+        ...
+
+    @property
+    def suspended(self) -> str | None:
+        """Why it is suspended; None when it is not."""
+        ...
+
+    @property
+    def away(self) -> str | None:
+        """What its provider failed with when it was asked last; None when it answered."""
+        ...
+
+    @property
+    def busy(self) -> int:
+        """How many deliveries are being worked on."""
+        ...
+
+    def statistics(self) -> Counts:
+        """Return what was counted since the start."""
+        ...
+
+
+@dataclass(slots=True)
+class Watched:
+    """A running consumer. ``beat`` is when its loop last went on, by the monotonic clock."""
+
+    triggers: Sequence[WatchedTrigger]
+    beat: float
+    draining: bool = False
+
+    @property
+    def hung_for(self) -> float | None:
+        """For how many seconds the loop has stood still, where that is too long; else None.
+
+        One that drains waits for services, which may take their time.
+        """
+        if self.draining:
+            return None
+        silent = monotonic() - self.beat
+        return silent if silent > HUNG_AFTER else None
+
+    @property
+    def ready(self) -> bool:
+        """Whether at least one trigger receives from a provider that answers."""
+        receiving = (one.state is TriggerState.RUNNING and one.away is None for one in self.triggers)
+        return not self.draining and self.hung_for is None and any(receiving)
