@@ -1,9 +1,12 @@
 """``doubtless run``: from the broker through the services of a module."""
 
 import json
+import re
 import signal
 import subprocess
 import threading
+from datetime import datetime
+from http.client import HTTPConnection
 
 import pytest
 
@@ -16,7 +19,7 @@ from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.redis_streams import RedisStreams
-from triggers.testing.redis_server import RedisServer
+from triggers.testing.redis_server import RedisServer, free_port
 
 #: A silent worker counts as dead soon, so that the tests need not wait for half a minute.
 FAST = "?claim_idle=0.5&reclaim_interval=0.1"
@@ -149,3 +152,66 @@ def _read(process: "subprocess.Popen[str]", told: list[str]) -> None:
     assert process.stderr is not None
     for line in process.stderr:
         told.append(line)  # noqa: PERF402  (one at a time, as they come)
+
+
+def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: str) -> None:
+    send(redis_url, "orders", "fails", "N-1")
+
+    options = ("-t", "book", "--until-idle", "0.3", "--log-format", "json")
+    with doubtless.start(*words(redis_url, *options)) as process:
+        _, told = process.communicate()
+
+    records = [json.loads(line) for line in told.splitlines()]
+    (failed,) = [record for record in records if record.get("uuid") == "fails"]
+    assert process.returncode == 0
+    assert failed["level"] == "WARNING"
+    assert failed["logger"] == "triggers.pipeline.pipeline"
+    assert failed["trigger"] == "book"
+    assert failed["message"].startswith("fails: it was not seen before; the service failed for good")
+    assert failed["error"]["class"] == "FatalError"
+    assert "shop.py" in failed["error"]["trace"]
+    assert datetime.fromisoformat(failed["time"]).tzinfo is not None
+
+
+def test_each_process_has_metrics_at_a_port_of_its_own(doubtless: InProcess, redis_url: str) -> None:
+    first = two_ports_in_a_row()
+    send(redis_url, "orders", "N-1", "N-2", "N-1", "fails")
+    options = ("-t", "book", "--processes", "2", "--metrics", f"127.0.0.1:{first}")
+
+    with doubtless.start(*words(redis_url, *options)) as process:
+        try:
+            eventually(lambda: all(ask(port, "/readyz")[0] == 200 for port in (first, first + 1)))
+            eventually(lambda: sum(messages(port) for port in (first, first + 1)) == 4)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+
+    assert process.returncode == 0
+    assert [ask(port, "/livez") for port in (first, first + 1)] == [(0, "")] * 2
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    """Return status and body; 0 where nobody listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except ConnectionError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def messages(port: int) -> float:
+    """Return how many messages a process has counted."""
+    counted = re.findall(r"^doubtless_messages_total\{.*\} (\S+)$", ask(port, "/metrics")[1], re.MULTILINE)
+    return sum(map(float, counted))
+
+
+def two_ports_in_a_row() -> int:
+    """Return the first of two free ports."""
+    while True:
+        first, second = free_port(), free_port()
+        if second == first + 1:
+            return first

@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -55,15 +55,15 @@ class JsonFormatter(logging.Formatter):
         }
         for key in KEYS:
             if (value := getattr(record, key, None)) is not None:
-                told[key] = value
+                fields[key] = value
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            told["error"] = {
+            fields["error"] = {
                 "class": type(error).__qualname__,
                 "text": text_of(error),
                 "trace": self.formatException(record.exc_info),
             }
-        return json.dumps(told, default=text_of)
+        return json.dumps(fields, default=text_of)
 
 
 _FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {

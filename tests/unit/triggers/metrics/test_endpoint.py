@@ -1,6 +1,7 @@
 """What a consumer answers monitoring: metrics, whether it lives and whether it is ready."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from history.errors import ConfigurationError
 from history.store.control import Counts, TriggerState
+from tests import ROOT
 from triggers.metrics.endpoint import Address, Endpoint, address_of
 from triggers.metrics.watched import HUNG_AFTER, Watched
 
@@ -196,3 +198,18 @@ def test_addresses(text: str, address: Address) -> None:
 def test_what_is_no_address_is_refused(text: object) -> None:
     with pytest.raises(ConfigurationError, match=r"^metrics: .*; write host:port"):
         address_of(text)
+
+
+def test_the_docs_and_the_grafana_dashboard_name_what_there_is(endpoint: Endpoint) -> None:
+    exported = {name for name, *_ in samples(endpoint)}
+    page = (ROOT / "docs" / "how-to" / "see-metrics-and-health.md").read_text(encoding="utf-8")
+    board = (ROOT / "docs" / "grafana-dashboard.json").read_text(encoding="utf-8")
+
+    told = set(
+        re.findall(r"doubtless_[a-z_]+", page.replace("`, `_sum`", "` `doubtless_service_seconds_sum`"))
+    )
+    shown = set(re.findall(r"doubtless_[a-z_]+", board))
+
+    assert told == exported
+    assert shown == exported
+    assert json.loads(board)["panels"]
