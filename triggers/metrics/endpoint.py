@@ -7,7 +7,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
@@ -108,14 +108,13 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
     timeout = REQUEST_TIMEOUT
     server_version = "doubtless"
     sys_version = ""
 
     def do_GET(self) -> None:
         """Answer one of the three paths."""
-        watched = self.server.watched
+        watched = cast("_Server", self.server).watched
         match self.path.partition("?")[0]:
             case "/metrics":
                 body, content_type = render(watched, self.headers.get("Accept", ""))
