@@ -388,12 +388,13 @@ class MemoryHistory(SingleVerbs):
             return Purged(0, following if len(numbers) == PIECE else None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, and the fingerprint beside it."""
+        """Delete one entry whatever its state, and the fingerprint and the result beside it."""
         with self._lock:
             space, key = self._namespace(trigger), digest(uuid)
             there = space.read(key, self._clock()) is not None
             space.write(key, None)
-            return self._fingerprints.forget(trigger, uuid) or there
+            beside = [self._fingerprints.forget(trigger, uuid), self._results.forget(trigger, uuid)]
+            return there or any(beside)
 
     async def stats(self, trigger: str) -> HistoryStats:
         """Count entries by state."""

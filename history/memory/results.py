@@ -33,3 +33,9 @@ class MemoryResults:
         with self._lock:
             kept = self._kept.get((trigger, uuid))
             return None if kept is None or kept[1] <= self._clock() else kept[0]
+
+    def forget(self, trigger: str, uuid: str) -> bool:
+        """Forget one; False when there was none."""
+        with self._lock:
+            before = self._kept.pop((trigger, uuid), None)
+            return before is not None and before[1] > self._clock()

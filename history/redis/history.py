@@ -448,7 +448,7 @@ class RedisHistory(SingleVerbs):
         return Purged(int(deleted), further.decode() or None)
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, and the fingerprint beside it."""
+        """Delete one entry whatever its state, and the fingerprint and the result beside it."""
         return bool(await self._scripts(trigger).run("entries/forget", [digest(uuid)]))
 
     async def stats(self, trigger: str) -> HistoryStats:

@@ -45,7 +45,7 @@ from history.sql.lineage import HISTORY
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
-from history.sql.results import SqlResults
+from history.sql.results import SqlResults, forget_result
 from history.sql.settlements import settle_batches, settle_entries, turns_of
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
@@ -395,12 +395,16 @@ class SqlHistory(SingleVerbs):
         return await self._database.run("purging", partial(purge_some, trigger=trigger, cursor=cursor))
 
     async def forget(self, trigger: str, uuid: str) -> bool:
-        """Delete one entry whatever its state, and the fingerprint beside it."""
+        """Delete one entry whatever its state, and the fingerprint and the result beside it."""
         key = digest(uuid)
 
         async def forget(connection: AnyConnection) -> bool:
-            entry = bool(await fetch(connection, FORGET, trigger=trigger, key=key))
-            return await forget_fingerprint(connection, trigger=trigger, key=key) or entry
+            gone = [
+                bool(await fetch(connection, FORGET, trigger=trigger, key=key)),
+                await forget_fingerprint(connection, trigger=trigger, key=key),
+                await forget_result(connection, trigger=trigger, key=key),
+            ]
+            return any(gone)
 
         return await self._database.run("forgetting", forget, atomic=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from history.entry import digest
 from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, fetch
-from history.sql.statements.results import GET, PURGE, PUT
+from history.sql.statements.results import FORGET, GET, PURGE, PUT
 from history.sql.tables.history import RESULTS
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store import milliseconds
@@ -54,3 +54,10 @@ class SqlResults:
 
         rows = await self._run("reading a result", read)
         return KeptResult(rows[0].fence, bytes(rows[0].data)) if rows else None
+
+
+async def forget_result(connection: AnyConnection, *, trigger: str, key: bytes) -> bool:
+    """Forget one; False when there was none, or there is no table yet."""
+    if not await table_exists(connection, RESULTS):
+        return False
+    return bool(await fetch(connection, FORGET, trigger=trigger, digest=key))

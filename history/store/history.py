@@ -272,7 +272,8 @@ class HistoryStore(Protocol):
     async def forget(self, trigger: str, uuid: str) -> bool:
         """Delete one entry whatever its state, so that its uuid is NEW again; False when there was none.
 
-        The fingerprint of its body goes, too, even without an entry: whatever body comes next is the first.
+        The fingerprint of its body and the kept result go, too, even without an entry: whatever body comes
+        next is the first, and its answer the first answer.
         """
         ...
 

@@ -18,7 +18,10 @@ class KeptResult(NamedTuple):
 
 
 class Results(Protocol):
-    """Keeps some bytes for each uuid of a trigger. Everything may be sent twice."""
+    """Keeps some bytes for each uuid of a trigger. Everything may be sent twice.
+
+    The store's ``forget`` takes them along with the entry.
+    """
 
     async def put(self, trigger: str, uuid: str, kept: KeptResult, time_to_live: timedelta) -> bool:
         """Keep this in the place of what was kept; False, and nothing changed, for a greater fence there."""

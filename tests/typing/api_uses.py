@@ -27,6 +27,7 @@ from triggers import (
     Cause,
     ConfigurationError,
     Delivery,
+    FailedBeforeError,
     FatalError,
     Keep,
     Message,
@@ -42,6 +43,7 @@ from triggers import (
     trigger,
 )
 from triggers import on_retrieval_failure as on_failure
+from triggers.guards import protect
 
 
 class Order(BaseModel):
@@ -311,3 +313,11 @@ def triggers_are_values(triggers: Sequence[Trigger[..., Any]]) -> None:
 
 
 triggers_are_values([book, price, ship, defaulted])
+
+
+def charge_once(order: Order) -> str:
+    guard = protect("charge", history=None, keep_result=Keep(limit=1000), fingerprint="body")
+    by_amount = protect("charge", history=None, fingerprint=lambda message: message.properties["amount"])
+    assert_type(by_amount.name, str)
+    outcome = guard.handle(order.id, lambda: order.amount, body={"amount": order.amount})
+    return outcome.error.error_class if isinstance(outcome.error, FailedBeforeError) else outcome.reason

@@ -96,7 +96,7 @@ def forget(
 ) -> None:
     """Delete one entry whatever its state: the next message of this uuid is NEW, and runs the service.
 
-    The fingerprint of its body goes with it, so that the next message may have another body.
+    The fingerprint of its body and the kept result go with it: the next message may have another body.
     """
     state = State.of(context)
     with opened(history) as store:

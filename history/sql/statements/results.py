@@ -18,6 +18,13 @@ GET = statement("""
     WHERE trigger_name = :trigger AND digest = :digest AND expires_at > {now}
 """)
 
+# Whatever a run answers next is the first answer.
+FORGET = statement("""
+    DELETE FROM doubtless_results
+    WHERE trigger_name = :trigger AND digest = :digest AND expires_at > {now}
+    RETURNING digest
+""")
+
 # Some whose time to live is over; two that do this at once do not wait for each other.
 PURGE = statement(
     sqlite="""

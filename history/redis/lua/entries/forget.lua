@@ -1,6 +1,7 @@
--- Forget: delete one entry whatever its state, and the fingerprint of the body that came first.
+-- Forget: delete one entry whatever its state, the fingerprint of the body that came first, and what the run answered.
 --
--- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest>, in the same slot
+-- KEYS   the trigger's history (see head.lua); beside it doubtless:{<trigger>}:fingerprint:<digest> and
+--        doubtless:{<trigger>}:result:<digest>, in the same slot
 -- ARGV   digest
 -- Reply  1 one of them was there, 0 none was
 
@@ -13,8 +14,9 @@ local meta = redis.call('HGET', KEYS[1], 'meta')
 local digest = ARGV[1]
 local entry, key = find(digest)
 local name = string.gsub(digest, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
-local body = redis.call('DEL', string.sub(KEYS[1], 1, -8) .. 'fingerprint:' .. name)
-if not entry then return body end
+local tag = string.sub(KEYS[1], 1, -8)
+local gone = redis.call('DEL', tag .. 'fingerprint:' .. name, tag .. 'result:' .. name)
+if not entry then return math.min(gone, 1) end
 if key then
   remove(digest, entry, key)
 else

@@ -187,12 +187,25 @@ class TestReplay:
 
         assert (await ask(app, body=b"{}")).body == b"charge 2"
 
+    async def test_a_key_that_is_forgotten_may_come_with_another_body(
+        self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
+    ) -> None:
+        await ask(app)
+        assert (await ask(app, body=b"{}")).status == 422
+
+        assert await store.forget("http", app_uuid(shop, "k1"))
+
+        assert (await ask(app, body=b"{}")).body == b"charge 2"
+
     async def test_the_answer_of_another_run_is_never_shown(
         self, app: IdempotencyKey, shop: Shop, store: MemoryHistory
     ) -> None:
         await ask(app)
         uuid = app_uuid(shop, "k1")
+        kept = await store.results.get("http", uuid)
+        assert kept is not None
         await store.forget("http", uuid)
+        await store.results.put("http", uuid, kept, timedelta(hours=1))
         (claim,) = await store.claim("http", [uuid], "an operator")
         await store.complete("http", uuid, claim.fence)
 
