@@ -20,6 +20,9 @@ from triggers import AsyncConsumer, trigger
 #: How many services run at once, and how long each of them waits, in seconds.
 CONCURRENCY, WAIT = 1000, 0.05
 
+#: How many connections the tasks by hand share.
+CONNECTIONS = 50
+
 #: How many messages a round has, for each message of the other rows.
 SHARE = 50
 
@@ -41,7 +44,11 @@ async def _consume(work: Work, messages: int) -> None:
 
 async def _loop(work: Work, messages: int) -> None:
     """Read as many as are free, and note, wait and acknowledge in a task each."""
-    client: Any = redis.asyncio.Redis(port=work.bench.server.port)
+    # The usual pool refuses the hundred and first; this one lets them wait.
+    pool: Any = redis.asyncio.BlockingConnectionPool(
+        port=work.bench.server.port, max_connections=CONNECTIONS, timeout=None
+    )
+    client: Any = redis.asyncio.Redis(connection_pool=pool)
     await client.xgroup_create(work.stream, "by-hand", id="0", mkstream=True)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -63,6 +70,7 @@ async def _loop(work: Work, messages: int) -> None:
             task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
     await client.aclose()
+    await pool.aclose()
 
 
 def measure(bench: Bench) -> Iterable[Result]:
