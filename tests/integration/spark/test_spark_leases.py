@@ -22,7 +22,7 @@ from triggers.spark.batch.batch import RowsInProgressError
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.steps import BatchStep
 
-pytestmark = SPARK
+pytestmark = [SPARK, pytest.mark.prove]
 
 #: A lease that does not end while a test runs.
 LONG = timedelta(hours=1)

@@ -131,10 +131,7 @@ def _released_by_others(url: str, *uuids: str) -> None:
 
 
 #: The steps of which the others speak already: a death there is proved by ``make prove`` alone.
-MARKS: dict[BatchStep, pytest.MarkDecorator] = {
-    BatchStep.BEGUN: pytest.mark.prove,
-    BatchStep.ENTERED: pytest.mark.prove,
-}
+MARKS = dict.fromkeys(set(BatchStep) - {BatchStep.CLAIMED, BatchStep.COMPLETED}, pytest.mark.prove)
 
 
 def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Message]) -> Sequence[Resolution]:
@@ -145,7 +142,7 @@ def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Messa
     ("step", "how"),
     [
         *(pytest.param(step, {"resolver": always_new}, marks=MARKS.get(step, ())) for step in BatchStep),
-        (BatchStep.RUN, {"in_doubt": "execute"}),
+        pytest.param(BatchStep.RUN, {"in_doubt": "execute"}, marks=pytest.mark.prove),
     ],
 )
 def test_a_batch_whose_rows_have_two_owners_is_completed_as_one(
@@ -277,7 +274,7 @@ def by_rows(rows: DataFrame, trigger_name: str) -> DataFrame:
     [
         ("on_replay", by_sequence),
         ("resolver", by_row),
-        ("resolver", by_rows),
+        pytest.param("resolver", by_rows, marks=pytest.mark.prove),
         pytest.param("on_replay", by_row, marks=pytest.mark.prove),
         pytest.param("on_replay", by_rows, marks=pytest.mark.prove),
         pytest.param("resolver", by_sequence, marks=pytest.mark.prove),

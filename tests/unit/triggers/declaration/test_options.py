@@ -157,6 +157,7 @@ CONSUMER: Mapping[str, Sequence[Any]] = {
     "name": NO_NAME,
     "observe": (5, "observe"),
     "parent": (0, "1", True),
+    "metrics": (9464, "", "9464", "host", "host:port"),
 }
 
 RUN: Mapping[str, Sequence[Any]] = {"signals": NO_SWITCH, "until_idle": (-1, "5", True, float("nan"))}
