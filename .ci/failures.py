@@ -19,4 +19,5 @@ def failures(printed: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*failures(Path(sys.argv[1]).read_text(encoding="utf-8", errors="replace")), sep="\n")
+    text = Path(sys.argv[1]).read_text(encoding="utf-8", errors="replace")
+    sys.stdout.writelines(f"{name}\n" for name in failures(text))
