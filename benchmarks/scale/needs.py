@@ -11,6 +11,9 @@ BUSY = 0.6
 #: How long an entry is kept, in seconds: seven days.
 KEPT = 7 * 24 * 3600
 
+#: How much longer than that Redis may hold one: a slice of half the time to live is let go as a whole.
+LINGERING = 1.5
+
 #: Memory of one Redis shard that is given to entries, in bytes.
 SHARD = 48 * 2**30
 
@@ -42,7 +45,7 @@ class Needs:
 
 def needs_of(messages: float, costs: Costs) -> Needs:
     """Return what so many new messages a second need."""
-    memory = messages * KEPT * costs.entry
+    memory = messages * KEPT * LINGERING * costs.entry
     return Needs(
         messages=messages,
         shards_batched=_servers(messages * costs.batched),

@@ -48,6 +48,6 @@ def test_a_load_needs_what_its_work_or_its_memory_needs_whichever_is_more() -> N
     needs = needs_of(100_000, COSTS)
 
     assert needs.shards_batched == 1
-    assert needs.memory == 100_000 * KEPT * 30
+    assert needs.memory == 100_000 * KEPT * 1.5 * 30
     assert needs.shards == needs.shards_memory == -(-needs.memory // SHARD)
     assert needs.shards_single == 7
