@@ -26,6 +26,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.guarantees:guarantees",
         "Say which level each trigger of a module reaches: atomic, fenced or in doubt.",
     ),
+    "size": LazyCommand(
+        "triggers.cli.size:size",
+        "Say how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs for a load.",
+    ),
     "status": LazyCommand(
         "triggers.cli.control:status",
         "Show what the living consumers say of their triggers; they say something once a second.",

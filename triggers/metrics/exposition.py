@@ -36,7 +36,7 @@ class ConsumerCollector(Collector):
         """Read what was counted; costs nothing between two scrapes."""
         counted = [(one.name, one.statistics()) for one in self._watched.triggers]
         messages = CounterMetricFamily(
-            "doubtless_messages", "Messages by verdict", labels=["trigger", "verdict"]
+            "doubtless_messages", "Deliveries of messages by verdict", labels=["trigger", "verdict"]
         )
         for name, counts in counted:
             for verdict in VERDICTS:

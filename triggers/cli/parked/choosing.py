@@ -1,7 +1,6 @@
 """Which parked messages a command is about: those of some ids, or all that the filters let through."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError, DoubtlessError
 from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
+from triggers.cli.shared.durations import duration_of
 from triggers.cli.shared.options import TRIGGER_OPTION
 
 #: How many labels one call reads.
@@ -22,9 +22,6 @@ PAGE = 500
 
 #: How many messages a question names.
 NAMED = 5
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_AGE = re.compile(r"(\d{1,9})([smhd])")
 
 
 class KindWord(StrEnum):
@@ -95,7 +92,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
     def run(context: typer.Context, **options: Any) -> None:
         given = {name: options.pop(name) for name in _FILTERS}
         for name in ("older", "newer"):
-            given[name] = None if given[name] is None else _age(f"--{name}", given[name])
+            given[name] = None if given[name] is None else duration_of(f"--{name}", given[name])
         command(context, selection=Selection(**given), **options)
 
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -113,13 +110,6 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
     rest = {name: type_ for name, type_ in command.__annotations__.items() if name != "selection"}
     run.__annotations__ = {**rest, **types}
     return run
-
-
-def _age(option: str, text: str) -> timedelta:
-    found = _AGE.fullmatch(text.strip())
-    if found is None:
-        raise ConfigurationError(option, f"{text!r} is not a time", "write 90s, 15m, 2h or 7d")
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
 
 
 def chosen(lot: Parking, parked_ids: Sequence[str], selection: Selection) -> list[ParkedLabel]:

@@ -51,7 +51,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message_of(record),
         }
         for key in KEYS:
             if (value := getattr(record, key, None)) is not None:
@@ -64,6 +64,14 @@ class JsonFormatter(logging.Formatter):
                 "trace": self.formatException(record.exc_info),
             }
         return json.dumps(fields, default=text_of)
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    """Return what a record says; one whose arguments do not fit its text is not lost."""
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001  (whatever a stranger's argument raises)
+        return text_of(record.msg)
 
 
 _FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {

@@ -1,0 +1,71 @@
+"""The log as JSON: one object a line, whatever stands in a record."""
+
+import json
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from triggers.cli.shared.logs import JsonFormatter
+from triggers.detection.table import Status
+
+
+class Silent:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def written(
+    message: Any, *arguments: Any, error: BaseException | None = None, **extra: Any
+) -> dict[str, Any]:
+    """Return the object that a record becomes; it must be one line."""
+    raised = None if error is None else (type(error), error, error.__traceback__)
+    record = logging.LogRecord("shop", logging.WARNING, "shop.py", 1, message, arguments, raised)
+    vars(record).update(extra)
+    line = JsonFormatter().format(record)
+    assert line.isprintable()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_what_is_known_of_a_message_stands_beside_the_text() -> None:
+    found = written("%s gave up", "book", trigger="book", uuid="u1", fence=7, status=Status.IN_DOUBT)
+
+    assert found.pop("time").endswith("+00:00")
+    assert found == {
+        "level": "WARNING",
+        "logger": "shop",
+        "message": "book gave up",
+        "trigger": "book",
+        "uuid": "u1",
+        "fence": 7,
+        "status": "IN_DOUBT",
+    }
+
+
+@pytest.mark.parametrize("odd", ["two\nlines", "\x1b[31mred", "\ud800", "\x00", "“quoted”", b"\xff", 5])
+def test_odd_text_stays_one_line(odd: Any) -> None:
+    assert written("uuid %s", odd, uuid=odd)["message"] == f"uuid {odd}"
+
+
+@pytest.mark.parametrize("arguments", [("one", "too many"), (Silent(),)])
+def test_a_record_whose_arguments_do_not_fit_is_not_lost(arguments: tuple[Any, ...]) -> None:
+    assert written("uuid %s", *arguments)["message"] == "uuid %s"
+
+
+def test_an_error_has_class_text_and_trace() -> None:
+    try:
+        int("no\nsuch account")
+    except ValueError:
+        found = written("failed", error=sys.exc_info()[1])["error"]
+
+    assert (found["class"], found["text"]) == (
+        "ValueError",
+        "invalid literal for int() with base 10: 'no\\nsuch account'",
+    )
+    assert found["trace"].startswith("Traceback (most recent call last)")
+
+
+def test_values_that_json_does_not_know_become_text() -> None:
+    assert written("x", trigger=Silent(), uuid={1})["uuid"] == "{1}"

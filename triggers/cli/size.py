@@ -1,0 +1,65 @@
+"""``doubtless size``: how much memory or disk a document history needs for a load."""
+
+from typing import Any, NamedTuple
+
+import typer
+from rich.filesize import decimal
+
+from triggers.cli.shared.durations import duration_of, rate_of
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.output import State
+
+
+class StoreCost(NamedTuple):
+    """What a store keeps of one message, in bytes, as measured on filled ones.
+
+    ``entry`` is a completed entry, ``result`` what a kept result costs besides its own bytes. An entry may be
+    there ``lingering`` times its time to live: Redis lets entries go in slices of half of it.
+    """
+
+    name: str
+    entry: int
+    result: int
+    lingering: float = 1.0
+
+
+#: Tests fill each of them, and compare.
+STORES = (
+    StoreCost("redis", entry=32, result=240, lingering=1.5),
+    StoreCost("postgresql", entry=374, result=190),
+    StoreCost("sqlite", entry=155, result=140),
+)
+
+
+def bytes_of(store: StoreCost, messages: float, result: int | None) -> float:
+    """Return what so many messages within a time to live need; ``result`` is the mean size of a kept one."""
+    kept = 0 if result is None else store.result + result
+    return messages * (store.lingering * store.entry + kept)
+
+
+@with_general_options
+def size(
+    context: typer.Context,
+    rate: str = typer.Option(..., help="How many new messages: 2000/s, 5000/h, 1000000/d."),
+    keep: str = typer.Option("7d", help="How long each is remembered, history_time_to_live: 36h, 7d."),
+    result: int | None = typer.Option(None, min=0, help="Mean bytes of a kept result, with keep_result=."),
+) -> None:
+    """Say how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs for a load.
+
+    Duplicates need nothing. Parked messages come besides, whole; a stream or queue keeps its own messages.
+    """
+    state = State.of(context)
+    messages = rate_of("--rate", rate) * duration_of("--keep", keep).total_seconds()
+    rows: list[dict[str, Any]] = [
+        {
+            "store": store.name,
+            "where": "memory" if store.name == "redis" else "disk",
+            "entries": round(messages * store.lingering),
+            "bytes": round(bytes_of(store, messages, result)),
+        }
+        for store in STORES
+    ]
+    for row in rows:
+        row["size"] = decimal(row["bytes"])
+    columns = ["store", "entries", "size", "where"]
+    state.show("what a document history needs, at most", columns, rows)
