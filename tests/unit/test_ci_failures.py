@@ -22,7 +22,7 @@ make: *** [Makefile:42: test] Error 1
 def failures(printed: str, folder: Path) -> list[str]:
     file = folder / "printed"
     file.write_text(printed, encoding="utf-8")
-    words = [sys.executable, ROOT / ".ci" / "failures.py", file]
+    words = [sys.executable, str(ROOT / ".ci" / "failures.py"), str(file)]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

@@ -63,7 +63,7 @@ class JsonFormatter(logging.Formatter):
                 "text": text_of(error),
                 "trace": self.formatException(record.exc_info),
             }
-        return json.dumps(fields, default=text_of)
+        return json.dumps(fields, default=_text)
 
 
 def _message_of(record: logging.LogRecord) -> str:
@@ -71,7 +71,15 @@ def _message_of(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:  # noqa: BLE001  (whatever a stranger's argument raises)
-        return text_of(record.msg)
+        return _text(record.msg)
+
+
+def _text(value: object) -> str:
+    """Return a value as text; one that has none is named by its class."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  (as above)
+        return f"<{type(value).__qualname__}>"
 
 
 _FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import sys
 from typing import Any
 
 import pytest
@@ -55,10 +54,10 @@ def test_a_record_whose_arguments_do_not_fit_is_not_lost(arguments: tuple[Any, .
 
 
 def test_an_error_has_class_text_and_trace() -> None:
-    try:
+    with pytest.raises(ValueError, match="invalid") as raised:
         int("no\nsuch account")
-    except ValueError:
-        found = written("failed", error=sys.exc_info()[1])["error"]
+
+    found = written("failed", error=raised.value)["error"]
 
     assert (found["class"], found["text"]) == (
         "ValueError",
