@@ -90,8 +90,7 @@ class ConsumerCore(Controllable):
         self._watched = Watched(self.gates, monotonic())
         self._endpoint: Endpoint | None = None
         if metrics is not None:
-            with pointing():
-                self._endpoint = _endpoint_of(metrics, self._watched)
+            self._endpoint = _endpoint_of(metrics, self._watched)
         self._failure: BaseException | None = None
         self._observe = observe
         self._parent = parent
@@ -266,4 +265,5 @@ def _endpoint_of(metrics: str, watched: Watched) -> "Endpoint":
     """
     from triggers.metrics.endpoint import Endpoint, address_of  # noqa: PLC0415  (an extra)
 
-    return Endpoint(address_of(metrics), watched)
+    with pointing():
+        return Endpoint(address_of(metrics), watched)
