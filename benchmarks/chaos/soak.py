@@ -133,7 +133,7 @@ class ChaosSoak:
         coming, left = self._in_turn(), self.troubles
         effects, due, changed = 0, 0.0, time.monotonic()
         with self._watching() as has_all_consumed:
-            while not has_all_consumed():
+            while self._goes_on(left, is_drained=has_all_consumed()):
                 if (seen := fleet.effects.count()) != effects:
                     effects, changed = seen, time.monotonic()
                 elif time.monotonic() - changed > PATIENCE:
@@ -150,6 +150,13 @@ class ChaosSoak:
                 show(effects, "")
                 time.sleep(0.02)
 
+    def _goes_on(self, left: int, *, is_drained: bool) -> bool:
+        """Tell whether something is still to come; a fast run gets more messages until each trouble was."""
+        if is_drained and left and len(self.happened) < len(self._known()):
+            self._send_more()
+            return True
+        return not is_drained
+
     @contextmanager
     def _watching(self) -> Generator[Callable[[], bool]]:
         """Return what tells whether everything was read and acknowledged."""
@@ -162,9 +169,16 @@ class ChaosSoak:
     def _in_turn(self) -> Iterator[tuple[str, Trouble]]:
         """Give each trouble its turn, in another order each time."""
         while True:
-            known = [*EVERYWHERE.items(), *self.ground.troubles.items()]
+            known = self._known()
             self.chance.shuffle(known)
             yield from known
+
+    def _known(self) -> list[tuple[str, Trouble]]:
+        return [*EVERYWHERE.items(), *self.ground.troubles.items()]
+
+    def _send_more(self) -> None:
+        more = range(len(self.sent), len(self.sent) + MORE)
+        self._send([f"{self.seed:x}-{number}" for number in more])
 
     def _strike(self, name: str, trouble: Trouble, fleet: Fleet) -> None:
         """Make one trouble. Where a server forgot entries, see that a consumer says so when it claims."""
@@ -173,8 +187,7 @@ class ChaosSoak:
         self.happened[name] += 1
         self.lost.add(losses)
         if losses.forgotten and (self.ground.rules.loses or self.ground.rules.announces_all):
-            more = range(len(self.sent), len(self.sent) + MORE)
-            self._send([f"{self.seed:x}-{number}" for number in more])
+            self._send_more()
             if not _within(SOON, lambda: fleet.log().count(ANNOUNCEMENT) > said):
                 self.failed.append(f"{name}: {losses.forgotten} entries are gone, and no consumer said so")
 

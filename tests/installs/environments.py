@@ -69,6 +69,10 @@ class Environment:
         assert ended.returncode == code, f"{ended.stdout[-2000:]}\n{ended.stderr[-3000:]}"
         return ended
 
+    def has_distribution(self, name: str) -> bool:
+        """Whether a distribution is installed; ``name`` as its folder has it."""
+        return any(self.programs.parent.glob(f"lib/python*/site-packages/{name}-*.dist-info"))
+
     def settings(self, folder: Path) -> dict[str, str]:
         """Return environment variables in which no checkout and no other environment is named."""
         ours = ("DOUBTLESS_", "PYTHON", "PYSPARK_", "PYTEST_", "VIRTUAL_ENV", "CI")

@@ -84,7 +84,9 @@ def use(environment: Environment, folder: Path, program: str, *words: str) -> st
 
 
 def has(environment: Environment, extra: str) -> bool:
-    """Whether an extra is installed."""
+    """Whether an extra is installed, or came with another: old Dramatiq needs the client of Prometheus."""
+    if extra == "metrics" and environment.has_distribution("prometheus_client"):
+        return True
     return environment.kind.extra in (extra, "all") and extra != "contract"
 
 
