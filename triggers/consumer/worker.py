@@ -133,15 +133,16 @@ class Worker:
         self.idle = not received and monotonic() >= self._expected
         turns = self.pipeline.turns
         try:
-            await self._deliver_all(receiver, received, batch)
+            await self._deliver_all(receiver, received)
         finally:
             if turns is not None:
                 await turns.give_back()
 
-    async def _deliver_all(self, receiver: Receiver, received: Sequence[Received], batch: int) -> None:
+    async def _deliver_all(self, receiver: Receiver, received: Sequence[Received]) -> None:
         """Deliver what was received, so many at a time, and give back what may not be begun any more."""
-        turns = self.pipeline.turns
-        for position in range(0, len(received), batch):
+        turns, position = self.pipeline.turns, 0
+        while position < len(received):
+            end = position + self.pipeline.at_once
             async with self.turns:
                 if self.shell.over.is_set() or not self.gate.enter():
                     await receiver.recover(received[position:], AT_ONCE)
@@ -153,9 +154,10 @@ class Worker:
                             received[position], received[following] if following < len(received) else None
                         )
                     # A provider that goes away in between delivers again what it has no answer to.
-                    await self._deliver(receiver, received[position : position + batch])
+                    await self._deliver(receiver, received[position:end])
                 finally:
                     self.gate.leave()
+            position = end
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not longer than until the consumer stops."""

@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
+from time import monotonic
 from typing import TYPE_CHECKING, Self
 
 from history.errors import ConfigurationError, HistoryUnavailableError
@@ -50,6 +51,7 @@ from triggers.pipeline.parking.unreadable import park_raw
 from triggers.pipeline.routing import Routing, drop_expired
 from triggers.pipeline.run import MACHINERY, UNPARKED_DELAY, Run
 from triggers.pipeline.sharing.gathered import GatheredCalls
+from triggers.pipeline.sharing.pace import Pace, pace_of
 from triggers.pipeline.sharing.turn import Turns, turns_of
 from triggers.providers.provider import (
     Answers,
@@ -115,6 +117,7 @@ class MessagePipeline:
     owned: Sequence[HistoryStore] = ()
     forward: Forward | None = None
     turns: Turns | None = None
+    pace: Pace | None = None
     recall: Recall | None = None
 
     @property
@@ -126,6 +129,11 @@ class MessagePipeline:
     def parking(self) -> Parking | None:
         """Where messages are kept aside, but for the local file."""
         return self.lot.primary
+
+    @property
+    def at_once(self) -> int:
+        """How many messages a worker is to deliver in its next call."""
+        return self.settings.batch if self.pace is None else self.pace.size
 
     def at(self, index: int) -> Self:
         """Return the same pipeline for the messages of one of the trigger's destinations."""
@@ -144,9 +152,11 @@ class MessagePipeline:
         return replace(self, judge=by(self.judge))
 
     def turning(self, goes_on: Callable[[], bool]) -> Self:
-        """Return the same pipeline for one worker, with turns where they are possible."""
+        """Return the same pipeline for one worker, whose messages share calls or transactions."""
+        if self.transactions is not None:
+            return replace(self, pace=pace_of(self.settings))
         asks = self.identify is not None or (self.routing is not None and self.routing.asks)
-        if asks or self.transactions is not None or self.execution.takes_batches:
+        if asks or self.execution.takes_batches:
             return self
         turns = turns_of(self.settings, self.judge.store, self.judge.undecided, goes_on)
         judge = replace(self.judge, turns=turns)
@@ -275,22 +285,46 @@ class MessagePipeline:
 
         Where the messages are in the same database, the transaction acknowledges them, too.
         """
+        begun = monotonic()
+        error = await self._commit(runs, transactions, removal)
+        if error is not None and self.pace is not None and len(runs) > 1:
+            await self._handle_alone(runs, transactions, removal)
+            return
+        if error is not None:
+            for run in runs:
+                self.judge.undo(run, error)
+        elif self.pace is not None:
+            self.pace.note(len(runs), monotonic() - begun)
+        for run in runs:
+            self._answer(run)
+        if others := [run for run in runs if run.parks or run.raises_event]:
+            await self._give_up(others)
+
+    async def _handle_alone(
+        self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None
+    ) -> None:
+        """Give each message that shared a transaction which failed one of its own: it may be one's fault."""
+        if self.pace is not None:
+            self.pace.begin_anew()
+        for run in runs:
+            run.start_over()
+            await self._handle_atomically([run], transactions, removal)
+
+    async def _commit(
+        self, runs: Sequence[Run], transactions: Transactions, removal: Removal | None
+    ) -> Exception | None:
+        """Do it in one transaction, and return what kept it from being committed."""
         try:
             if not await self._run_inside(runs, transactions, removal):
                 await self._run_inside(runs, transactions, removal, again=True)
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001  (whatever it was: nothing is known to be committed)
-            for run in runs:
-                self.judge.undo(run, error)
-        else:
-            self._reach(Step.COMPLETED)
-            if removal is not None:
-                removal.committed()
-        for run in runs:
-            self._answer(run)
-        if others := [run for run in runs if run.parks or run.raises_event]:
-            await self._give_up(others)
+            return error
+        self._reach(Step.COMPLETED)
+        if removal is not None:
+            removal.committed()
+        return None
 
     async def _run_inside(
         self,

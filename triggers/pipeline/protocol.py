@@ -43,8 +43,13 @@ class Pipeline(Protocol):
         """What a worker knows of its message and of the next; None where each is handled by itself."""
         ...
 
+    @property
+    def at_once(self) -> int:
+        """How many messages a worker is to deliver in its next call."""
+        ...
+
     def turning(self, goes_on: Callable[[], bool]) -> Self:
-        """Return the same pipeline for one worker, with turns where they are possible.
+        """Return the same pipeline for one worker, whose messages share calls or transactions.
 
         ``goes_on`` says whether another message may be begun.
         """

@@ -146,6 +146,12 @@ class Run:
         """Forget what was found, to ask the history once more."""
         self.finding, self.problem, self.notes = NOT_ASKED, None, ()
 
+    def start_over(self) -> None:
+        """Forget everything but the message: the transaction that it shared was not committed."""
+        self.begin_anew()
+        self.decision, self.end, self.attempts, self.seconds = None, None, 0, 0.0
+        self.patience, self.stopped, self.taken_by = timedelta(0), False, None
+
     @property
     def is_kept(self) -> bool:
         """Whether nothing is left to do before its entry may be settled."""

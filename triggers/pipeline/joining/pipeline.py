@@ -94,6 +94,11 @@ class JoiningPipeline:
         """None: a message of a join is kept first, and the joined ones run together."""
         return
 
+    @property
+    def at_once(self) -> int:
+        """How many messages a worker is to deliver in its next call."""
+        return self.settings.batch
+
     def turning(self, goes_on: Callable[[], bool]) -> Self:  # noqa: ARG002  (as the protocol has it)
         """Return the same pipeline: it has no turns."""
         return self
