@@ -100,7 +100,10 @@ class SqlTransaction:
             for statement_ in (first, *others):
                 await execute(self.connection, statement_)
         elif riders.before or not riders.last:  # else it rode with the claim, and nothing was sent since
-            riders.after = others
+            if riders.before and riders.before[-1] is PLAN_AGAIN:  # right after another service
+                riders.before.pop()
+                others = []
+            riders.after, riders.as_one = others, True
             await execute(self.connection, first)
         self._plans_freely = self.replans
 

@@ -27,7 +27,8 @@ class Riders:
     """What rides before and after the next statement of one connection's transaction.
 
     ``began`` says that the server answered something of it; ``last`` is what rode after the last statement,
-    as long as nothing was sent since.
+    as long as nothing was sent since. ``as_one`` says that the next statement has neither parameters nor an
+    answer, as what rides has none: all are sent as one text, which costs less than a pipeline.
     """
 
     dialect: str
@@ -35,6 +36,7 @@ class Riders:
     after: list[Statement] = field(default_factory=list[Statement])
     began: bool = False
     last: Sequence[Statement] = ()
+    as_one: bool = False
 
     def board(self, connection: AnyConnection) -> None:
         """Ride on this connection from now on."""
@@ -70,10 +72,14 @@ def _execute(cursor: Any, statement: str, parameters: Any, context: ExecutionCon
     riders: Riders | None = context.root_connection.info.get(_RIDERS)
     if riders is None:
         return None
+    as_one, riders.as_one = riders.as_one, False
     before, after = riders.take()
     if not before and not after:
         return None
-    if _pipelines(context):
+    if as_one and _pipelines(context):
+        # It is never prepared: only one statement could be.
+        cursor.execute("; ".join([*riders.texts(before), statement, *riders.texts(after)]), prepare=False)
+    elif _pipelines(context):
         driver = cursor.connection
         with driver.pipeline():
             for text in riders.texts(before):
