@@ -80,7 +80,8 @@ def trigger(
         monitor_interval: how often it is asked.
         transacted: roll back on failure; a transient one is NEW at the next delivery, a fatal one rejected.
         concurrency: how many messages of one consumer run at once.
-        prefetch: how many deliveries each of them fetches at once; they count as delivered.
+        prefetch: how many deliveries each of them fetches at once; they count as delivered. Above 1, quick
+            messages of an atomic trigger share a transaction.
         batch: the service takes up to so many messages at once, as lists; each is detected by itself, and
             they share one end.
         acknowledge_mode: "client" acknowledges what was processed; "auto" acknowledges on receipt, so that a

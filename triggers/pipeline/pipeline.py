@@ -305,7 +305,7 @@ class MessagePipeline:
     ) -> None:
         """Give each message that shared a transaction which failed one of its own: it may be one's fault."""
         if self.pace is not None:
-            self.pace.begin_anew()
+            self.pace.slow_down()
         for run in runs:
             run.start_over()
             await self._handle_atomically([run], transactions, removal)
