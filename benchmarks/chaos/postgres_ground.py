@@ -133,17 +133,19 @@ class PostgresGround:
     def _replace(self, uuids: Sequence[str]) -> Losses:
         """Promote the standby, and tell what the dead primary knew that it does not; that follows then.
 
-        A pooler's clients would not notice that the server behind it is another one; so it starts anew.
+        A pooler's clients would not notice that the server behind it is another one; so it starts anew. It is
+        down while the dead primary is looked into, or they would go on there, and nobody would count it.
         """
         self.primary, self.standby = self.standby, self.primary
         self.ask("SELECT pg_promote()")
         eventually(lambda: self.ask("SELECT pg_is_in_recovery()") == [(False,)])
         self._wait_for("")
         after = self._look_unseen(uuids)
+        self.pooler.kill()
         self.standby.start()
         before = Memory.of(self.url_of(self.standby), uuids)
         self.standby.kill()
-        self._restart()
+        self.pooler.start(self.direct)
         self.follow()
         return before.lost_in(after)
 

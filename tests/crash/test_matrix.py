@@ -13,9 +13,15 @@ STORES = ["redis", "sqlite", "postgresql", "sqljms-sqlite", "sqljms-postgresql"]
 
 every_death = pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 
-# One worker has all of a store's tests: they look at what is left of one run.
+
+def marks_of(store: str) -> list[pytest.MarkDecorator]:
+    """Give one worker all of a store's tests: they look at what is left of one run."""
+    group = pytest.mark.xdist_group(f"matrix-{store}")
+    return [group, pytest.mark.prove] if store.startswith("sqljms") else [group]
+
+
 every_store = pytest.mark.parametrize(
-    "store", [pytest.param(store, marks=pytest.mark.xdist_group(f"matrix-{store}")) for store in STORES]
+    "store", [pytest.param(store, marks=marks_of(store)) for store in STORES]
 )
 
 

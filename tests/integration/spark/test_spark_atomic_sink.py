@@ -22,12 +22,12 @@ from history.opening import open_history
 from history.store import HistoryStore
 from history.store.parking import ParkedKind
 from resolvers import Resolution
-from tests.fixtures.servers.spark import SPARK_EDGES
+from tests.fixtures.servers.spark import SPARK
 from tests.integration.helpers.orders import frame
 from triggers import RetrievalFailureEvent, on_retrieval_failure
 from triggers.spark.atomic_sink.sink import AtomicSink, RowsWriter, atomic_sink, into_table
 
-pytestmark = SPARK_EDGES
+pytestmark = SPARK
 
 DESTINATION = "orders"
 

@@ -13,7 +13,7 @@ from tests.integration.helpers.orders import frame
 from triggers import TransientError
 from triggers.spark import BatchInfo, foreach_batch
 
-pytestmark = SPARK_EDGES
+pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 Write = Callable[[DataFrame, BatchInfo, Path], None]
 

@@ -19,7 +19,7 @@ from triggers import Message
 from triggers.spark.batch.session import persisted
 from triggers.spark.batch.steps import BatchStep
 
-pytestmark = SPARK_EDGES
+pytestmark = [SPARK_EDGES, pytest.mark.prove]
 
 REFUSALS: dict[str, Callable[[str], Exception]] = {
     "serverless": lambda what: AnalysisException(

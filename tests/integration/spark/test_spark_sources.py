@@ -16,8 +16,6 @@ from tests.integration.helpers.available_now import run
 from tests.integration.helpers.orders import Send, orders
 from triggers.spark.sources import RedisStreamSource
 
-pytestmark = SPARK_EDGES
-
 
 @pytest.fixture
 def stream(spark: SparkSession, redis_url: str) -> Callable[..., DataFrame]:
@@ -31,6 +29,8 @@ def stream(spark: SparkSession, redis_url: str) -> Callable[..., DataFrame]:
     return load
 
 
+@SPARK_EDGES
+@pytest.mark.prove
 def test_a_query_reads_in_batches_and_goes_on_where_it_stopped(
     stream: Callable[..., DataFrame], send: Send, tmp_path: Path
 ) -> None:
@@ -59,6 +59,8 @@ def test_a_query_reads_in_batches_and_goes_on_where_it_stopped(
     assert parts == [3, 2, 3]
 
 
+@SPARK_EDGES
+@pytest.mark.prove
 def test_a_message_is_a_row_with_all_it_had(
     spark: SparkSession, stream: Callable[..., DataFrame], send: Send, redis_url: str
 ) -> None:
@@ -117,6 +119,8 @@ def test_a_message_is_a_row_with_all_it_had(
     assert all(row.unreadable and row.uuid is row.JMSMessageID is row.body is None for row in bad)
 
 
+@SPARK_EDGES
+@pytest.mark.prove
 def test_bodies_may_be_text_and_what_is_none_is_unreadable(
     spark: SparkSession, stream: Callable[..., DataFrame], send: Send, redis_url: str
 ) -> None:
@@ -133,6 +137,8 @@ def test_bodies_may_be_text_and_what_is_none_is_unreadable(
     assert rows[2].raw["body"] == "base64:/w=="
 
 
+@SPARK_EDGES
+@pytest.mark.prove
 def test_a_query_whose_entries_were_trimmed_fails_and_says_why(
     stream: Callable[..., DataFrame], send: Send, redis_url: str, tmp_path: Path
 ) -> None:
@@ -175,6 +181,8 @@ def drive_log(source: RedisStreamSource) -> None:
     source.log().begin()
 
 
+@SPARK_EDGES
+@pytest.mark.prove
 def test_a_mistake_is_told_by_spark(stream: Callable[..., DataFrame]) -> None:
     with pytest.raises(PySparkException, match=r"has no option startingoffset; .* startingOffsets"):
         stream(startingOffset="latest")

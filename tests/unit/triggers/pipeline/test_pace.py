@@ -12,7 +12,7 @@ QUICK = LONGEST / 10
 
 def test_it_doubles_up_to_its_limit_while_transactions_are_quick() -> None:
     pace = Pace(10)
-    sizes = []
+    sizes: list[int] = []
     for _ in range(6):
         sizes.append(pace.size)
         pace.note(pace.size, QUICK)
@@ -40,7 +40,8 @@ def test_after_transactions_that_failed_it_goes_one_by_one_for_longer_and_longer
 ) -> None:
     now = 1000.0
     monkeypatch.setattr("triggers.pipeline.sharing.pace.monotonic", lambda: now)
-    pace, rests = Pace(10, size=8), []
+    pace = Pace(10, size=8)
+    rests: list[float] = []
     for _ in range(9):
         pace.slow_down()
         begun = now
