@@ -23,11 +23,15 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.",
     ),
     "guarantees": LazyCommand(
-        "triggers.cli.guarantees:guarantees",
+        "triggers.cli.checks.guarantees:guarantees",
         "Say which level each trigger of a module reaches: atomic, fenced or in doubt.",
     ),
+    "doctor": LazyCommand(
+        "triggers.cli.checks.doctor:doctor",
+        "Look for what is wrong with a set-up: servers, their settings, clocks, permissions, triggers.",
+    ),
     "size": LazyCommand(
-        "triggers.cli.size:size",
+        "triggers.cli.checks.size:size",
         "Say how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs for a load.",
     ),
     "status": LazyCommand(

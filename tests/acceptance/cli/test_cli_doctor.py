@@ -1,0 +1,160 @@
+"""``doubtless doctor``: what is wrong with a set-up is told, each thing by itself, and nothing is changed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.sql.database import check
+from tests.acceptance.in_process import InProcess
+from tests.integration.helpers.consumers import client_of
+from triggers.cli.checks import doctor
+from triggers.testing.redis_server import RedisServer, free_port
+
+SHOP = """
+from datetime import timedelta
+from triggers import trigger
+
+@trigger("orders", name="book"{settings})
+def book(body: dict) -> None:
+    raise SystemExit("doctor runs nothing")
+"""
+
+
+@pytest.fixture
+def shop(doubtless: InProcess) -> Any:
+    """Return what writes a module with one trigger of these settings."""
+
+    def write(settings: str = "") -> None:
+        (doubtless.folder / "clinic.py").write_text(SHOP.format(settings=settings and f", {settings}"))
+
+    write()
+    return write
+
+
+def levels(rows: list[dict[str, str]]) -> dict[str, set[str]]:
+    """Return the levels by what they are of."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row["of"], set()).add(row["level"])
+    return found
+
+
+def test_a_sound_set_up_has_no_findings_and_nothing_stays_behind(
+    doubtless: InProcess, shop: Any, redis_url: str
+) -> None:
+    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
+
+    assert answer.code == 0
+    found = levels(answer.json)
+    assert found["provider"] == found["trigger book"] == found["local parking file"] == {"ok"}
+    assert not [row for row in answer.json if "claims" in row["finding"] and row["level"] == "PROBLEM"]
+    stats = doubtless("history", "stats", "--history", redis_url, "--json")
+    assert [(row["started"], row["completed"]) for row in stats.json if row["trigger"] == "book"] == [(0, 0)]
+
+
+def test_without_a_server_it_makes_no_file(doubtless: InProcess, shop: Any) -> None:
+    answer = doubtless("doctor", "clinic")
+
+    assert answer.code == 0
+    assert "messages will be in doubtless.sqlite3" in answer.out
+    assert not (doubtless.folder / "doubtless.sqlite3").exists()
+
+
+def test_a_server_that_is_away_hides_no_other_finding(
+    doubtless: InProcess, shop: Any, redis_url: str
+) -> None:
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", away, "--json")
+
+    assert answer.code == 1
+    found = levels(answer.json)
+    assert (found["provider"], found["history of book"]) == ({"ok"}, {"PROBLEM"})
+    (row,) = [row for row in answer.json if row["level"] == "PROBLEM"]
+    assert "did not answer" in row["finding"] or "unavailable" in row["finding"]
+    assert "start the server" in row["remedy"]
+
+
+def test_a_redis_that_evicts_is_a_problem(
+    doubtless: InProcess, shop: Any, private_redis: RedisServer
+) -> None:
+    with client_of(private_redis.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+
+    answer = doubtless(
+        "doctor", "clinic", "--provider", private_redis.url, "--history", private_redis.url, "--json"
+    )
+
+    assert answer.code == 1
+    (row,) = [row for row in answer.json if row["level"] == "PROBLEM"]
+    assert row["of"] == "history of book"
+    assert "allkeys-lru lets Redis forget history" in row["finding"]
+    assert "noeviction" in row["remedy"]
+
+
+def test_a_role_that_may_not_write_is_a_problem(
+    doubtless: InProcess, shop: Any, private_redis: RedisServer
+) -> None:
+    with client_of(private_redis.url) as client:
+        client.acl_setuser(
+            "reader", enabled=True, passwords=["+secret"], categories=["+@all", "-@write"], keys=["*"]
+        )
+    url = private_redis.url.replace("redis://", "redis://reader:secret@")
+
+    answer = doubtless("doctor", "clinic", "--provider", private_redis.url, "--history", url, "--json")
+
+    assert answer.code == 1
+    assert "PROBLEM" in levels(answer.json)["history of book"]
+    assert "secret" not in answer.out + answer.err
+
+
+def test_settings_of_triggers_that_promise_less_are_named(
+    doubtless: InProcess, shop: Any, redis_url: str
+) -> None:
+    shop("in_doubt='execute', redelivery_horizon=timedelta(days=30)")
+
+    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
+
+    assert answer.code == 0
+    told = [row["finding"] for row in answer.json if row["level"] == "WARNING".lower()]
+    assert any("in_doubt='execute'" in one for one in told)
+    assert any("copies may come for 30 days" in one for one in told)
+
+
+def test_a_history_that_is_slow_or_lives_in_another_time_is_told(
+    doubtless: InProcess, shop: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "SLOW", 0)
+    monkeypatch.setattr(doctor, "CLOCKS_APART", -doctor.CLOCKS_APART)
+
+    answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
+
+    told = [row["finding"] for row in answer.json if row["of"] == "history of book"]
+    assert any("its clock and this machine's are 0 s apart" in one for one in told)
+    assert "warning" in levels(answer.json)["history of book"]
+
+
+def test_warnings_of_a_database_are_told(
+    doubtless: InProcess, shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "FULL", 9)
+
+    answer = doubtless("doctor", "clinic", "--history", f"sqlite:///{tmp_path}/h.sqlite3", "--json")
+
+    assert any("does not sync" in row["finding"] for row in answer.json if row["level"] == "warning")
+
+
+def test_a_place_for_parking_that_cannot_be_written_is_a_problem(doubtless: InProcess, shop: Any) -> None:
+    (doubtless.folder / "state").write_text("no folder")
+
+    answer = doubtless("doctor", "clinic", "--json", XDG_STATE_HOME=str(doubtless.folder / "state"))
+
+    assert levels(answer.json)["local parking file"] == {"PROBLEM"}
+    assert answer.code == 1
+
+
+def test_sinks_that_cannot_be_are_told(doubtless: InProcess, shop: Any) -> None:
+    answer = doubtless("doctor", "clinic", "--sink", "log:", "--sink", "ftp://x", "--json")
+
+    assert answer.code == 1
+    assert levels(answer.json) | {"sink 1": {"ok"}, "sink 2": {"PROBLEM"}} == levels(answer.json)

@@ -1,0 +1,1 @@
+"""Commands for before the start: what is promised, what it needs, and what is wrong with it."""
