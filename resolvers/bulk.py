@@ -78,6 +78,11 @@ class AskedInBulk:
     _wants_evidence: bool = False
 
     @property
+    def function(self) -> Callable[..., Any]:
+        """The user's resolver itself."""
+        return self._resolver
+
+    @property
     def shipped(self) -> "AskedInBulk":
         """The same without what only the driver can ask."""
         if self.shape is not Shape.DATAFRAME:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
+    from triggers.testing.simulator.batches.exactly_once_batch import exactly_once_batch
     from triggers.testing.simulator.effects import Effects
     from triggers.testing.simulator.exactly_once import exactly_once
     from triggers.testing.simulator.report import Finding, Report
@@ -14,6 +15,7 @@ else:  # for a type checker, any name would be there
     __getattr__ = lazy(
         __name__,
         {
+            "triggers.testing.simulator.batches.exactly_once_batch": ("exactly_once_batch",),
             "triggers.testing.simulator.effects": ("Effects",),
             "triggers.testing.simulator.exactly_once": ("exactly_once",),
             "triggers.testing.simulator.report": ("Finding", "Report"),
@@ -22,4 +24,12 @@ else:  # for a type checker, any name would be there
         },
     )
 
-__all__ = ["Effects", "Finding", "Report", "Simulator", "exactly_once", "rows"]
+__all__ = [
+    "Effects",
+    "Finding",
+    "Report",
+    "Simulator",
+    "exactly_once",
+    "exactly_once_batch",
+    "rows",
+]

@@ -41,6 +41,7 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
         lambda: import_module("triggers.spark.atomic_sink"),
         lambda: book.foreach_batch(uuid="uuid", body="value"),
         lambda: spark_rows_exist("bookings", "uuid"),
+        lambda: import_module("triggers.testing").exactly_once_batch,
     ],
     "jms": [lambda: open_provider("jms+tcp://h:1?factory=a.B&classpath=/x.jar")],
     "amqp": [lambda: open_provider("amqp://h")],

@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,7 +15,7 @@ from history.message import Message
 from triggers.service.checking import check_least
 from triggers.testing.simulator.course import Choice, Course, Rules
 from triggers.testing.simulator.effects import UNNAMED, Effects, reader
-from triggers.testing.simulator.patching import patched
+from triggers.testing.simulator.patching import patched, quiet
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.queue import named
 from triggers.testing.simulator.report import Finding, Report, steps_of
@@ -96,7 +94,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
         try:
             simulation = _simulation(subject, messages, effects, reset, (deliveries, pauses, keep), chance)
             known = simulation
-            with patched(lambda: known.current), _quiet():
+            with patched(lambda: known.current), quiet():
                 simulation.learn()
                 if wanted is None:
                     simulation.search(crashes, ("exact", "undefined") if counts is None else (counts,))
@@ -289,20 +287,6 @@ def _most(samples: Sequence[Counter[Hashable]]) -> Counter[Hashable]:
     for before, after in pairwise(samples):
         most |= after - before
     return most
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Keep the library's log silent: hundreds of deaths are told in a report."""
-    loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
 
 
 def _outside_of_loops(work: Callable[[], T]) -> T:

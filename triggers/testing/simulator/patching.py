@@ -1,5 +1,6 @@
-"""The time and the threads of services while a run goes on."""
+"""The time, the threads and the log of services while a run goes on."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -56,3 +57,17 @@ def patched(course: Callable[[], Course | None]) -> Generator[None]:
 
 #: Whose threads are never held back.
 _MACHINERY = frozenset({"concurrent", "asyncio", "aiosqlite", "sqlalchemy", "history", "triggers", "logging"})
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keep the library's log silent: hundreds of deaths are told in a report."""
+    loggers = [logging.getLogger(name) for name in ("triggers", "history", "resolvers")]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)

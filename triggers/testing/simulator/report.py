@@ -2,12 +2,27 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.detection.sentences import situation
 from triggers.detection.table import ROWS
 from triggers.testing.simulator.course import Course, Delivered
 from triggers.testing.simulator.script import Script
+
+
+class Line(Protocol):
+    """One line of the table that shows a script."""
+
+    @property
+    def row(self) -> int | None:
+        """The row of the decision table that it speaks of, if it does."""
+        ...
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its cells, below the table's head."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +63,11 @@ class Finding:
     """A script after which effects were lost or doubled: which of them, how many, and how many were due."""
 
     script: Script
-    steps: Sequence[Step]
+    steps: Sequence[Line]
     lost: Mapping[Hashable, tuple[int, int]]
     doubled: Mapping[Hashable, tuple[int, int]]
     warnings: Sequence[str] = ()
+    head: tuple[str, ...] = _HEAD
 
     @property
     def replay(self) -> str:
@@ -66,7 +82,7 @@ class Finding:
             *(f"DOUBLED: {key!s}: {had} times instead of {due}" for key, (had, due) in self.doubled.items()),
             *(f"LOST: {key!s}: {had} times instead of {due}" for key, (had, due) in self.lost.items()),
             "",
-            *_table([_HEAD, *(step.cells for step in self.steps)]),
+            *_table([self.head, *(step.cells for step in self.steps)]),
             *(f"  row {row}: {what}" for row, what in self._rows().items()),
             "",
             f"again: report.replay({self.replay!r})",

@@ -36,6 +36,7 @@ class Fault(StrEnum):
     OVERTAKEN = "overtaken"
     INTERRUPT = "interrupt"
     CANCEL = "cancel"
+    AGAIN = "again"
 
     @property
     def sentence(self) -> str:
@@ -56,6 +57,7 @@ _SENTENCES = {
     Fault.OVERTAKEN: "the next message overtakes it",
     Fault.INTERRUPT: "the process is told to end by a KeyboardInterrupt before {}",
     Fault.CANCEL: "the task is cancelled before {}",
+    Fault.AGAIN: "the source gives the rows of {} once more, with the next batch",
 }
 
 

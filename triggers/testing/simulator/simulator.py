@@ -1,12 +1,15 @@
 """What the fixture ``simulator`` gives to a test."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from history.message import Message
 from triggers.testing.simulator.effects import Effects
 from triggers.testing.simulator.exactly_once import exactly_once
 from triggers.testing.simulator.report import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class Simulator:
@@ -23,3 +26,14 @@ class Simulator:
         """Do as :func:`triggers.testing.exactly_once` does, by the seed of the session."""
         given: dict[str, Any] = {"seed": self.seed, **options}
         return exactly_once(trigger, messages, **given)
+
+    def exactly_once_batch(
+        self, function: Any, rows: "Sequence[Mapping[str, Any]] | DataFrame", **options: Any
+    ) -> Report:
+        """Do as :func:`triggers.testing.exactly_once_batch` does, by the seed of the session."""
+        from triggers.testing.simulator.batches.exactly_once_batch import (  # noqa: PLC0415  (needs Spark)
+            exactly_once_batch,
+        )
+
+        given: dict[str, Any] = {"seed": self.seed, **options}
+        return exactly_once_batch(function, rows, **given)

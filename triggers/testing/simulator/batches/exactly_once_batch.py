@@ -1,0 +1,306 @@
+"""Running a ``foreach_batch`` function with a driver that dies at each step, and counting its effects."""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from history.errors import ConfigurationError
+from triggers.service.checking import check_least
+from triggers.spark import ForeachBatch
+from triggers.spark.connections import close_history
+from triggers.spark.rows.messages import NoIdentityError, identity_of_row
+from triggers.testing.simulator import exactly_once as simulations
+from triggers.testing.simulator.batches.course import HEAD, BatchCourse, BatchRules, Row
+from triggers.testing.simulator.course import Choice
+from triggers.testing.simulator.effects import UNNAMED, Effects, reader
+from triggers.testing.simulator.patching import quiet
+from triggers.testing.simulator.process_memory import memory_of
+from triggers.testing.simulator.report import Finding, Report
+from triggers.testing.simulator.script import Memory, Script, extensions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: How many scripts of two and more faults are run at most; which, is drawn by the seed.
+MOST_SCRIPTS = 60
+
+
+def exactly_once_batch(  # noqa: PLR0913  (what a test may say of its world, each by its name)
+    function: Any,
+    rows: "Sequence[Mapping[str, Any]] | DataFrame",
+    *,
+    effects: Any,
+    reset: Callable[[], object] | None = None,
+    crashes: int = 1,
+    deliveries: int = 4,
+    batch: int | None = None,
+    keep: Sequence[object] = (),
+    spark: "SparkSession | None" = None,
+    seed: int | None = None,
+    script: str | None = None,
+) -> Report:
+    """Run a ``foreach_batch`` function through every script of few faults, and count its effects.
+
+    The function runs as it is, with its settings, resolver and sink, in a local Spark, over a document
+    history in a file of its own. In each script the driver dies behind a step of
+    :mod:`triggers.spark.foreach_batch`, before a line of the function in the first batch, or before or after
+    an effect; an effect fails; or the source gives rows once more. Spark then hands the batch over again, to
+    a new driver. A script takes a second or two, and all scripts of one fault about a minute.
+
+    Args:
+        function: what ``@foreach_batch`` has made.
+        rows: what the stream brings, as mappings or as a DataFrame; some two to six will do.
+        effects: what counts effects: ``simulator.effects()`` and lists where the function has them on the
+            driver; else a function that returns how many there are, how often each, or all of them.
+        reset: brings everything outside of the function back to where it was before the first batch.
+        crashes: how many faults are tried in every combination, up to a limit from which the seed draws.
+        deliveries: how often a batch is handed over before nothing goes wrong with it any more.
+        batch: how many rows come in one batch; by default they come in two.
+        keep: containers that stand for something which outlives the driver, such as a database.
+        spark: the session; by default the active one, or a local one that is started, and goes on.
+        seed: what chance is drawn by.
+        script: run only this one, as a report has shown it.
+
+    Raises:
+        ConfigurationError: the function cannot be simulated, or an argument makes no sense.
+        MissingExtraError: ``pip install 'doubtless[spark]'``.
+    """
+    check_least("crashes", crashes, 0)
+    check_least("deliveries", deliveries, 1)
+    if batch is not None:
+        check_least("batch", batch, 1)
+    if not isinstance(function, ForeachBatch):
+        raise ConfigurationError(
+            "function",
+            f"{function!r:.60} was not made by @foreach_batch",
+            "decorate it; test a trigger itself with exactly_once, before its foreach_batch",
+        )
+    given, frame = _rows_of(rows, spark)
+    size = batch or (len(given) + 1) // 2
+    batches = [given[start : start + size] for start in range(0, len(given), size)]
+
+    def run(wanted: str | None) -> Report:
+        chance = simulations.default_seed if seed is None else seed
+        with tempfile.TemporaryDirectory(prefix="doubtless-") as folder, quiet():
+            rules = _rules(function, frame, (effects, reset, keep), Path(folder) / "history.db", deliveries)
+            ledger = effects if isinstance(effects, Effects) else None
+            simulation = _BatchSimulation(rules, batches, reset, ledger, chance)
+            try:
+                simulation.learn()
+                if wanted is None:
+                    simulation.search(crashes)
+                else:
+                    simulation.try_script(Script.parse(wanted))
+                return simulation.report(run)
+            finally:
+                close_history(rules.history)
+                rules.memory.begin()
+                if ledger is not None:
+                    ledger.run = None
+
+    report = run(script)
+    if report.lost or report.doubled:
+        simulations.found.append(report)
+    return report
+
+
+def _rows_of(rows: Any, spark: Any) -> tuple[Sequence[Row], Callable[[Sequence[Row]], Any]]:
+    """Return the rows, and what makes a DataFrame of some of them, all with one schema."""
+    if hasattr(rows, "schema") and hasattr(rows, "collect"):
+        session, schema = spark or rows.sparkSession, rows.schema
+        listed = [row.asDict(recursive=True) for row in rows.collect()]
+    else:
+        listed = [dict(row) for row in cast("Sequence[Row]", rows)]
+        session = spark or _session()
+        schema = session.createDataFrame(listed).schema if listed else None
+    if not listed:
+        raise ConfigurationError("rows", "there are none", "give at least one row")
+    return listed, lambda some: session.createDataFrame(list(some), schema)
+
+
+def _session() -> Any:
+    """Return the active session, or a local one."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (with the extra)
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    builder = SparkSession.Builder().master("local[2]").appName("doubtless")
+    for name, value in _LOCAL.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+#: How a session is that is started for a simulation.
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def _rules(
+    subject: ForeachBatch,
+    frame: Callable[[Sequence[Row]], Any],
+    world: tuple[Any, Callable[[], object] | None, Sequence[object]],
+    database: Path,
+    deliveries: int,
+) -> BatchRules:
+    effects, reset, keep = world
+    settings = subject.settings
+    asked = [one.function for one in (settings.resolver, settings.replay_resolver) if one is not None]
+    memory = memory_of([subject.function], durable=[effects, *asked, settings.committed, *keep], reset=reset)
+    observes = not isinstance(effects, Effects)
+    return BatchRules(subject, frame, reader(effects), memory, database, deliveries, observes)
+
+
+@dataclass(slots=True)
+class _BatchSimulation:
+    rules: BatchRules
+    batches: Sequence[Sequence[Row]]
+    reset: Callable[[], object] | None
+    ledger: Effects | None
+    seed: int
+    due: Counter[Hashable] = field(default_factory=Counter[Hashable])
+    unnamed: bool = False
+    scripts: int = 0
+    parked: int = 0
+    unfinished: int = 0
+    lost: list[Finding] = field(default_factory=list[Finding])
+    doubled: list[Finding] = field(default_factory=list[Finding])
+    warnings: dict[str, None] = field(default_factory=dict[str, None])
+    _by_row: dict[str, Counter[Hashable]] | None = None
+    _parked_anyway: set[str] = field(default_factory=set[str])
+
+    def run(self, script: Script, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
+        """Run a script from the beginning; return it, and the effects that were had."""
+        self.rules.memory.begin()
+        if self.ledger is not None:
+            self.ledger.clear()
+        if self.reset is not None:
+            self.reset()
+        course = BatchCourse(self.rules, Choice(script), batches)
+        if self.ledger is not None:
+            self.ledger.run = course
+        course.run()
+        had = self.rules.count()
+        return course, Counter[Hashable]({UNNAMED: had.total()}) if self.unnamed else had
+
+    def learn(self) -> None:
+        """Learn what the rows do when nothing goes wrong: what is due.
+
+        Raises:
+            ConfigurationError: a batch fails although nothing goes wrong.
+        """
+        whole = [[row for batch in self.batches for row in batch]]
+        course, together = self._undisturbed(whole)
+        self._parked_anyway = course.parked
+        _, apart = self._undisturbed(self.batches)
+        if set(apart) != set(together) and apart.total() == together.total():
+            self.unnamed = True  # its keys are made anew each time: only their number can be compared
+            together, apart = (Counter[Hashable]({UNNAMED: one.total()}) for one in (together, apart))
+        self.due = apart
+        if apart != together and sum(self._rowwise().values(), Counter[Hashable]()) == together:
+            self.due = together  # each row has effects of its own, so a batch took away those of another one
+
+    def _undisturbed(self, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
+        course, had = self.run(Script(), batches)
+        if course.unfinished:
+            raise ConfigurationError(
+                "function",
+                f"a batch fails although nothing goes wrong: {'; '.join(course.lines[-1].faults)}",
+                "let it succeed with these rows first",
+            )
+        return course, had
+
+    def search(self, crashes: int) -> None:
+        """Run every script of few faults, the shortest first, until something is found."""
+        chance = random.Random(self.seed)  # noqa: S311  (no secret)
+        kinds: Sequence[Memory] = ("dies", "stays") if self.rules.memory.ambiguous else ("dies",)
+        level = [Script(memory=memory) for memory in kinds]
+        for depth in range(crashes + 1):
+            following: list[Script] = []
+            if depth > 1 and len(level) > MOST_SCRIPTS:
+                level = chance.sample(level, MOST_SCRIPTS)
+            for script in level:
+                following += extensions(script, self.try_script(script).points)
+                if depth > 1 and (self.lost or self.doubled):
+                    return
+            if self.lost or self.doubled:
+                return
+            level = following
+
+    def try_script(self, script: Script) -> BatchCourse:
+        """Run one script, and judge what came of it."""
+        course, had = self.run(script, self.batches)
+        self.scripts += 1
+        self.parked += bool(course.parked)
+        self.unfinished += bool(course.unfinished)
+        self.warnings.update(dict.fromkeys(course.warnings))
+        if not course.warnings:  # what a handler did after the death is no evidence
+            self._judge(course, had)
+        return course
+
+    def _judge(self, course: BatchCourse, had: Counter[Hashable]) -> None:
+        doubled = {key: (had[key], self.due[key]) for key in had if had[key] > self.due[key] > 0}
+        lost = {key: (had[key], due) for key, due in self.due.items() if had[key] < due}
+        if lost:
+            owed = self._owed(course)
+            lost = {key: (count, owed[key]) for key, (count, _) in lost.items() if count < owed[key]}
+        if doubled or lost:
+            finding = Finding(course.choice.script, course.lines, lost, doubled, head=HEAD)
+            if doubled:
+                self.doubled.append(finding)
+            if lost:
+                self.lost.append(finding)
+
+    def _owed(self, course: BatchCourse) -> Counter[Hashable]:
+        """Return what is due but for the rows that are parked or still to come."""
+        excused = (course.parked - self._parked_anyway) | {self._name(row) for row in course.unfinished}
+        if not excused:
+            return self.due
+        if excused >= self._names():
+            return Counter()
+        known = self._rowwise()
+        if sum(known.values(), Counter[Hashable]()) != self.due:
+            return Counter()  # effects are not of one row each: nobody can tell whose are excused
+        return sum((due for name, due in known.items() if name not in excused), Counter[Hashable]())
+
+    def _rowwise(self) -> Mapping[str, Counter[Hashable]]:
+        """Learn what each row does alone, once it is asked for."""
+        if self._by_row is None:
+            rows = [row for batch in self.batches for row in batch]
+            self._by_row = {
+                name: self._undisturbed([[row for row in rows if self._name(row) == name]])[1]
+                for name in sorted(self._names())
+            }
+        return self._by_row
+
+    def _names(self) -> set[str]:
+        return {self._name(row) for batch in self.batches for row in batch}
+
+    def _name(self, row: Row) -> str:
+        try:
+            return identity_of_row(row, self.rules.subject.settings.columns) or ""
+        except NoIdentityError:
+            return ""
+
+    def report(self, again: Callable[[str], Report]) -> Report:
+        """Return what was found, the shortest first."""
+        return Report(
+            trigger=self.rules.subject.name,
+            seed=self.seed,
+            scripts=self.scripts,
+            lost=sorted(self.lost, key=len),
+            doubled=sorted(self.doubled, key=len),
+            parked=self.parked,
+            unfinished=self.unfinished,
+            warnings=list(self.warnings),
+            again=again,
+        )
