@@ -6,6 +6,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.testing.simulator.batches.exactly_once_batch import exactly_once_batch
+    from triggers.testing.simulator.drawing import scripts
     from triggers.testing.simulator.effects import Effects
     from triggers.testing.simulator.exactly_once import exactly_once
     from triggers.testing.simulator.report import Finding, Report
@@ -16,6 +17,7 @@ else:  # for a type checker, any name would be there
         __name__,
         {
             "triggers.testing.simulator.batches.exactly_once_batch": ("exactly_once_batch",),
+            "triggers.testing.simulator.drawing": ("scripts",),
             "triggers.testing.simulator.effects": ("Effects",),
             "triggers.testing.simulator.exactly_once": ("exactly_once",),
             "triggers.testing.simulator.report": ("Finding", "Report"),
@@ -32,4 +34,5 @@ __all__ = [
     "exactly_once",
     "exactly_once_batch",
     "rows",
+    "scripts",
 ]

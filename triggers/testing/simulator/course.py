@@ -68,16 +68,27 @@ class Choice:
     script: Script
     chance: random.Random | None = None
     most: int = 0
+    _left: list[tuple[int, Fault]] | None = None
 
     def at(self, point: Point) -> Fault | None:
-        """Return what goes wrong at a point."""
+        """Return what goes wrong at a point: of a script, what may happen there and was to happen by now."""
         if self.chance is None:
-            return self.script.at(point.number)
+            return self._due_at(point)
         if not point.faults or len(self.script.faults) >= self.most or self.chance.random() > 1 / 8:
             return None
         fault = self.chance.choice(point.faults)
         self.script = self.script.extended(point.number, fault)
         return fault
+
+    def _due_at(self, point: Point) -> Fault | None:
+        if self._left is None:
+            self._left = list(self.script.faults)
+        for place, (number, fault) in enumerate(self._left):
+            exact = fault is Fault.INTERRUPT and number == point.number  # which no point offers by itself
+            if exact or (number <= point.number and fault in point.faults):
+                del self._left[place]
+                return fault
+        return None
 
 
 @dataclass(slots=True)
