@@ -7,6 +7,7 @@ say of it.
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from history.bridge import drive
 from history.entry import Claim, EntryOutcome, Settlement, State
 from history.errors import HistoryUnavailableError
 from history.memory import MemoryHistory
-from history.message import Uuid
+from history.message import UNDEFINED_COUNT, Uuid
 from resolvers import Resolution
 from tests.unit.helpers.in_memory import (
     NAME,
@@ -36,6 +37,9 @@ from triggers.testing import exactly_once
 
 LEASE = timedelta(seconds=30)
 
+#: The row of the decision table for another body under a known uuid.
+ANOTHER_BODY = 23
+
 
 def test_powertools_python_8386() -> None:
     """A run without a deadline was taken for an orphan while it lived, and a copy ran beside it. Retold."""
@@ -53,6 +57,59 @@ def test_powertools_python_8386() -> None:
     assert first.executed
     assert [(copy.executed, copy.status) for copy in copies] == [(False, Status.IN_DOUBT)]
     assert len(runs) == 1
+
+
+#: The counts of a delivery that is claimed at once, of one that is looked up first, of one that tells none.
+COUNTS = (1, 2, UNDEFINED_COUNT)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_powertools_python_3781(count: int) -> None:
+    """Another body under a known key passed for a copy where the claim itself returned the earlier record.
+
+    Python was cleared of it in the end; TypeScript (#2058) and Java (#2260) were not.
+    """
+    runs: list[str] = []
+    book = made(runs.append, fingerprint="body")
+
+    first = book.handle(message(body="10 euros"))
+    other = book.handle(message(body="99 euros", delivery_count=count))
+
+    assert first.executed
+    assert (other.executed, other.row, other.parked) == (False, ANOTHER_BODY, True)
+    assert runs == ["10 euros"]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_powertools_python_3821(count: int) -> None:
+    """A record was cached before bodies were compared: the same wrong body was answered the second time."""
+    service = Effects()
+    book = made(service, fingerprint="body", keep_result=True)
+
+    first = book.handle(message(body="10 euros"))
+    wrong = [book.handle(message(body="99 euros", delivery_count=count)) for _ in range(3)]
+    honest = book.handle(message(body="10 euros", delivery_count=2))
+
+    assert first.result == "10 euros"
+    assert [(one.row, one.result) for one in wrong] == [(ANOTHER_BODY, None)] * 3
+    assert (honest.status, honest.result) == (Status.DUPLICATE, "10 euros")
+    assert service.runs == ["u-1"]
+
+
+def test_powertools_typescript_5705(history_url: str) -> None:
+    """Completing a run dropped the hash of its body, so that honest copies were refused. Retold."""
+    service = Effects()
+    with closing(made(service, history=history_url, fingerprint="body")) as book:
+        first = book.handle(message(body="10 euros"))
+        honest = [book.handle(message(body="10 euros", delivery_count=count)) for count in COUNTS]
+        other = book.handle(message(body="99 euros", delivery_count=2))
+
+    assert first.executed
+    assert [(one.status, one.acknowledge, one.parked) for one in honest] == [
+        (Status.DUPLICATE, True, False)
+    ] * len(COUNTS)
+    assert (other.row, other.parked) == (ANOTHER_BODY, True)
+    assert service.runs == ["u-1"]
 
 
 def test_powertools_typescript_5714() -> None:
