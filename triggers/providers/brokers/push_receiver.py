@@ -176,7 +176,7 @@ class PushReceiver:
     that is kept unanswered until its delay has passed: it survives as any other, and comes back sooner when
     the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
     connects again; what it was asked to answer then is delivered again. ``name_of`` names deliveries of a
-    broker that numbers its messages.
+    broker that numbers its messages; ``check_limits`` refuses what a trigger may not have as its limits.
     """
 
     #: How often it is looked whether what was pushed must go back.
@@ -189,16 +189,28 @@ class PushReceiver:
         *,
         left: Callable[[], None] = lambda: None,
         name_of: Callable[[Any], str] | None = None,
+        check_limits: Callable[[Limits], None] = lambda _: None,
     ) -> None:
         self._wire = wire
         self._shell = shell
         self._left = left
         self._name_of = name_of
-        self.limits: Limits = NO_LIMITS
+        self._check_limits = check_limits
+        self._limits: Limits = NO_LIMITS
         self._inbox: Inbox | None = None
         # In the order in which they came, which is how they go back.
         self._held: dict[Token, None] = {}
         self._closed = False
+
+    @property
+    def limits(self) -> Limits:
+        """What the trigger refuses; what may not be is refused with a ConfigurationError."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._check_limits(limits)
+        self._limits = limits
 
     async def open(self) -> None:
         """Begin a session.
@@ -228,7 +240,7 @@ class PushReceiver:
         finally:
             inbox.end()
         self._held.update((token, None) for token, _ in taken)
-        wire, limits = self._wire, self.limits
+        wire, limits = self._wire, self._limits
         return [
             read(
                 partial(wire.decode, raw, limits),

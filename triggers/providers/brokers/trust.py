@@ -165,6 +165,14 @@ KAFKA = TrustProfile(
     keeps_count=False,
     effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FORGOTTEN, Effect.UNKNOWN),
 )
+#: The mock counts all that can be done to it; it cannot die and come back. Brokers before Kafka 4.2 take the
+#: last delivery off the count when a consumer dies, so a count of 1 proves nothing.
+KAFKA_SHARE = TrustProfile(
+    broker="Kafka (librdkafka's own mock cluster)",
+    wire="Kafka",
+    queue="topic, share group",
+    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.UNKNOWN),
+)
 #: A broker that nobody here has measured: its 1 is not believed.
 OTHER_AMQP = TrustProfile(broker="any other", wire="AMQP 1.0", queue="any", effects=_NOT_MEASURED)
 OTHER_JMS = TrustProfile(broker="any other", wire="JMS", queue="any", effects=_NOT_MEASURED)
@@ -178,6 +186,7 @@ PROFILES: Sequence[TrustProfile] = (
     AMQP_CLASSIC,
     ACTIVEMQ,
     KAFKA,
+    KAFKA_SHARE,
     OTHER_AMQP,
     OTHER_JMS,
 )

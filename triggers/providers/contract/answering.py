@@ -76,6 +76,8 @@ class AnsweringContract(ContractTools):
             assert self.delivered(arrival, 2)
 
     async def test_a_delayed_message_holds_nothing_up(self, provider: Provider) -> None:
+        if not self.holds_nothing_up:
+            return
         async with self.receiving(provider) as receiver:
             await provider.send(self.destination, numbered(2))
             [first] = await take(receiver, 1)
@@ -85,6 +87,8 @@ class AnsweringContract(ContractTools):
 
     async def test_a_dozen_delayed_messages_hold_nothing_up(self, provider: Provider) -> None:
         """Copies that wait for their originals, more of them than are fetched at once."""
+        if not self.holds_nothing_up:
+            return
         async with self.receiving(provider) as receiver:
             await provider.send(self.destination, numbered(13))
             for number in range(12):

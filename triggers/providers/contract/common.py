@@ -40,6 +40,8 @@ class ContractTools:
     #: Whether a message with a delivery time ahead waits for it; a provider that cannot delay refuses it.
     delays: ClassVar[bool] = True
 
+    #: Whether a message that waits for its delay lets the next ones pass.
+    holds_nothing_up: ClassVar[bool] = True
     #: Whether two living consumers of one subscription cannot have the same name.
     refuses_same_name: ClassVar[bool] = True
 

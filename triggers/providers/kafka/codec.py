@@ -58,13 +58,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """A record as it came, and from where; ``again`` where it was handed out before."""
+    """A record as it came, and from where; ``again`` where it was handed out before.
+
+    ``count`` is the delivery count, -1 where none is kept.
+    """
 
     topic: str
     partition: int
     offset: int
     record: Record
     again: bool
+    count: int = UNDEFINED_COUNT
 
     @property
     def name(self) -> str:
@@ -116,12 +120,12 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
         **_of_key(record.key),
         **texts,
         **(_typed(typed) if typed is not None else {}),
-        "JMSXDeliveryCount": UNDEFINED_COUNT,
+        "JMSXDeliveryCount": consumed.count,
         "JMSRedelivered": consumed.again,
     }
     if record.value is None:
         return make({**headers, TOMBSTONE: True}, b"")
-    if limits.leaves_encoded(len(record.value), UNDEFINED_COUNT):
+    if limits.leaves_encoded(len(record.value), consumed.count):
         return make(headers, record.value)
     return make(headers, decode_body(content_type, None, record.value))
 

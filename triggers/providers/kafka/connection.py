@@ -8,37 +8,20 @@ partition to others; and who wants nothing for a while leaves, so that others ha
 
 import heapq
 import logging
-import os
-import threading
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, cast
 
-from history.shell import fail, fulfil
-from history.support.forks import at_fork, keep
+from history.message import UNDEFINED_COUNT
 from triggers.providers.brokers.push_receiver import Inbox, Token
-from triggers.providers.kafka.codec import Consumed, Record
+from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
-from triggers.providers.kafka.errors import (
-    ALL_BROKERS_DOWN,
-    UNKNOWN_TOPIC,
-    is_refusal,
-    no_topic,
-    translated,
-)
+from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, consumed
 from triggers.providers.kafka.offsets import Partition
-from triggers.providers.provider import ProviderUnavailableError
 
 _log = logging.getLogger(__name__)
-
-#: How long a broker may take to answer, in seconds.
-PATIENCE = 10.0
-
-#: How long one poll, or one pause of the thread, takes at most, in seconds.
-_LOOK = 0.1
 
 #: How often what is settled is committed, in seconds; it is also committed when a partition is taken away.
 _COMMITTING = 0.2
@@ -49,15 +32,6 @@ _PAUSING = 0.5
 #: How many messages one poll brings at most.
 _MOST = 500
 
-#: How often a new topic is looked for, and for how long, in seconds: brokers make it when it is asked for.
-_APPEARING, _LOOKING = 5.0, 0.2
-
-#: How long a new consumer waits for its partitions, in seconds: those of a dead one are free after a session.
-_SHARING = 30.0
-
-#: How long all of that may take, in seconds.
-JOINING = PATIENCE + _APPEARING + _SHARING + PATIENCE
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -67,61 +41,22 @@ class Place:
     consumed: Consumed
 
 
-class Member:
+class Member(Membership):
     """One consumer in its group, from joining to leaving."""
 
     def __init__(self, settings: dict[str, Any], topic: str, inbox: Inbox) -> None:
-        self.ready: Future[None] = Future()
-        self.left: Future[None] = Future()
-        self.over = False
+        super().__init__(topic, inbox)
         self._settings = settings
-        self._topic = topic
-        self._inbox = inbox
-        self._process = os.getpid()
-        self._lock = threading.RLock()
-        self._wake = threading.Event()
-        self._asked: list[Future[None]] = []
-        self._credit = 0
-        self._closing = False
         self._partitions: dict[int, Partition] = {}
         self._handed: set[Token] = set()
-        self._waiting: list[tuple[float, int, Place]] = []
+        #: By when, offset, and a number: of two partitions' messages none is less than the other.
+        self._waiting: list[tuple[float, int, int, Place]] = []
         self._numbers = count()
-        self._error: Exception | None = None
-        self._doubts = self._shared = False
+        self._shared = False
         self._joined = self._paused = False
-        self._wanted_at = self._committed_at = time.monotonic()
-        self._consumer: Any = None
-
-    def start(self) -> None:
-        """Begin to join."""
-        at_fork(self, _belongs_to_the_parent)
-        threading.Thread(target=self._run, name="doubtless-kafka", daemon=True).start()
+        self._committed_at = time.monotonic()
 
     # What the receiver's thread calls.
-
-    def want(self, number: int) -> None:
-        """Let so many more come; what is in the inbox counts."""
-        with self._lock:
-            self._credit = max(0, number - self._inbox.size)
-            self._wanted_at = time.monotonic()
-        self._wake.set()
-
-    def stop_soon(self) -> None:
-        """Let no more come."""
-        with self._lock:
-            self._credit = 0
-
-    def stopped(self) -> "Future[None]":
-        """Let no more come; fulfilled when nothing is on its way."""
-        future: Future[None] = Future()
-        with self._lock:
-            self._credit = 0
-            self._asked.append(future)
-            if self.over:
-                self._answer_all()
-        self._wake.set()
-        return future
 
     def settle(self, tokens: Sequence[Token]) -> None:
         """Note that these are done; they are committed within a moment."""
@@ -130,6 +65,10 @@ class Member:
                 self._handed.discard(token)
                 place: Place = token.tag
                 place.partition.settle(place.consumed.offset)
+
+    def reject(self, tokens: Sequence[Token]) -> None:
+        """Note that these are done: a consumer group has no other word for them."""
+        self.settle(tokens)
 
     def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
         """Hand these out again, not before so many seconds have passed."""
@@ -145,28 +84,11 @@ class Member:
         if place.partition.gone:
             return  # another consumer has it
         was = place.consumed
-        again = Consumed(was.topic, was.partition, was.offset, was.record, was.again or seen)
+        again = replace(was, again=was.again or seen)
         # What is due together comes in the order of its partition.
-        heapq.heappush(self._waiting, (due, was.offset, Place(place.partition, again)))
-
-    def leave(self) -> "Future[None]":
-        """Commit what is settled, and leave the group; fulfilled when that is done."""
-        self._closing = True
-        self._wake.set()
-        return self.left
+        heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), Place(place.partition, again)))
 
     # What runs on the thread.
-
-    def _run(self) -> None:
-        try:
-            self._begin()
-            fulfil(self.ready, None)
-            while not self._closing and self._error is None:
-                self._turn()
-        except BaseException as error:  # noqa: BLE001  (whoever waits must hear of it)
-            self._error = self._error or self._translated(error, "receiving")
-        finally:
-            self._end()
 
     def _begin(self) -> None:
         callbacks = {
@@ -175,30 +97,18 @@ class Member:
             "logger": QUIET,
         }
         self._consumer = driver.Consumer(self._settings | callbacks)
-        deadline = time.monotonic() + _APPEARING
-        while not self._exists():
-            if time.monotonic() > deadline:
-                raise no_topic(self._topic)
-            time.sleep(_LOOKING)
+        self._find_topic()
         self._join()
         self._wait_for_a_share()
 
-    def _exists(self) -> bool:
-        try:
-            found = self._consumer.list_topics(self._topic, timeout=PATIENCE).topics.get(self._topic)
-        except driver.KafkaException as error:
-            self._consumer.poll(0)  # which tells why
-            raise self._error or self._translated(error, "connecting") from error
-        problem = None if found is None else found.error
-        if problem is not None and is_refusal(problem):
-            raise self._translated(problem, "receiving")
-        return found is not None and problem is None and bool(found.partitions)
+    def _client(self) -> Any:
+        return self._consumer
 
     def _wait_for_a_share(self) -> None:
         """Wait until the group has given out its partitions, lest its queue be taken for empty before."""
-        deadline = time.monotonic() + _SHARING
+        deadline = time.monotonic() + SHARING
         while not (self._shared or self._closing or self._error) and time.monotonic() < deadline:
-            message = self._consumer.poll(_LOOK)
+            message = self._consumer.poll(LOOK)
             if message is not None:
                 self._take(message)
 
@@ -209,8 +119,6 @@ class Member:
         )
 
     def _turn(self) -> None:
-        if self._doubts:
-            self._look_for_brokers()
         with self._lock:
             self._answer_all()
             wanted = self._credit
@@ -242,12 +150,12 @@ class Member:
         with self._lock:
             if self._asked:
                 return 0.0
-            return min(_LOOK, max(0.0, self._waiting[0][0] - time.monotonic())) if self._waiting else _LOOK
+            return min(LOOK, max(0.0, self._waiting[0][0] - time.monotonic())) if self._waiting else LOOK
 
     def _hand_out_again(self) -> None:
         with self._lock:
             while self._credit > 0 and self._waiting and self._waiting[0][0] <= time.monotonic():
-                _, _, place = heapq.heappop(self._waiting)
+                *_, place = heapq.heappop(self._waiting)
                 if not place.partition.gone:
                     self._hand_out(place)
 
@@ -266,11 +174,11 @@ class Member:
             again = None if partition is None else partition.take(message.offset())
             if partition is None or again is None:
                 return  # not ours any more, or settled by whoever had it before
-            place = Place(partition, _consumed(message, again=again))
+            place = Place(partition, consumed(message, count=UNDEFINED_COUNT, again=again))
             if self._credit > 0:
                 self._hand_out(place)
             else:  # nobody wants it any more; it has been fetched, and waits here
-                heapq.heappush(self._waiting, (0.0, place.consumed.offset, place))
+                heapq.heappush(self._waiting, (0.0, place.consumed.offset, next(self._numbers), place))
 
     def _rest(self) -> None:
         """Fetch nothing for a while, and hear of what happens in the group; also of having left it."""
@@ -280,7 +188,7 @@ class Member:
             message = self._consumer.poll(0)
             if message is not None:
                 self._take(message)
-        self._wake.wait(_LOOK)
+        self._wake.wait(LOOK)
         self._wake.clear()
 
     def _leave_when_idle(self) -> None:
@@ -376,60 +284,10 @@ class Member:
                 if (partition := self._partitions.pop(listed.partition, None)) is not None:
                     partition.gone = True
 
-    def _on_error(self, error: Any) -> None:
-        if error.code() == ALL_BROKERS_DOWN:
-            self._doubts = True  # the driver may not be asked anything from inside of this call
-        elif is_refusal(error):
-            self._error = self._translated(error, "receiving")
-        elif error.code() == UNKNOWN_TOPIC:
-            self._error = no_topic(self._topic)
-
-    def _look_for_brokers(self) -> None:
-        """Tell brokers that closed what nobody used from brokers that are away."""
-        self._doubts = False
-        try:
-            self._consumer.list_topics(self._topic, timeout=PATIENCE / 2)
-        except driver.KafkaException as error:
-            self._error = self._error or self._translated(error, "receiving")
-
-    def _translated(self, error: BaseException, doing: str) -> Exception:
-        return translated(error, topic=self._topic, doing=doing)
-
-    def _answer_all(self) -> None:
-        asked, self._asked = self._asked, []
-        for future in asked:
-            fulfil(future, None)
-
-    def _end(self) -> None:
-        error = self._error or ProviderUnavailableError("Kafka", "receiving")
-        try:
-            if self._consumer is not None:
-                self._commit(list(self._partitions.values()), waiting=True)
-                self._forget(
-                    [driver.TopicPartition(self._topic, number) for number in list(self._partitions)]
-                )
-                self._consumer.close()
-        except BaseException as failure:  # noqa: BLE001  (it ends; what was not committed comes again)
-            _log.debug("leaving the group failed: %r", failure)
-        finally:
-            with self._lock:
-                self.over = True
-                self._answer_all()
-            self._inbox.lose(error)
-            fail(self.ready, error)
-            fulfil(self.left, None)
-
-    def abandon(self) -> None:
-        """In a forked child: neither use nor end what belongs to the parent."""
-        keep(self._consumer)
-        self.over = True
-        self._inbox.lose(
-            ProviderUnavailableError("Kafka, which the parent of this process uses,", "receiving")
-        )
-
-
-def _belongs_to_the_parent(member: Member) -> None:
-    member.abandon()
+    def _leave(self) -> None:
+        self._commit(list(self._partitions.values()), waiting=True)
+        self._forget([driver.TopicPartition(self._topic, number) for number in list(self._partitions)])
+        self._consumer.close()
 
 
 def _committed(consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
@@ -443,10 +301,3 @@ def _committed(consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
 
 def _or_stored(offset: int) -> int:
     return offset if offset >= 0 else int(driver.OFFSET_STORED)
-
-
-def _consumed(message: Any, *, again: bool) -> Consumed:
-    kind, milliseconds = message.timestamp()
-    timestamp = None if kind == driver.TIMESTAMP_NOT_AVAILABLE else milliseconds
-    record = Record(message.value(), message.key(), message.headers() or (), timestamp)
-    return Consumed(message.topic(), message.partition(), message.offset(), record, again)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -9,27 +10,34 @@ from history.message import Message
 from history.shell import Shell
 from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
-from triggers.providers.kafka.connection import JOINING, PATIENCE, Member
+from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
 from triggers.providers.provider import Limits, ProviderUnavailableError, Received
 
 #: Writes copies to the dead-letter topic, with a reason.
 DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 
+#: Returns a message's delivery count from what the broker says.
+CountOf = Callable[[int], int]
+
 
 class KafkaConsumer:
     """A member of its group while somebody receives, or a service runs."""
 
-    def __init__(self, settings: dict[str, Any], topic: str, dead_letter: DeadLetter, shell: Shell) -> None:
-        self._settings = settings
-        self._topic = topic
+    def __init__(
+        self, join: Callable[[Inbox], Membership], dead_letter: DeadLetter, count_of: CountOf, shell: Shell
+    ) -> None:
+        self._join = join
+        self._count_of = count_of
+        self._rejected: set[Token] = set()
         self._dead_letter = dead_letter
         self._shell = shell
-        self._member: Member | None = None
+        self._member: Membership | None = None
 
     async def open(self, inbox: Inbox) -> None:
         """Join the group, and wait for a share of its partitions."""
         self._leave_soon()
-        member = Member(self._settings, self._topic, inbox)
+        self._rejected.clear()
+        member = self._join(inbox)
         member.start()
         self._member = member
         await self._wait(member.ready, "connecting", JOINING)
@@ -46,8 +54,11 @@ class KafkaConsumer:
             raise ProviderUnavailableError("Kafka", doing) from error
 
     async def want(self, count: int) -> None:
-        """Let the thread bring so many."""
-        self._living().want(count)
+        """Let the thread bring so many, after it has joined."""
+        member = self._living()
+        member.want(count)
+        if not member.joined().done():
+            await self._wait(member.joined(), "joining its group", JOINING)
 
     async def stop(self) -> None:
         """Let it bring no more, and wait for what is on its way."""
@@ -59,24 +70,31 @@ class KafkaConsumer:
             self._member.stop_soon()
 
     def accept(self, tokens: Sequence[Token]) -> None:
-        """Settle these; the group's offset moves up to the first that is not settled."""
-        self._living().settle(tokens)
+        """Settle these; of what has a dead letter, tell the group that it is rejected."""
+        member = self._living()
+        rejected = [token for token in tokens if token in self._rejected]
+        member.settle([token for token in tokens if token not in self._rejected])
+        if rejected:
+            member.reject(rejected)
+            self._rejected.difference_update(rejected)
 
     def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
-        """Hand these out again when the delay has passed, as long as their partition is this consumer's."""
+        """Have these delivered again when the delay has passed, by this consumer or another."""
         self._living().give_back(tokens, delay.total_seconds(), seen=True)
 
     def release(self, tokens: Sequence[Token]) -> None:
-        """Hand these out again, which nobody has seen."""
+        """Have these delivered again, which nobody has seen."""
         self._living().give_back(tokens, 0.0, seen=False)
 
     async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
         """Send copies, and wait for the reports."""
         await self._dead_letter(received, reason)
+        self._rejected.update(cast("Token", delivery.handle) for delivery in received)
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
-        return decode(cast("Consumed", raw), limits)
+        consumed = cast("Consumed", raw)
+        return decode(replace(consumed, count=self._count_of(consumed.count)), limits)
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
         """Return an unreadable record as it came."""
@@ -88,7 +106,7 @@ class KafkaConsumer:
         if member is not None and not member.over:
             await self._wait(member.leave(), "leaving")
 
-    def _living(self) -> Member:
+    def _living(self) -> Membership:
         if self._member is None or self._member.over:
             raise ProviderUnavailableError("Kafka", "using a membership that has ended")
         return self._member

@@ -2,21 +2,30 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Self
 
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from history.support.forks import at_fork, keep
-from triggers.providers.brokers.push_receiver import PushReceiver
+from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
+from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.consumer import KafkaConsumer
+from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
-from triggers.providers.kafka.settings import KafkaSettings, consuming, dead_letters_of, producing
-from triggers.providers.provider import Arrival, Received
+from triggers.providers.kafka.settings import (
+    KafkaSettings,
+    consuming,
+    dead_letters_of,
+    producing,
+    sharing,
+)
+from triggers.providers.kafka.share import ShareMember, check_driver
+from triggers.providers.provider import NO_LIMITS, Arrival, Limits, Received
 
 
 class Kafka:
@@ -33,16 +42,24 @@ class Kafka:
 
     A recovered message is handed out again by the consumer that has its partition, after the delay, and holds
     nothing else up; another consumer has it when the partition moves. A consumer whose trigger asks for
-    nothing and runs nothing for two seconds leaves its group, so that its partitions are not idle. A message
-    with a delivery time ahead is refused. What is sent is reported as delivered by all replicas in sync
-    before ``send`` returns; messages of one JMSXGroupID go to one partition.
+    nothing and runs nothing for two seconds leaves its group, so that its partitions are not idle.
+
+    With ``share=true`` a subscription is a *share group* (KIP-932, Kafka 4.2): the brokers hand out messages
+    one by one whatever their partition, count the deliveries, and give a message up after some, so
+    ``max_delivery_count`` must be less than that. The count is a lower bound: 1 reads as -1. A consumer gets
+    its next messages when all of its last ones are answered. A message is acknowledged by ACCEPT, recovered
+    by RELEASE, and rejected by REJECT when it has a dead letter.
+
+    A message with a delivery time ahead is refused. What is sent is reported as delivered by all replicas in
+    sync before ``send`` returns; messages of one JMSXGroupID go to one partition.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
         settings: see :class:`~triggers.providers.kafka.settings.KafkaSettings`.
 
     Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each group gets
-    every message until it is settled, as long as the topic keeps it: retention deletes what nobody has read.
+    every message until it is settled, as long as the topic keeps it: retention deletes what nobody has read,
+    and a share group drops what it has delivered too often.
     """
 
     def __init__(self, url: BrokerUrl, settings: KafkaSettings, *, shell: Shell | None = None) -> None:
@@ -90,14 +107,26 @@ class Kafka:
         """Join the subscription's group."""
         group = self._settings.group_of(destination, subscription)
         consumer = KafkaConsumer(
-            consuming(self._url, self._settings, group, name),
-            destination,
+            self._member_of(destination, group, name),
             partial(self._dead_letter, dead_letters_of(destination)),
+            self._settings.count_of,
             self._shell,
         )
-        receiver = PushReceiver(consumer, self._shell, name_of=_name_of)
+        receiver = PushReceiver(consumer, self._shell, name_of=_name_of, check_limits=self._check_limits)
         await receiver.open()
         return receiver
+
+    def _member_of(self, topic: str, group: str, name: str) -> Callable[[Inbox], Membership]:
+        """Return what makes a member of a group, of the kind that the URL says."""
+        if self._settings.share:
+            check_driver()
+            driven = sharing(self._url, self._settings, group, name)
+            return partial(ShareMember, driven, topic, lock_time=float(self._settings.record_lock))
+        return partial(Member, consuming(self._url, self._settings, group, name), topic)
+
+    def _check_limits(self, limits: Limits) -> None:
+        if limits.max_delivery_count != NO_LIMITS.max_delivery_count:  # else it is no trigger's
+            self._settings.check_limit(limits.max_delivery_count)
 
     async def _dead_letter(self, topic: str, received: Sequence[Received], reason: str) -> None:
         letters = [

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from history.errors import ConfigurationError
+from triggers.providers.brokers.trust import KAFKA_SHARE, FirstCount, weighed
 from triggers.providers.brokers.url import BrokerUrl, TlsFiles
 
 Start = Literal["earliest", "latest"]
@@ -22,6 +23,13 @@ _BEATS = 10
 #: How large a message may be, in bytes; a topic's own limit is less by default.
 LARGEST = 10_000_000
 
+#: The settings in a URL: of all groups, and of share groups only.
+_OF_ALL = {"group", "start", "mechanism"}
+_OF_SHARING = {"share", "fetch", "record_lock", "delivery_limit", "first_count"}
+
+#: The least that each number may be: with one delivery, nothing could ever be delivered again.
+_LEAST = {"fetch": 1, "record_lock": 1, "delivery_limit": 2}
+
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -35,12 +43,27 @@ class KafkaSettings:
     - ``start``: where a group begins that never committed anything: ``earliest`` (the default), with all that
       the topic still has, or ``latest``, with what is sent from now on.
     - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
+    - ``share``: ``true`` for a share group (KIP-932), with the settings below; left out, a consumer group.
+    - ``fetch``: how many messages a consumer takes from a share group at a time; 10 by default. The next ones
+      come when all of these are answered.
+    - ``record_lock``: for how many seconds a message is its consumer's, which the brokers set
+      (``share.record.lock.duration.ms`` of the group); 30 by default, as theirs.
+    - ``delivery_limit``: after how many deliveries the brokers give a message up, which they set
+      (``group.share.delivery.count.limit``); 5 by default, as theirs.
+    - ``first_count``: what a share group's count of 1 is worth, see
+      :class:`~triggers.providers.brokers.trust.FirstCount`.
     - ``heartbeat``: after how many seconds of silence the group gives a consumer's partitions to others.
+      The brokers decide that for a share group.
     """
 
     group: str | None = None
     start: Start = "earliest"
     mechanism: Mechanism = "PLAIN"
+    share: bool = False
+    fetch: int = 10
+    record_lock: int = 30
+    delivery_limit: int = 5
+    first_count: FirstCount = FirstCount.WEIGHED
 
     @classmethod
     def from_url(cls, url: str) -> tuple[Self, BrokerUrl]:
@@ -49,10 +72,9 @@ class KafkaSettings:
         Raises:
             ConfigurationError: it is none, or a setting has no such value.
         """
-        read = BrokerUrl.read(
-            url, example=_EXAMPLE, ports=(9092, 9093), known={"group", "start", "mechanism"}
-        )
+        read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_OF_ALL | _OF_SHARING)
         settings: dict[str, Any] = dict(read.options)
+        settings |= _sharing(settings)
         if settings.get("start", "earliest") not in {"earliest", "latest"}:
             raise ConfigurationError("start", f"{settings['start']!r} is unknown", "give earliest or latest")
         settings["mechanism"] = settings.get("mechanism", "PLAIN").upper()
@@ -68,9 +90,55 @@ class KafkaSettings:
             )
         return cls(**settings), read
 
+    def count_of(self, count: int) -> int:
+        """Return the delivery count of a message, from what a share group says."""
+        return weighed(count, redelivered=count > 1, profile=KAFKA_SHARE, first_count=self.first_count)
+
+    def check_limit(self, max_delivery_count: int) -> None:
+        """Refuse a trigger that would go on with a message after the brokers have given it up.
+
+        Raises:
+            ConfigurationError: it would.
+        """
+        if self.share and self.delivery_limit <= max_delivery_count:
+            raise ConfigurationError(
+                "max_delivery_count",
+                f"is {max_delivery_count}, and the share group gives a message up after "
+                f"{self.delivery_limit} deliveries: it would be lost",
+                f"set it to {self.delivery_limit - 1} or less, or raise the brokers' "
+                "group.share.delivery.count.limit and say so by delivery_limit in the URL",
+            )
+
     def group_of(self, destination: str, subscription: str) -> str:
         """Name the consumer group of a subscription."""
         return self.group or f"{destination}:{subscription}"
+
+
+def _sharing(options: dict[str, Any]) -> dict[str, Any]:
+    """Read what is about share groups."""
+    share = options.get("share", "false").lower()
+    if share not in {"true", "false"}:
+        raise ConfigurationError("share", f"{options['share']!r} is unknown", "give true or false")
+    given = sorted(options.keys() & _OF_SHARING - {"share"})
+    if share == "false" and given:
+        raise ConfigurationError(given[0], "is for a share group", "add share=true, or leave it out")
+    if share == "true" and "start" in options:
+        raise ConfigurationError(
+            "start",
+            "cannot be chosen by a consumer of a share group",
+            "leave it out, and set share.auto.offset.reset of the group by kafka-configs.sh",
+        )
+    found: dict[str, Any] = {name: _whole(name, options[name]) for name in given if name in _LEAST}
+    if "first_count" in options:
+        found["first_count"] = FirstCount.read(options["first_count"])
+    return {**found, "share": share == "true"}
+
+
+def _whole(name: str, text: str) -> int:
+    least = _LEAST[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):  # noqa: PLR2004
+        raise ConfigurationError(name, f"must be a whole number from {least}, not {text!r}", "correct it")
+    return int(text)
 
 
 def dead_letters_of(destination: str) -> str:
@@ -125,6 +193,15 @@ def consuming(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) ->
         "isolation.level": "read_committed",
         "allow.auto.create.topics": True,
         "queued.min.messages": 1000,
+    }
+
+
+def sharing(url: BrokerUrl, settings: KafkaSettings, group: str, name: str) -> dict[str, Any]:
+    """Return the settings of a member of a share group; the brokers have the others."""
+    return connecting(url, settings) | {
+        "group.id": group,
+        "client.id": name,
+        "max.poll.records": settings.fetch,
     }
 
 

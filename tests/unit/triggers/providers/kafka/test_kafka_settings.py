@@ -3,7 +3,7 @@
 import pytest
 
 from history.errors import ConfigurationError
-from triggers.providers.kafka.settings import KafkaSettings, connecting, consuming
+from triggers.providers.kafka.settings import KafkaSettings, connecting, consuming, sharing
 from triggers.providers.opening import open_provider
 
 
@@ -35,6 +35,34 @@ def test_a_group_is_the_triggers_own_unless_one_is_named() -> None:
     assert (found["session.timeout.ms"], found["enable.auto.commit"]) == (6000, False)
 
 
+def test_a_share_group_is_told_little_for_its_settings_are_the_brokers() -> None:
+    settings, read = KafkaSettings.from_url(
+        "kafka://one?share=true&fetch=7&record_lock=60&delivery_limit=9&first_count=as_told"
+    )
+    found = sharing(read, settings, settings.group_of("orders", "book"), "worker")
+
+    assert (found["group.id"], found["client.id"], found["max.poll.records"]) == ("orders:book", "worker", 7)
+    assert "session.timeout.ms" not in found
+    assert (settings.share, settings.record_lock, settings.delivery_limit) == (True, 60, 9)
+
+
+def test_a_count_of_1_proves_nothing_unless_it_is_asked_for() -> None:
+    weighed, _ = KafkaSettings.from_url("kafka://one?share=true")
+    believed, _ = KafkaSettings.from_url("kafka://one?share=true&first_count=as_told")
+
+    assert [weighed.count_of(count) for count in (1, 2, 5)] == [-1, 2, 5]
+    assert [believed.count_of(count) for count in (1, 2)] == [1, 2]
+
+
+def test_a_limit_that_the_brokers_reach_first_is_refused_with_the_number_to_give() -> None:
+    settings, _ = KafkaSettings.from_url("kafka://one?share=true")
+    KafkaSettings().check_limit(100)
+    settings.check_limit(4)
+
+    with pytest.raises(ConfigurationError, match=r"max_delivery_count: is 5.*set it to 4 or less"):
+        settings.check_limit(5)
+
+
 @pytest.mark.parametrize(
     ("url", "field"),
     [
@@ -44,6 +72,14 @@ def test_a_group_is_the_triggers_own_unless_one_is_named() -> None:
         ("kafka://one?topic=orders", "topic"),
         ("kafka://one/orders", "orders"),
         ("kafka://", "host"),
+        ("kafka://one?share=yes", "share"),
+        ("kafka://one?fetch=5", "fetch: is for a share group"),
+        ("kafka://one?share=false&first_count=as_told", "first_count: is for a share group"),
+        ("kafka://one?share=true&start=latest", r"share\.auto\.offset\.reset"),
+        ("kafka://one?share=true&fetch=0", "fetch: must be a whole number from 1"),
+        ("kafka://one?share=true&record_lock=soon", "record_lock"),
+        ("kafka://one?share=true&delivery_limit=1", "delivery_limit: must be a whole number from 2"),
+        ("kafka://one?share=true&first_count=2", "first_count"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(url: str, field: str) -> None:

@@ -1,0 +1,174 @@
+"""Share groups of Kafka: what their counts are worth, and how a message is given up before it is lost."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message, Uuid
+from history.store.parking import ParkedKind
+from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import eventually
+from tests.integration.helpers.consumers import Running, parked_in
+from triggers import Consumer, TransientError, trigger
+from triggers.providers.brokers.trust import KAFKA_SHARE, Effect, Happening
+from triggers.providers.contract.common import SOON, arrivals, numbered, take
+from triggers.providers.kafka.provider import Kafka
+from triggers.providers.provider import Arrival, Limits, Receiver, capabilities_of
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaServer]:
+    with KafkaServer(brokers=2) as server:
+        server.lock_for(600)
+        server.deliver_at_most(1000)
+        yield server
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer) -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    kafka.create(name, 1)
+    return name
+
+
+def opened(url: str, topic: str) -> Receiver:
+    return drive(Kafka.from_url(url).open_receiver(topic, subscription="s", name="a"))
+
+
+def send(kafka: KafkaServer, topic: str, messages: list[Message]) -> Kafka:
+    """Send messages, and return the provider: when it ends, this broker takes back what members have."""
+    provider = Kafka.from_url(kafka.share_url)
+    drive(provider.send(topic, messages))
+    return provider
+
+
+def first_of(receiver: Receiver) -> Arrival:
+    [arrival] = drive(take(receiver, 1))
+    return arrival
+
+
+def test_what_is_given_back_as_failed_is_counted(kafka: KafkaServer, topic: str) -> None:
+    sender = send(kafka, topic, numbered(1))
+    receiver = opened(kafka.share_url, topic)
+    drive(receiver.recover([first_of(receiver)]))
+
+    again = first_of(receiver).message
+
+    assert KAFKA_SHARE.effects[Happening.RETURNED] is Effect.COUNTED
+    assert (again.delivery_count, again.redelivered) == (2, True)
+    drive(receiver.close())
+    drive(sender.close())
+
+
+def test_what_is_given_back_unseen_is_counted(kafka: KafkaServer, topic: str) -> None:
+    sender = send(kafka, topic, numbered(2))
+    receiver = opened(kafka.share_url, topic)
+    drive(receiver.acknowledge([first_of(receiver)]))  # it has fetched both
+    drive(receiver.close())
+    receiver = opened(kafka.share_url, topic)
+
+    again = first_of(receiver).message
+
+    assert KAFKA_SHARE.effects[Happening.RELEASED] is Effect.COUNTED
+    assert (again.uuid, again.delivery_count, again.redelivered) == ("u1", 2, True)
+    drive(receiver.close())
+    drive(sender.close())
+
+
+@pytest.mark.crash
+def test_what_a_killed_consumer_had_is_counted(topic: str) -> None:
+    with KafkaServer(brokers=2) as server:
+        server.create(topic, 1)
+        server.forget_after(4)
+        sender = send(server, topic, numbered(1))
+        killed(server.share_url, topic)
+        receiver = opened(server.share_url, topic)
+
+        again = first_of(receiver).message
+
+        drive(receiver.close())
+        drive(sender.close())
+    assert KAFKA_SHARE.effects[Happening.CONSUMER_KILLED] is Effect.COUNTED
+    assert again.delivery_count > 1
+    assert again.redelivered
+
+
+def killed(url: str, topic: str) -> None:
+    taker = [sys.executable, "-m", "tests.integration.providers.rabbitmq.taker", url, topic]
+    assert subprocess.run(taker, check=False, timeout=SOON).returncode == -signal.SIGKILL
+
+
+def test_a_first_delivery_has_no_count_that_could_prove_anything(kafka: KafkaServer, topic: str) -> None:
+    sender = send(kafka, topic, numbered(1))
+    receiver = opened(f"kafka://{kafka.address}?share=true&record_lock=600", topic)
+
+    first = first_of(receiver)
+    drive(receiver.recover([first]))
+    second = first_of(receiver)
+
+    assert (first.message.delivery_count, first.message.redelivered) == (-1, False)
+    assert (second.message.delivery_count, second.message.redelivered) == (2, True)
+    drive(receiver.close())
+    drive(sender.close())
+
+
+def test_a_trigger_that_would_go_on_after_the_brokers_gave_up_is_refused(
+    kafka: KafkaServer, topic: str
+) -> None:
+    @trigger(topic, name="five", max_delivery_count=5)
+    def five(body: str) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"max_delivery_count: is 5.*set it to 4 or less"):
+        Consumer([five], f"kafka://{kafka.address}?share=true", history="memory://").run(until_idle=1)
+
+    limited = capabilities_of(opened(kafka.share_url + "&delivery_limit=6", topic)).limited
+    assert limited is not None
+    limited.limits = Limits(max_delivery_count=5)
+    assert limited.limits.max_delivery_count == 5
+
+
+def test_a_message_over_the_limit_is_parked_before_the_brokers_drop_it(
+    kafka: KafkaServer, topic: str, tmp_path: Path
+) -> None:
+    tried: list[str] = []
+
+    @trigger(topic, name="book", max_delivery_count=2, transacted=True)
+    def book(message: Message) -> None:
+        tried.append(message.uuid or "")
+        raise TransientError("not today")
+
+    history = f"sqlite:///{tmp_path}/history.sqlite3"
+    sender = send(kafka, topic, [Message(body="", uuid=Uuid("poison"))])
+    with Running(Consumer([book], f"kafka://{kafka.address}?share=true&record_lock=600", history=history)):
+        eventually(lambda: parked_in(history, "book"))
+
+    assert len(tried) <= 2
+    assert [(one.uuid, one.kind) for one in parked_in(history, "book")] == [("poison", ParkedKind.REJECTED)]
+    drive(sender.close())
+
+
+def test_messages_of_two_partitions_go_back_at_once(kafka: KafkaServer) -> None:
+    """Two messages of one offset, due at one time: none is less than the other."""
+    topic = f"orders-{uuid4().hex[:8]}"
+    kafka.create(topic, 2)
+    url = f"kafka://{kafka.address}"
+    receiver = opened(url, topic)
+    provider = Kafka.from_url(url)
+    sent = [Message(body="x", uuid=Uuid(f"u{number}"), group_id=f"g{number}") for number in range(16)]
+    drive(provider.send(topic, sent))
+
+    drive(receiver.recover(drive(take(receiver, 16)), timedelta(milliseconds=1)))
+    again = arrivals(drive(take(receiver, 16)))
+
+    assert {delivery.message.uuid for delivery in again} == {message.uuid for message in sent}
+    assert all(delivery.message.redelivered for delivery in again)
+    drive(receiver.close())
+    drive(provider.close())

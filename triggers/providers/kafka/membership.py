@@ -1,0 +1,226 @@
+"""What every member of a group is: a thread of its own, what the receiver's thread asks of it, and its end.
+
+A consumer group's member (``connection.py``) and a share group's (``share.py``) differ in how they receive
+and in what an answer is to them.
+"""
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from history.shell import fail, fulfil
+from history.support.forks import at_fork, keep
+from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.kafka.codec import Consumed, Record
+from triggers.providers.kafka.driver import driver
+from triggers.providers.kafka.errors import (
+    ALL_BROKERS_DOWN,
+    UNKNOWN_TOPIC,
+    is_refusal,
+    no_topic,
+    translated,
+)
+from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
+
+#: How long a broker may take to answer, in seconds.
+PATIENCE = 10.0
+
+#: How long one poll, or one pause of the thread, takes at most, in seconds.
+LOOK = 0.1
+
+#: How often a new topic is looked for, and for how long, in seconds: brokers make it when it is asked for.
+_APPEARING, _LOOKING = 5.0, 0.2
+
+#: How long a new consumer waits for its partitions, in seconds: those of a dead one are free after a session.
+SHARING = 30.0
+
+#: How long all of that may take, in seconds.
+JOINING = PATIENCE + _APPEARING + SHARING + PATIENCE
+
+
+class Membership(ABC):
+    """One consumer in its group, from joining to leaving."""
+
+    def __init__(self, topic: str, inbox: Inbox) -> None:
+        self.ready: Future[None] = Future()
+        self.left: Future[None] = Future()
+        self.over = False
+        self._topic = topic
+        self._inbox = inbox
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._asked: list[Future[None]] = []
+        self._credit = 0
+        self._closing = False
+        self._error: Exception | None = None
+        self._doubts = False
+        self._wanted_at = time.monotonic()
+        self._consumer: Any = None
+
+    def start(self) -> None:
+        """Begin to join."""
+        at_fork(self, _belongs_to_the_parent)
+        threading.Thread(target=self._run, name="doubtless-kafka", daemon=True).start()
+
+    # What the receiver's thread calls.
+
+    def want(self, number: int) -> None:
+        """Let so many more come; what is in the inbox counts."""
+        with self._lock:
+            self._credit = max(0, number - self._inbox.size)
+            self._wanted_at = time.monotonic()
+        self._wake.set()
+
+    def stop_soon(self) -> None:
+        """Let no more come."""
+        with self._lock:
+            self._credit = 0
+
+    def stopped(self) -> "Future[None]":
+        """Let no more come; fulfilled when nothing is on its way."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._credit = 0
+            self._asked.append(future)
+            if self.over:
+                self._answer_all()
+        self._wake.set()
+        return future
+
+    def joined(self) -> "Future[None]":
+        """Fulfilled when what is there can be received."""
+        return self.ready
+
+    @abstractmethod
+    def settle(self, tokens: Sequence[Token]) -> None:
+        """Note that these are done; the broker hears of it within a moment."""
+
+    @abstractmethod
+    def reject(self, tokens: Sequence[Token]) -> None:
+        """Note that these, of which there is a dead letter now, are done."""
+
+    @abstractmethod
+    def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:
+        """Have these delivered again, not before so many seconds have passed."""
+
+    def leave(self) -> "Future[None]":
+        """Say what is settled, and leave the group; fulfilled when that is done."""
+        self._closing = True
+        self._wake.set()
+        return self.left
+
+    # What runs on the thread.
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Join, and wait for a share of the partitions."""
+
+    @abstractmethod
+    def _turn(self) -> None:
+        """Do what is to be done, for a moment."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Say what is settled, and leave."""
+
+    @abstractmethod
+    def _client(self) -> Any:
+        """Return a client of the driver's that can be asked for topics."""
+
+    def _run(self) -> None:
+        try:
+            self._begin()
+            fulfil(self.ready, None)
+            while not self._closing and self._error is None:
+                if self._doubts:
+                    self._look_for_brokers()
+                self._turn()
+        except BaseException as error:  # noqa: BLE001  (whoever waits must hear of it)
+            self._error = self._error or self._translated(error, "receiving")
+        finally:
+            self._end()
+
+    def _find_topic(self) -> None:
+        deadline = time.monotonic() + _APPEARING
+        while not self._exists():
+            if time.monotonic() > deadline:
+                raise no_topic(self._topic)
+            time.sleep(_LOOKING)
+
+    def _exists(self) -> bool:
+        client = self._client()
+        try:
+            found = client.list_topics(self._topic, timeout=PATIENCE).topics.get(self._topic)
+        except driver.KafkaException as error:
+            client.poll(0)  # which tells why
+            raise self._error or self._translated(error, "connecting") from error
+        problem = None if found is None else found.error
+        if problem is not None and is_refusal(problem):
+            raise self._translated(problem, "receiving")
+        return found is not None and problem is None and bool(found.partitions)
+
+    def _on_error(self, error: Any) -> None:
+        if error.code() == ALL_BROKERS_DOWN:
+            self._doubts = True  # the driver may not be asked anything from inside of this call
+        elif is_refusal(error):
+            self._error = self._translated(error, "receiving")
+        elif error.code() == UNKNOWN_TOPIC:
+            self._error = no_topic(self._topic)
+
+    def _look_for_brokers(self) -> None:
+        """Tell brokers that closed what nobody used from brokers that are away."""
+        self._doubts = False
+        try:
+            self._client().list_topics(self._topic, timeout=PATIENCE / 2)
+        except driver.KafkaException as error:
+            self._error = self._error or self._translated(error, "receiving")
+
+    def _translated(self, error: BaseException, doing: str) -> Exception:
+        return translated(error, topic=self._topic, doing=doing)
+
+    def _answer_all(self) -> None:
+        asked, self._asked = self._asked, []
+        for future in asked:
+            fulfil(future, None)
+
+    def _end(self) -> None:
+        error = self._error or ProviderUnavailableError("Kafka", "receiving")
+        try:
+            if self._consumer is not None:
+                self._leave()
+        except BaseException as failure:  # noqa: BLE001  (it ends; what was not committed comes again)
+            _log.debug("leaving the group failed: %r", failure)
+        finally:
+            with self._lock:
+                self.over = True
+                self._answer_all()
+            self._inbox.lose(error)
+            fail(self.ready, error)
+            fail(self.joined(), error)
+            fulfil(self.left, None)
+
+    def abandon(self) -> None:
+        """In a forked child: neither use nor end what belongs to the parent."""
+        keep(self._consumer)
+        self.over = True
+        self._inbox.lose(
+            ProviderUnavailableError("Kafka, which the parent of this process uses,", "receiving")
+        )
+
+
+def _belongs_to_the_parent(member: Membership) -> None:
+    member.abandon()
+
+
+def consumed(message: Any, *, count: int, again: bool) -> Consumed:
+    """Return what came, free of the driver."""
+    kind, milliseconds = message.timestamp()
+    timestamp = None if kind == driver.TIMESTAMP_NOT_AVAILABLE else milliseconds
+    record = Record(message.value(), message.key(), message.headers() or (), timestamp)
+    return Consumed(message.topic(), message.partition(), message.offset(), record, again, count)

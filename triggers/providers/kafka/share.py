@@ -1,0 +1,298 @@
+"""A member of a share group (KIP-932), with a thread of its own that polls: the edge to ``ShareConsumer``.
+
+The brokers give each message to one member, count its deliveries, and take an answer for each: ACCEPT,
+RELEASE or REJECT. The driver fetches the next messages when all of the last ones are answered, so a message
+that waits for its retry, or a long run, holds the next ones up. A message is the member's for a time that the
+brokers set (the *lock*); a moment before that is over, what is not with a service goes back to the group.
+"""
+
+import heapq
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from history.errors import ConfigurationError
+from history.shell import fulfil
+from history.support.forks import keep
+from triggers.providers.brokers.push_receiver import Inbox, Token
+from triggers.providers.kafka.codec import Consumed
+from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.membership import LOOK, PATIENCE, Membership, consumed
+
+_log = logging.getLogger(__name__)
+
+#: How often what is settled is told, in seconds; what goes back, and what is settled last, is told at once.
+_TELLING = 0.2
+
+#: How often the driver says how it is, in milliseconds: it says in no other way that it has its partitions.
+_STATISTICS = 100
+
+#: How long a new member waits for a partition, in seconds: the brokers give one to each as it joins.
+_SHARING = 3.0
+
+#: The part of the lock's time after which what is with no service goes back: the brokers' clock is theirs.
+_SAFE = 0.8
+
+#: The errors of brokers without share groups.
+_UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_FEATURE")
+
+
+def check_driver() -> None:
+    """Say so when the driver has no share groups.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    if not hasattr(driver, "ShareConsumer"):
+        raise ConfigurationError(
+            "share",
+            f"confluent-kafka {driver.__version__} has no share groups",
+            "install confluent-kafka>=2.16",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lock:
+    """A message that is this member's, until ``until``."""
+
+    consumed: Consumed
+    until: float
+
+
+class ShareMember(Membership):
+    """One consumer in its share group, from joining to leaving."""
+
+    def __init__(self, settings: dict[str, Any], topic: str, inbox: Inbox, *, lock_time: float) -> None:
+        super().__init__(topic, inbox)
+        self._settings = settings
+        self._lock_time = lock_time * _SAFE
+        #: What was received and is not answered yet, by partition and offset.
+        self._locks: dict[tuple[int, int], Lock] = {}
+        #: What nobody has asked for yet.
+        self._kept: deque[Lock] = deque()
+        self._waiting: list[tuple[float, int, int, Lock]] = []
+        self._numbers = count()
+        self._answers: list[tuple[Lock, Any]] = []
+        self._asker: Any = None
+        self._untold = False
+        self._told_at = time.monotonic()
+        self._joined_by = 0.0
+        self._joined: Future[None] = Future()
+
+    # What the receiver's thread calls.
+
+    def joined(self) -> "Future[None]":
+        """Fulfilled when the member has its partitions, or should have: it joins when something is wanted.
+
+        So the first fetch brings all that is there, and a queue is not taken for empty before.
+        """
+        return self._joined
+
+    def settle(self, tokens: Sequence[Token]) -> None:
+        """Accept these; the broker hears of it within a moment."""
+        self._answer([token.tag for token in tokens], driver.AcknowledgeType.ACCEPT)
+
+    def reject(self, tokens: Sequence[Token]) -> None:
+        """Reject these: the broker delivers them no more."""
+        self._answer([token.tag for token in tokens], driver.AcknowledgeType.REJECT)
+
+    def give_back(self, tokens: Sequence[Token], seconds: float, *, seen: bool) -> None:  # noqa: ARG002  (counted)
+        """Release these when so many seconds have passed, or a moment before their lock is over."""
+        if seconds <= 0:
+            self._answer([token.tag for token in tokens], driver.AcknowledgeType.RELEASE)
+            return
+        due = time.monotonic() + seconds
+        with self._lock:
+            for token in tokens:
+                lock: Lock = token.tag
+                entry = (min(due, lock.until), lock.consumed.offset, next(self._numbers), lock)
+                heapq.heappush(self._waiting, entry)
+        self._wake.set()
+
+    def _answer(self, locks: Sequence[Lock], kind: Any) -> None:
+        with self._lock:
+            self._answers += [(lock, kind) for lock in locks]
+        self._wake.set()
+
+    # What runs on the thread.
+
+    def _begin(self) -> None:
+        check_driver()
+        self._find_topic()
+        self._asker.close()
+        self._asker = None
+
+    def _client(self) -> Any:
+        """Return a consumer that is in no group: a share consumer cannot be asked for topics."""
+        if self._asker is None:
+            asking = {name: self._settings[name] for name in self._settings if not _is_sharing(name)}
+            own = {"error_cb": self._on_error, "logger": QUIET, "allow.auto.create.topics": True}
+            self._asker = driver.Consumer(asking | own)
+        return self._asker
+
+    def _join(self) -> None:
+        callbacks = {"error_cb": self._on_error, "stats_cb": self._on_statistics, "logger": QUIET}
+        own = {"share.acknowledgement.mode": "explicit", "statistics.interval.ms": _STATISTICS}
+        self._consumer = driver.ShareConsumer(self._settings | own | callbacks)
+        self._consumer.subscribe([self._topic])
+        self._joined_by = time.monotonic() + _SHARING
+
+    def _turn(self) -> None:
+        self._release_due()
+        self._tell()
+        with self._lock:
+            self._answer_all()
+            wanted = self._credit
+        if wanted > 0:
+            self._receive()
+        else:
+            self._rest()
+        self._leave_when_idle()
+
+    def _receive(self) -> None:
+        if self._consumer is None:
+            self._join()
+        if self._hand_out():
+            return
+        if self._locks:  # the driver gives nothing before all is answered
+            self._rest()
+            return
+        self._poll(LOOK)
+        self._hand_out()
+        if self._locks or time.monotonic() >= self._joined_by:
+            fulfil(self._joined, None)
+
+    def _rest(self) -> None:
+        with self._lock:
+            due = self._waiting[0][0] - time.monotonic() if self._waiting else LOOK
+        self._wake.wait(max(0.0, min(LOOK, due)))
+        self._wake.clear()
+
+    def _poll(self, seconds: float) -> None:
+        """Keep what comes; also hear of errors, and of having partitions."""
+        found = self._consumer.poll(seconds)
+        until = time.monotonic() + self._lock_time
+        for message in found:
+            if message.error() is not None:
+                self._on_bad_record(message)
+                continue
+            number = message.delivery_count()
+            lock = Lock(consumed(message, count=number, again=number > 1), until)
+            self._locks[message.partition(), message.offset()] = lock
+            self._kept.append(lock)
+
+    def _on_bad_record(self, message: Any) -> None:
+        """Release what came damaged, such as with a wrong checksum; anything else is the client's error."""
+        if message.offset() is not None and message.offset() >= 0 and message.topic():
+            _log.warning(
+                "%s %s:%s cannot be read by the Kafka client and goes back to the share group: %s",
+                *(message.topic(), message.partition(), message.offset(), message.error()),
+            )
+            with suppress(driver.IllegalStateException):
+                self._consumer.acknowledge(message, driver.AcknowledgeType.RELEASE)
+            return
+        self._on_error(message.error())
+
+    def _hand_out(self) -> bool:
+        """Hand over what was asked for; return whether anything was."""
+        handed = False
+        with self._lock:
+            while self._credit > 0 and self._kept:
+                lock = self._kept.popleft()
+                if lock.until <= time.monotonic():
+                    self._answers.append((lock, driver.AcknowledgeType.RELEASE))
+                    continue
+                self._credit -= 1
+                self._inbox.push(Token(lock), lock.consumed)
+                handed = True
+        return handed
+
+    def _release_due(self) -> None:
+        now = time.monotonic()
+        release = driver.AcknowledgeType.RELEASE
+        with self._lock:
+            while self._waiting and self._waiting[0][0] <= now:
+                self._answers.append((heapq.heappop(self._waiting)[-1], release))
+            while self._kept and self._kept[0].until <= now:
+                self._answers.append((self._kept.popleft(), release))
+
+    def _tell(self) -> None:
+        """Give the driver the answers, and have it send them: soon, or at once where somebody waits."""
+        with self._lock:
+            answers, self._answers = self._answers, []
+        urgent = False
+        for lock, kind in answers:
+            place = (lock.consumed.partition, lock.consumed.offset)
+            if self._locks.get(place) is not lock:
+                continue  # its session is over: it comes again
+            del self._locks[place]
+            self._consumer.acknowledge_offset(lock.consumed.topic, *place, kind)
+            self._untold = True
+            urgent = urgent or kind != driver.AcknowledgeType.ACCEPT
+        over = not self._locks or time.monotonic() - self._told_at >= _TELLING
+        if self._untold and (urgent or over):
+            self._untold, self._told_at = False, time.monotonic()
+            self._consumer.commit_async()
+
+    def _leave_when_idle(self) -> None:
+        """Leave when nobody has asked for a while: a member that is left alone still fetches, and locks."""
+        unasked = self._inbox.take_unasked() if self._consumer is not None else None
+        if unasked is None:
+            return
+        with self._lock:
+            self._credit = 0
+            kept = [token.tag for token in unasked] + list(self._kept)
+            self._kept.clear()
+        self._answer(kept, driver.AcknowledgeType.RELEASE)
+        self._tell()
+        if not self._locks:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Give back what is not answered, and leave; the broker has all answers when that is done."""
+        self._tell()
+        for lock in [*self._locks.values()]:
+            self._answer([lock], driver.AcknowledgeType.RELEASE)
+        self._tell()
+        consumer, self._consumer = self._consumer, None
+        with self._lock:
+            self._kept.clear()
+            self._waiting.clear()
+        self._locks.clear()
+        try:
+            consumer.commit_sync(PATIENCE)
+        finally:
+            consumer.close()
+
+    def abandon(self) -> None:
+        """In a forked child: neither use nor end what belongs to the parent."""
+        keep(self._asker)
+        super().abandon()
+
+    def _on_statistics(self, text: str) -> None:
+        if not self._joined.done():
+            group: Any = json.loads(text).get("cgrp", {})
+            if group.get("assignment_size", 0) > 0:
+                self._joined_by = time.monotonic()  # a turn later, what is there has been asked for
+
+    def _on_error(self, error: Any) -> None:
+        if error.name() in _UNSUPPORTED:
+            self._error = ConfigurationError(
+                "share",
+                f"the brokers have no share groups ({error.str()})",
+                "run Kafka 4.2 or later, or leave share out of the URL",
+            )
+            return
+        super()._on_error(error)
+
+
+def _is_sharing(name: str) -> bool:
+    """Whether only a share consumer knows a setting."""
+    return name == "max.poll.records" or name.startswith("share.")
