@@ -6,10 +6,10 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from triggers.testing.simulator.batches.exactly_once_batch import exactly_once_batch
-    from triggers.testing.simulator.drawing import scripts
     from triggers.testing.simulator.effects import Effects
     from triggers.testing.simulator.exactly_once import exactly_once
     from triggers.testing.simulator.report import Finding, Report
+    from triggers.testing.simulator.script import scripts
     from triggers.testing.simulator.simulator import Simulator
     from triggers.testing.simulator.tables import rows
 else:  # for a type checker, any name would be there
@@ -17,10 +17,10 @@ else:  # for a type checker, any name would be there
         __name__,
         {
             "triggers.testing.simulator.batches.exactly_once_batch": ("exactly_once_batch",),
-            "triggers.testing.simulator.drawing": ("scripts",),
             "triggers.testing.simulator.effects": ("Effects",),
             "triggers.testing.simulator.exactly_once": ("exactly_once",),
             "triggers.testing.simulator.report": ("Finding", "Report"),
+            "triggers.testing.simulator.script": ("scripts",),
             "triggers.testing.simulator.simulator": ("Simulator",),
             "triggers.testing.simulator.tables": ("rows",),
         },

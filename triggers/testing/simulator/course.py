@@ -68,7 +68,7 @@ class Choice:
     script: Script
     chance: random.Random | None = None
     most: int = 0
-    _left: list[tuple[int, Fault]] | None = None
+    left: list[tuple[int, Fault]] | None = None
 
     def at(self, point: Point) -> Fault | None:
         """Return what goes wrong at a point: of a script, what may happen there and was to happen by now."""
@@ -81,12 +81,12 @@ class Choice:
         return fault
 
     def _due_at(self, point: Point) -> Fault | None:
-        if self._left is None:
-            self._left = list(self.script.faults)
-        for place, (number, fault) in enumerate(self._left):
+        if self.left is None:
+            self.left = list(self.script.faults)
+        for place, (number, fault) in enumerate(self.left):
             exact = fault is Fault.INTERRUPT and number == point.number  # which no point offers by itself
             if exact or (number <= point.number and fault in point.faults):
-                del self._left[place]
+                del self.left[place]
                 return fault
         return None
 
@@ -153,7 +153,9 @@ class Course:
         self.store = SimulatedHistory(self)
         self.parking = SimulatedParking(self)
         self.queue = Queue(choice.script.counts, BEGINNING, datetime.now(UTC))
+        self.killed: Callable[[], None] | None = None
         self._chosen = chosen
+        self._answered: list[Copy] = []
         self._worker: Worker | None = None
         self._stack: list[tuple[Worker, Sequence[Copy], list[Delivered]]] = []
         self._at_death: Counter[Hashable] | None = None
@@ -209,6 +211,9 @@ class Course:
             SimulatedDeath: always.
         """
         worker = self._stack[-1][0]
+        if self.killed is not None and len(self._stack) == 1:
+            self._bury(worker, [one for one in self._stack[-1][1] if one not in self._answered])
+            self.killed()
         worker.dead = True
         worker.leases.close()
         worker.background.clear()
@@ -310,11 +315,16 @@ class Course:
 
     def run(self) -> None:
         """Deliver until everything is acknowledged, or too often."""
-        queue, rules = self.queue, self.rules
         for index in self._chosen:
-            queue.put(Copy(index, rules.messages[index], BEGINNING))
+            self.queue.put(Copy(index, self.rules.messages[index], BEGINNING))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Go on until the queue is empty: from the beginning, or in a process after another one has died."""
+        rules = self.rules
         rules.subject.invoking[:] = [self.invoking]
         rules.subject.passed[:] = [self.pass_time]
+        queue = self.queue
         while (due := queue.next_due()) is not None:
             if len(self.deliveries) > MOST_DELIVERIES:
                 self.unfinished = {copy.index for copy in queue.waiting}
@@ -362,6 +372,8 @@ class Course:
         delivered = [Delivered(one.index, one.delivered, self._now - BEGINNING, copy=copy) for one in copies]
         self.deliveries += delivered
         link = _Link(self, self.queue)
+        if not self._stack:
+            self._answered = link.answered
         arrivals = [
             Arrival(self.queue.arrival(one, self._now), one)  # the copy is its own handle
             for one in copies

@@ -77,6 +77,10 @@ class Effects:
         """Forget all effects, as before the first message."""
         self._counts.clear()
 
+    def refill(self, counts: Mapping[Hashable, int]) -> None:
+        """Hold these effects and no other ones, as another process has left them."""
+        self._counts = Counter(dict(counts))
+
     def __len__(self) -> int:
         return self._counts.total()
 

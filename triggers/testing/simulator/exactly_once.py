@@ -5,7 +5,8 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -18,8 +19,9 @@ from triggers.testing.simulator.effects import UNNAMED, Effects, reader
 from triggers.testing.simulator.patching import patched, quiet
 from triggers.testing.simulator.process_memory import memory_of
 from triggers.testing.simulator.queue import named
+from triggers.testing.simulator.real import Life, check_real, run_for_real
 from triggers.testing.simulator.report import Finding, Report, steps_of
-from triggers.testing.simulator.script import Counts, Fault, Memory, Script, extensions
+from triggers.testing.simulator.script import Counts, Fault, Memory, Script, check_counts, extensions
 from triggers.testing.simulator.subject import Subject
 
 T = TypeVar("T")
@@ -30,6 +32,12 @@ MOST_SCRIPTS = 700
 #: How many runs by chance follow, and how many faults they have at most.
 RANDOM_RUNS = 60
 RANDOM_FAULTS = 5
+
+#: What is said where a script is dropped that only a simulated death makes go wrong.
+ONLY_SIMULATED = (
+    "a script doubled or lost an effect by simulated deaths and not by real ones: a finally or except "
+    "BaseException of the service ran there, which a real death would not let happen"
+)
 
 #: The seed of a simulation that is given none; the pytest plugin sets it.
 default_seed = 0
@@ -51,6 +59,7 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     keep: Sequence[object] = (),
     seed: int | None = None,
     script: str | None = None,
+    real: bool = False,
 ) -> Report:
     """Run a trigger through every script of few faults, then through random ones, and count its effects.
 
@@ -74,6 +83,10 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
         keep: containers that stand for something which outlives the process, such as a database.
         seed: what chance is drawn by.
         script: run only this one, as a report has shown it.
+        real: whether every script of one death, and every other one that something is found by, is run once
+            more in processes that are forked, and killed by SIGKILL where the script lets them die: no
+            ``finally`` and no ``except BaseException`` of the service runs there. What they come to is
+            reported. Effects have to be outside of the process then, or in ``simulator.effects()``.
 
     Raises:
         ConfigurationError: the trigger cannot be simulated, or an argument makes no sense.
@@ -82,17 +95,17 @@ def exactly_once(  # noqa: PLR0913  (what a test may say of its world, each by i
     check_least("deliveries", deliveries, 1)
     if not messages:
         raise ConfigurationError("messages", "there are none", "give at least one Message")
-    if counts not in {None, "exact", "undefined"}:
-        raise ConfigurationError(
-            "counts", f"{counts!r:.40} is none", 'use "exact", "undefined" or None for both'
-        )
+    check_counts(counts)
 
     def run(wanted: str | None) -> Report:
         chance = default_seed if seed is None else seed
         subject = Subject.of(trigger)
         simulation: _Simulation | None = None
         try:
+            if real:
+                check_real()
             simulation = _simulation(subject, messages, effects, reset, (deliveries, pauses, keep), chance)
+            simulation.real = real
             known = simulation
             with patched(lambda: known.current), quiet():
                 simulation.learn()
@@ -162,24 +175,31 @@ class _Simulation:
     lost: list[Finding] = field(default_factory=list[Finding])
     doubled: list[Finding] = field(default_factory=list[Finding])
     warnings: dict[str, None] = field(default_factory=dict[str, None])
+    real: bool = False
 
     def run(self, choice: Choice, chosen: Sequence[int] | None = None) -> Course:
         """Run a script from the beginning."""
+        with self._beginning(choice, range(len(self.groups)) if chosen is None else chosen) as course:
+            course.run()
+        return course
+
+    @contextmanager
+    def _beginning(self, choice: Choice, chosen: Sequence[int]) -> Generator[Course]:
+        """Put everything back to the beginning, for one run."""
         self.rules.memory.begin()
         if self.ledger is not None:
             self.ledger.clear()
         if self.reset is not None:
             self.reset()
-        course = Course(self.rules, choice, range(len(self.groups)) if chosen is None else chosen)
+        course = Course(self.rules, choice, chosen)
         if self.ledger is not None:
             self.ledger.run = course
         self.current = course
         try:
-            course.run()
+            yield course
         finally:
             self.current = None
             course.clean()
-        return course
 
     def learn(self) -> None:
         """Learn what each message does when nothing goes wrong: what is due of it."""
@@ -194,6 +214,8 @@ class _Simulation:
                 if not due and course.kinds.get(index, set()) & {"ok"}:
                     due = Counter[Hashable]([f"of {self.rules.messages[index].uuid}"])
                 self.due[group] = due
+        if self.real:
+            self._run_for_real(Script())
         if self.unnamed:
             self.due = {group: Counter[Hashable]({UNNAMED: due.total()}) for group, due in self.due.items()}
 
@@ -236,12 +258,37 @@ class _Simulation:
         self.parked += bool(course.parked)
         self.unfinished += bool(course.unfinished)
         self.warnings.update(dict.fromkeys(course.warnings))
-        if course.warnings:
-            return  # what a handler did after the death is no evidence
-        had = self.rules.count()
-        if self.unnamed:
-            had = Counter[Hashable]({UNNAMED: had.total()})
-        excused = {self.groups[index] for index in course.parked | course.unfinished}
+        script, had = course.choice.script, self.rules.count()
+        steps = steps_of(course, self.rules.messages)
+        found = None
+        if not course.warnings:  # what a handler did after the death is no evidence
+            run = Life(steps=steps, had=had, parked=course.parked, unfinished=course.unfinished)
+            found = self._finding(script, run)
+        if self.real and (found is not None or course.warnings or _is_one_death(script)):
+            confirmed = self._finding(script, self._run_for_real(script))
+            if found is not None and confirmed is None:
+                self.warnings[ONLY_SIMULATED] = None
+            found = confirmed
+        if found is not None and found.doubled:
+            self.doubled.append(found)
+        if found is not None and found.lost:
+            self.lost.append(found)
+
+    def _run_for_real(self, script: Script) -> Life:
+        with self._beginning(Choice(script), range(len(self.groups))) as course:
+            life = run_for_real(course, self.ledger)
+            if not script.faults and self.ledger is None and self.rules.count() != life.had:
+                raise ConfigurationError(
+                    "effects",
+                    "they are in the memory of the service's process, and die with it when that is killed",
+                    "count what is outside of it, such as a table or files, or use simulator.effects()",
+                )
+        return life
+
+    def _finding(self, script: Script, run: Life) -> Finding | None:
+        """Return what a run has lost or doubled; None where all is as it is due."""
+        had = Counter[Hashable]({UNNAMED: run.had.total()}) if self.unnamed else run.had
+        excused = {self.groups[index] for index in run.parked | run.unfinished}
         allowed = Counter[Hashable]()
         owed = Counter[Hashable]()
         for group, due in self.due.items():
@@ -250,13 +297,7 @@ class _Simulation:
                 owed += due
         doubled = {key: (had[key], allowed[key]) for key in had if had[key] > allowed[key] > 0}
         lost = {key: (had[key], owed[key]) for key in owed if had[key] < owed[key]}
-        if doubled or lost:
-            steps = steps_of(course, self.rules.messages)
-            finding = Finding(course.choice.script, steps, lost, doubled, tuple(course.warnings))
-            if doubled:
-                self.doubled.append(finding)
-            if lost:
-                self.lost.append(finding)
+        return Finding(script, run.steps, lost, doubled) if doubled or lost else None
 
     def report(self, again: Callable[[str], Report]) -> Report:
         """Return what was found, the shortest first."""
@@ -271,6 +312,11 @@ class _Simulation:
             warnings=list(self.warnings),
             again=lambda script: _outside_of_loops(lambda: again(script)),
         )
+
+
+def _is_one_death(script: Script) -> bool:
+    """Whether all that happens is a death, of which a handler may have hidden what it does."""
+    return [fault for _, fault in script.faults] in ([Fault.DIE], [Fault.DIE_AFTER])
 
 
 def _interrupts(script: Script, course: Course) -> Sequence[Script]:

@@ -91,6 +91,11 @@ class Subject:
             self.loop = VirtualLoop(self._pass)
         return self.loop.run_until_complete(work)
 
+    def forget_loop(self) -> None:
+        """Begin anew in a process that was forked, where no thread and no loop goes on."""
+        if self.trigger.is_async:
+            self.loop = self.base = None
+
     def _pass(self, seconds: float) -> None:
         for tell in self.passed:
             tell(seconds)
