@@ -3,7 +3,8 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -21,7 +22,7 @@ from triggers import Consumer, TransientError, trigger
 from triggers.providers.brokers.trust import KAFKA_SHARE, Effect, Happening
 from triggers.providers.contract.common import SOON, arrivals, numbered, take
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.provider import Arrival, Limits, Receiver, capabilities_of
+from triggers.providers.provider import Arrival, Limits, ProviderUnavailableError, Receiver, capabilities_of
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +173,34 @@ def test_messages_of_two_partitions_go_back_at_once(kafka: KafkaServer) -> None:
     assert all(delivery.message.redelivered for delivery in again)
     drive(receiver.close())
     drive(provider.close())
+
+
+@pytest.mark.prove  # the client needs five seconds to say so, and the broker four to forget the old member
+def test_a_broker_that_was_away_is_found_again(topic: str) -> None:
+    def is_unavailable() -> bool:
+        try:
+            drive(receiver.receive(1, timedelta(milliseconds=100)))
+        except ProviderUnavailableError:
+            return True
+        return False
+
+    def received() -> Sequence[Arrival]:
+        with suppress(ProviderUnavailableError):
+            return arrivals(drive(receiver.receive(1, timedelta(milliseconds=100))))
+        return []
+
+    with KafkaServer() as server:
+        server.create(topic, 1)
+        server.forget_after(4)
+        receiver = opened(server.share_url, topic)
+        assert not is_unavailable()
+
+        server.go_away()
+        eventually(is_unavailable)
+        server.come_back()
+        sender = send(server, topic, numbered(1))
+        found = eventually(received)
+
+        assert [delivery.message.uuid for delivery in found] == ["u0"]
+        drive(receiver.close())
+        drive(sender.close())
