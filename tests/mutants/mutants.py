@@ -17,6 +17,26 @@ _TURNS = "tests/unit/history/test_entry.py"
 _TICKETS = "tests/scenarios/test_tickets_of_others.py"
 _ROWS = "tests/unit/triggers/detection/test_detection.py"
 
+_CLAIM = "history/redis/lua/entries/claim.lua"
+_FORGET = "history/redis/lua/entries/forget.lua"
+_RENEW = "history/redis/lua/entries/renew.lua"
+_SETTLE = "history/redis/lua/entries/settle.lua"
+_TAKE_OVER = "history/redis/lua/entries/take_over.lua"
+_FIRST = "history/redis/lua/fingerprints/first.lua"
+_DECIDE = "history/redis/lua/parking/decide.lua"
+_PUT = "history/redis/lua/results/put.lua"
+_LOOK = "history/redis/lua/shared/look.lua"
+_SETTLING = "history/redis/lua/shared/settling.lua"
+_SLICES = "history/redis/lua/shared/slices.lua"
+_SQL = "history/sql/statements/entries.py"
+_TRANSACTION = "history/sql/transaction.py"
+_EXECUTION = "triggers/pipeline/execution.py"
+_JUDGE = "triggers/pipeline/judge.py"
+_PIPELINE = "triggers/pipeline/pipeline.py"
+_TURN = "triggers/pipeline/sharing/turn.py"
+_UNDECIDED = "triggers/pipeline/undecided.py"
+_STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
+
 MUTANTS = (
     Mutant(
         _ENTRY,
@@ -101,4 +121,240 @@ MUTANTS = (
     Mutant(_TABLE, "and (self.found is None or facts.found in self.found)", "", _ROWS),
     Mutant(_TABLE, "and (self.words is None or facts.word in self.words)", "", _ROWS),
     Mutant(_TABLE, "and all(getattr(policy, name) == value", "and any(getattr(policy, name) == value", _ROWS),
+    Mutant(
+        _SETTLE,
+        "reply[i] = expires > now and held ~= fence and '0' or '?'",
+        "reply[i] = expires > now and held ~= fence and '1' or '?'",
+        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+    ),
+    Mutant(
+        _SETTLE,
+        "if fits or asked == 'R' then gone[#gone + 1], reply[i] = digest, '1' end",
+        "if fits or asked == 'R' then reply[i] = '1' end",
+        f"{_STORES}::test_a_settlement_sent_twice_succeeds_twice[redis]",
+    ),
+    Mutant(
+        _SETTLE,
+        "then held = nil end",
+        "then held = fence end",
+        f"{_STORES}::test_who_holds_the_same_fence_twice_is_told_apart[redis]",
+    ),
+    Mutant(
+        _CLAIM,
+        "lease < 0 and 0 or now + lease",
+        "0",
+        f"{_STORES}::test_a_lease_ends[redis]",
+    ),
+    Mutant(
+        _CLAIM,
+        "last_fence = last_fence + 1",
+        "last_fence = last_fence + 0",
+        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+    ),
+    Mutant(
+        _CLAIM,
+        "if known > last_fence then",
+        "if false then",
+        f"{_STORES}::test_fences_go_on_above_those_that_were_granted_and_forgotten[redis]",
+    ),
+    Mutant(
+        _TAKE_OVER,
+        "if not is_held(entry, tonumber(ARGV[2]), ARGV[4]) then return -1 end",
+        "",
+        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+    ),
+    Mutant(
+        _TAKE_OVER,
+        "not (entry.state == 'F' and ARGV[5] == 'failed')",
+        "not (entry.state == 'F')",
+        f"{_STORES}::test_a_failed_entry_is_taken_over_where_that_is_asked_for[redis]",
+    ),
+    Mutant(
+        _TAKE_OVER,
+        "entry.state == 'S' and not entry.batch and entry.owner == owner",
+        "false",
+        f"{_STORES}::test_taking_over_twice_with_one_token_is_idempotent[redis]",
+    ),
+    Mutant(
+        _RENEW,
+        "entry.state ~= 'S' or not is_held(entry, tonumber(ARGV[1]), ARGV[4])",
+        "entry.state ~= 'S'",
+        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+    ),
+    Mutant(
+        _RENEW,
+        "entry.expires = entry.started + life",
+        "",
+        f"{_STORES}::test_an_entry_whose_lease_is_renewed_outlives_its_time_to_live[redis]",
+    ),
+    Mutant(
+        _FORGET,
+        "  redis.call('HDEL', KEYS[1], digest)",
+        "",
+        f"{_STORES}::test_what_is_forgotten_takes_its_fingerprint_along[redis]",
+    ),
+    Mutant(
+        _SLICES,
+        "begins + 3 * length + 1000",
+        "begins + 2 * length",
+        f"{_STORES}::test_purge_removes_only_what_has_expired[redis]",
+    ),
+    Mutant(
+        _SLICES,
+        "% (power * 2) == added",
+        "% (power * 2) ~= added",
+        f"{_STORES}::test_a_scan_meets_everything_once[redis]",
+    ),
+    Mutant(
+        _LOOK,
+        "struct.unpack('>I8', record, 25) > now",
+        "true",
+        f"{_STORES}::test_what_has_expired_or_was_released_is_claimed_once[redis]",
+    ),
+    Mutant(
+        _SETTLING,
+        "entry.state == asked and '1' or '0'",
+        "'1' or '0'",
+        f"{_STORES}::test_a_uuid_settled_twice_in_one_call_is_settled_in_order[redis]",
+    ),
+    Mutant(
+        _SETTLING,
+        "if not is_held(entry, fence, owner) then return '0' end",
+        "",
+        f"{_STORES}::test_another_owner_of_the_same_fence_is_left_alone[redis]",
+    ),
+    Mutant(
+        _FIRST,
+        "if held and held ~= ARGV[1] then",
+        "if false then",
+        f"{_STORES}::test_the_first_fingerprint_of_a_uuid_stays[redis]",
+    ),
+    Mutant(
+        _PUT,
+        "held > ARGV[1]",
+        "false",
+        f"{_STORES}::test_a_late_run_does_not_replace_the_result_of_its_successor[redis]",
+    ),
+    Mutant(
+        _DECIDE,
+        "fields[2] == ARGV[1] then return",
+        "false then return",
+        f"{_STORES}::test_a_decision_that_is_sent_twice_is_carried_out_once[redis]",
+    ),
+    Mutant(
+        _DECIDE,
+        "local done = redis.call('HEXISTS', parked, id) == 1",
+        "local done = true",
+        f"{_STORES}::test_what_is_not_parked_any_more_is_not_settled[redis]",
+    ),
+    Mutant(
+        _SQL,
+        "AND h.expires_at > clock.now\n      AND ((h.owner IS NULL OR",
+        "AND ((h.owner IS NULL OR",
+        f"{_STORES}::test_a_started_entry_is_absent_once_its_time_to_live_is_over[sqlite]",
+    ),
+    Mutant(
+        _SQL,
+        "AND h.fence = :expected_fence\n",
+        "\n",
+        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[sqlite]",
+    ),
+    Mutant(
+        _SQL,
+        "(excluded.owner IS NULL OR excluded.owner = {owner})",
+        "TRUE",
+        f"{_STORES}::test_an_owner_changes_nothing_of_what_another_holds_under_its_fence[sqlite]",
+    ),
+    Mutant(
+        _SQL,
+        "AND h.owner = COALESCE(CAST(:owner AS TEXT), h.owner)\n",
+        "\n",
+        f"{_STORES}::test_an_owner_changes_nothing_of_what_another_holds_under_its_fence[sqlite]",
+    ),
+    Mutant(
+        _SQL,
+        "THEN 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at ELSE h.expires_at END",
+        "THEN h.expires_at ELSE h.expires_at END",
+        f"{_STORES}::test_an_entry_whose_lease_is_renewed_outlives_its_time_to_live[sqlite]",
+    ),
+    Mutant(
+        _UNDECIDED,
+        "return found.owner in self._tokens.get(uuid, ())",
+        "return True",
+        "tests/unit/triggers/pipeline/test_undecided.py::test_the_oldest_is_forgotten_first",
+    ),
+    Mutant(
+        _JUDGE,
+        "if not decision.runs or run.finding.found is None or await self._take_over(run):",
+        "if not decision.runs or run.finding.found is None or True:",
+        (
+            "tests/unit/triggers/cli/test_rerun.py::TestInDoubt::"
+            "test_it_runs_under_a_new_fence_and_its_copy_is_removed"
+        ),
+    ),
+    Mutant(
+        _PIPELINE,
+        "            await self._handle_alone(runs, transactions, removal)\n            return\n",
+        "            pass\n",
+        (
+            "tests/integration/pipeline/test_atomic_sharing.py::"
+            "test_where_the_common_transaction_fails_each_has_one_of_its_own"
+        ),
+    ),
+    Mutant(
+        _EXECUTION,
+        "            await transaction.undo()\n",
+        "            pass\n",
+        "tests/integration/pipeline/test_atomic_sharing.py::test_what_one_did_is_undone_alone[sqlite]",
+    ),
+    Mutant(
+        _TURN,
+        "claim.found is None or claim.found.state is State.COMPLETED",
+        "True",
+        (
+            "tests/integration/consumer/test_turns.py::"
+            "test_a_copy_right_behind_its_original_is_a_duplicate_at_once[blocking-leased]"
+        ),
+    ),
+    Mutant(
+        _TURN,
+        (
+            "        ahead, self._ahead = self._ahead, None\n"
+            "        self._current = self._following = None\n"
+            "        if ahead is None or ahead.claim.found is not None:\n"
+            "            return\n"
+        ),
+        "        return\n",
+        (
+            "tests/integration/consumer/test_turns.py::"
+            "test_the_claim_of_a_message_that_is_not_begun_is_released[blocking]"
+        ),
+    ),
+    Mutant(
+        _TRANSACTION,
+        "            await execute(self.connection, UNDO)\n",
+        "            pass\n",
+        (
+            "tests/integration/pipeline/test_atomic_triggers.py::TestTogether::"
+            "test_a_session_commits_no_further_than_its_savepoint[sqlite]"
+        ),
+    ),
+    Mutant(
+        _TRANSACTION,
+        (
+            "        except SQLAlchemyError as error:\n"
+            '            raise unavailable("committing", error) from error'
+        ),
+        "        except SQLAlchemyError as error:\n            pass",
+        (
+            "tests/integration/pipeline/test_atomic_sharing.py::"
+            "test_where_the_common_transaction_fails_each_has_one_of_its_own"
+        ),
+    ),
+    Mutant(
+        _UNDECIDED,
+        "if entry is not None and self.is_ours(uuid, entry)",
+        "if entry is not None",
+        "tests/unit/triggers/pipeline/test_undecided.py::test_what_somebody_else_runs_is_not_released",
+    ),
 )

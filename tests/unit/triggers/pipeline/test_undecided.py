@@ -1,8 +1,10 @@
 """What is remembered of claims without an answer is bounded."""
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta
 
 from history.entry import Entry, Fence, State
+from history.memory import MemoryHistory
 from triggers.pipeline.undecided import MOST, TOKENS, UndecidedClaims
 
 
@@ -36,3 +38,15 @@ def test_of_one_uuid_the_first_and_the_latest_attempts_are_remembered() -> None:
     assert known == [0, *range(2 * TOKENS + 1, 3 * TOKENS)]
     undecided.forget(["a"])
     assert not undecided.known
+
+
+def test_what_somebody_else_runs_is_not_released() -> None:
+    async def claimed() -> list[State | None]:
+        store, undecided = MemoryHistory(), UndecidedClaims()
+        await store.claim("book", ["ours"], "our token", timedelta(minutes=1))
+        await store.claim("book", ["theirs"], "their token", timedelta(minutes=1))
+        undecided.note("our token", ["ours", "theirs"])
+        await undecided.release_in(store, "book")
+        return [entry and entry.state for entry in await store.lookup("book", ["ours", "theirs"])]
+
+    assert asyncio.run(claimed()) == [None, State.STARTED]
