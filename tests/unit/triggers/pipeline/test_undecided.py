@@ -47,6 +47,8 @@ def test_what_somebody_else_runs_is_not_released() -> None:
         await store.claim("book", ["theirs"], "their token", timedelta(minutes=1))
         undecided.note("our token", ["ours", "theirs"])
         await undecided.release_in(store, "book")
-        return [entry and entry.state for entry in await store.lookup("book", ["ours", "theirs"])]
+        return [
+            None if entry is None else entry.state for entry in await store.lookup("book", ["ours", "theirs"])
+        ]
 
     assert asyncio.run(claimed()) == [None, State.STARTED]
