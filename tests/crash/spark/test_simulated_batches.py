@@ -260,3 +260,14 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=named):
         exactly_once_batch(function, rows, effects=Effects(), spark=spark, **options)
+
+
+@pytest.mark.prove
+def test_a_function_that_fails_by_itself_is_told_of(spark: SparkSession) -> None:
+    def load(new: DataFrame, batch_id: int) -> None:
+        raise ValueError("no such table")
+
+    with pytest.raises(
+        ConfigurationError, match="fails although nothing goes wrong: ValueError: no such table"
+    ):
+        exactly_once_batch(made(load), ROWS[:1], effects=Effects(), spark=spark)

@@ -108,6 +108,7 @@ class BatchCourse:
         self.warnings: list[str] = []
         self.parked: set[str] = set()
         self.unfinished: list[Row] = []
+        self.failure: Exception | None = None
         self._waiting = [list(one) for one in batches]
         self._driver: ForeachBatch | None = None
         self._dead = False
@@ -153,7 +154,8 @@ class BatchCourse:
             return False
         except Exception as error:  # noqa: BLE001  (whatever it is, the query ends, and is started again)
             line.answer = "query failed"
-            line.faults += (f"{type(error).__name__}: {error}"[:120],)
+            line.faults += (f"{type(error).__name__}: {error}".partition("\n")[0][:120],)
+            self.failure = error
             return False
         line.answer, line.counts = "completed", driver.reports[-1].counts
         if again:

@@ -1,6 +1,8 @@
 """Running a ``foreach_batch`` function with a driver that dies at each step, and counting its effects."""
 
+import os
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -129,6 +131,7 @@ def _session() -> Any:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else whichever python3 is found first
     builder = SparkSession.Builder().master("local[2]").appName("doubtless")
     for name, value in _LOCAL.items():
         builder = builder.config(name, value)
@@ -211,12 +214,12 @@ class _BatchSimulation:
 
     def _undisturbed(self, batches: Sequence[Sequence[Row]]) -> tuple[BatchCourse, Counter[Hashable]]:
         course, had = self.run(Script(), batches)
-        if course.unfinished:
+        if course.failure is not None:
             raise ConfigurationError(
                 "function",
-                f"a batch fails although nothing goes wrong: {'; '.join(course.lines[-1].faults)}",
+                f"a batch fails although nothing goes wrong: {'; '.join(course.lines[0].faults)}",
                 "let it succeed with these rows first",
-            )
+            ) from course.failure
         return course, had
 
     def search(self, crashes: int) -> None:
