@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import count
 from typing import Any
 
@@ -40,8 +41,9 @@ _SHARING = 3.0
 #: The part of the lock's time after which what is with no service goes back: the brokers' clock is theirs.
 _SAFE = 0.8
 
-#: The errors of brokers without share groups.
-_UNSUPPORTED = ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_FEATURE")
+#: After how many seconds without a membership that is said: the driver is silent where brokers know no share
+#: groups.
+PUZZLING = 10.0
 
 
 def check_driver() -> None:
@@ -53,7 +55,7 @@ def check_driver() -> None:
     if not hasattr(driver, "ShareConsumer"):
         raise ConfigurationError(
             "share",
-            f"confluent-kafka {driver.__version__} has no share groups",
+            f"confluent-kafka {version('confluent-kafka')} has no share groups",
             "install confluent-kafka>=2.16",
         )
 
@@ -83,7 +85,8 @@ class ShareMember(Membership):
         self._asker: Any = None
         self._untold = False
         self._told_at = time.monotonic()
-        self._joined_by = 0.0
+        self._joining_since = self._joined_by = 0.0
+        self._is_member = self._warned = False
         self._joined: Future[None] = Future()
 
     # What the receiver's thread calls.
@@ -142,7 +145,9 @@ class ShareMember(Membership):
         own = {"share.acknowledgement.mode": "explicit", "statistics.interval.ms": _STATISTICS}
         self._consumer = driver.ShareConsumer(self._settings | own | callbacks)
         self._consumer.subscribe([self._topic])
-        self._joined_by = time.monotonic() + _SHARING
+        self._joining_since = time.monotonic()
+        self._joined_by = self._joining_since + _SHARING
+        self._is_member = False
 
     def _turn(self) -> None:
         self._release_due()
@@ -277,20 +282,19 @@ class ShareMember(Membership):
         super().abandon()
 
     def _on_statistics(self, text: str) -> None:
-        if not self._joined.done():
-            group: Any = json.loads(text).get("cgrp", {})
-            if group.get("assignment_size", 0) > 0:
-                self._joined_by = time.monotonic()  # a turn later, what is there has been asked for
-
-    def _on_error(self, error: Any) -> None:
-        if error.name() in _UNSUPPORTED:
-            self._error = ConfigurationError(
-                "share",
-                f"the brokers have no share groups ({error.str()})",
-                "run Kafka 4.2 or later, or leave share out of the URL",
-            )
+        if self._is_member:
             return
-        super()._on_error(error)
+        group: Any = json.loads(text).get("cgrp", {})
+        if group.get("assignment_size", 0) > 0:
+            self._joined_by = time.monotonic()  # a turn later, what is there has been asked for
+        self._is_member = group.get("rebalance_cnt", 0) > 0
+        if not (self._is_member or self._warned) and time.monotonic() - self._joining_since > PUZZLING:
+            self._warned = True
+            _log.warning(
+                "not a member of the share group %s after %g s, so nothing is received: the brokers must be "
+                "Kafka 4.2 or later, with share groups switched on, and let the account read the group",
+                *(self._settings["group.id"], PUZZLING),
+            )
 
 
 def _is_sharing(name: str) -> bool:

@@ -21,6 +21,7 @@ from tests.integration.helpers.consumers import Running, parked_in
 from triggers import Consumer, TransientError, trigger
 from triggers.providers.brokers.trust import KAFKA_SHARE, Effect, Happening
 from triggers.providers.contract.common import SOON, arrivals, numbered, take
+from triggers.providers.kafka import share
 from triggers.providers.kafka.provider import Kafka
 from triggers.providers.provider import Arrival, Limits, ProviderUnavailableError, Receiver, capabilities_of
 
@@ -134,6 +135,25 @@ def test_a_trigger_that_would_go_on_after_the_brokers_gave_up_is_refused(
     assert limited is not None
     limited.limits = Limits(max_delivery_count=5)
     assert limited.limits.max_delivery_count == 5
+
+
+def test_a_group_that_cannot_be_joined_is_named_with_what_it_needs(
+    topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def is_named() -> bool:
+        assert list(drive(receiver.receive(1, timedelta(milliseconds=100)))) == []
+        return f"not a member of the share group {topic}:s" in caplog.text
+
+    monkeypatch.setattr(share, "PUZZLING", 0.1)
+    with KafkaServer() as server:
+        server.create(topic, 1)
+        server.know_no_share_groups()
+        receiver = opened(server.share_url, topic)
+
+        eventually(is_named)
+
+        assert "Kafka 4.2 or later" in caplog.text
+        drive(receiver.close())
 
 
 def test_a_message_over_the_limit_is_parked_before_the_brokers_drop_it(

@@ -2,7 +2,10 @@
 
 import pytest
 
+from history.bridge import drive
 from history.errors import ConfigurationError
+from triggers.providers.kafka.driver import driver
+from triggers.providers.kafka.provider import Kafka
 from triggers.providers.kafka.settings import KafkaSettings, connecting, consuming, sharing
 from triggers.providers.opening import open_provider
 
@@ -61,6 +64,16 @@ def test_a_limit_that_the_brokers_reach_first_is_refused_with_the_number_to_give
 
     with pytest.raises(ConfigurationError, match=r"max_delivery_count: is 5.*set it to 4 or less"):
         settings.check_limit(5)
+
+
+def test_a_client_without_share_groups_is_named_with_the_one_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(driver, "ShareConsumer")
+    provider = Kafka.from_url("kafka://one?share=true")
+
+    with pytest.raises(ConfigurationError, match=r"share: confluent-kafka .* install confluent-kafka>=2\.16"):
+        drive(provider.open_receiver("orders", subscription="s", name="a"))
 
 
 @pytest.mark.parametrize(
