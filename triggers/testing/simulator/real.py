@@ -6,6 +6,7 @@ next life begins with that.
 """
 
 import contextlib
+import gc
 import os
 import pickle
 import select
@@ -110,6 +111,7 @@ def _live(work: Callable[[], None], course: Course, ledger: Effects | None, writ
         os.kill(os.getpid(), signal.SIGKILL)
         threading.Event().wait()  # until that has arrived
 
+    gc.disable()  # what other tests have left, such as a JVM's objects, cannot be let go in a fork
     course.killed = die
     try:
         course.rules.subject.forget_loop()
