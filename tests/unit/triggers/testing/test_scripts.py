@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from history.errors import ConfigurationError
@@ -13,7 +13,13 @@ from triggers import Message
 from triggers.testing import exactly_once, scripts
 
 #: The same examples each time, however slow the machine is.
-STEADY = settings(deadline=None, derandomize=True, database=None, max_examples=60)
+STEADY = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 SHRINKING = settings(STEADY, max_examples=300)
 
 
