@@ -35,8 +35,9 @@ _TELLING = 0.2
 #: How often the driver says how it is, in milliseconds: it says in no other way that it has its partitions.
 _STATISTICS = 100
 
-#: How long a new member waits for a partition, in seconds: the brokers give one to each as it joins.
-_SHARING = 3.0
+#: How long a new member waits for its first partition, and then for a message, in seconds, before its queue
+#: is taken for empty.
+_SHARING, _FETCHING = 5.0, 1.0
 
 #: The part of the lock's time after which what is with no service goes back: the brokers' clock is theirs.
 _SAFE = 0.8
@@ -285,10 +286,10 @@ class ShareMember(Membership):
         if self._is_member:
             return
         group: Any = json.loads(text).get("cgrp", {})
-        if group.get("assignment_size", 0) > 0:
-            self._joined_by = time.monotonic()  # a turn later, what is there has been asked for
-        self._is_member = group.get("rebalance_cnt", 0) > 0
-        if not (self._is_member or self._warned) and time.monotonic() - self._joining_since > PUZZLING:
+        self._is_member = group.get("rebalance_cnt", 0) > 0  # it has partitions, or had some
+        if self._is_member:
+            self._joined_by = min(self._joined_by, time.monotonic() + _FETCHING)
+        elif not self._warned and time.monotonic() - self._joining_since > PUZZLING:
             self._warned = True
             _log.warning(
                 "not a member of the share group %s after %g s, so nothing is received: the brokers must be "
