@@ -35,6 +35,9 @@ _JUDGE = "triggers/pipeline/judge.py"
 _PIPELINE = "triggers/pipeline/pipeline.py"
 _TURN = "triggers/pipeline/sharing/turn.py"
 _UNDECIDED = "triggers/pipeline/undecided.py"
+_PACE = "triggers/pipeline/sharing/pace.py"
+_RIDERS = "history/sql/database/riders.py"
+_TURNING = "history/redis/lua/turning/turn.lua"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
 
 MUTANTS = (
@@ -356,5 +359,59 @@ MUTANTS = (
         "if entry is not None and self.is_ours(uuid, entry)",
         "if entry is not None",
         "tests/unit/triggers/pipeline/test_undecided.py::test_what_somebody_else_runs_is_not_released",
+    ),
+    Mutant(
+        _SLICES,
+        "if begins + 3 * length > now then kept",
+        "if begins + 2 * length > now then kept",
+        (
+            "tests/integration/history/redis/test_redis_slice_ends.py::"
+            "test_an_entry_is_found_until_the_end_of_its_slice"
+        ),
+    ),
+    Mutant(
+        _CLAIM,
+        "  --include shared/there\n",
+        "",
+        (
+            "tests/integration/history/redis/test_redis_losses.py::"
+            "TestALostBucket::test_what_stood_there_is_not_new"
+        ),
+    ),
+    Mutant(
+        _PACE,
+        "if seconds > LONGEST:",
+        "if False:",
+        "tests/unit/triggers/pipeline/test_pace.py",
+    ),
+    Mutant(
+        _PACE,
+        "and monotonic() >= self._rests_until",
+        "",
+        "tests/unit/triggers/pipeline/test_pace.py",
+    ),
+    Mutant(
+        _RIDERS,
+        "for text in riders.texts(before):\n                driver.execute(text)",
+        "for text in []:\n                driver.execute(text)",
+        ("tests/integration/pipeline/test_atomic_round_trips.py::test_a_lone_message_waits_for_four_answers"),
+    ),
+    Mutant(
+        _TURNING,
+        "(settled == '' or string.sub(settled, 1, 1) == '1')",
+        "true",
+        (
+            "tests/integration/consumer/test_turns.py::"
+            "test_a_run_that_lost_its_fence_is_not_acknowledged_by_its_turn[blocking]"
+        ),
+    ),
+    Mutant(
+        _PIPELINE,
+        "elif kept := [run for run in unsettled if run.end is not None and run.end.error is None]:",
+        "elif kept := []:",
+        (
+            "tests/integration/pipeline/test_trigger_outages.py::"
+            "TestHistoryGoesAway::test_a_success_that_cannot_be_recorded_is_parked_acknowledged_and_never_run_again[blocking-redis]"
+        ),
     ),
 )
