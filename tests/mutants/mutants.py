@@ -128,7 +128,7 @@ MUTANTS = (
         _SETTLE,
         "reply[i] = expires > now and held ~= fence and '0' or '?'",
         "reply[i] = expires > now and held ~= fence and '1' or '?'",
-        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+        f"{_STORES}::test_a_late_worker_changes_nothing[redis]",
     ),
     Mutant(
         _SETTLE,
@@ -152,7 +152,7 @@ MUTANTS = (
         _CLAIM,
         "last_fence = last_fence + 1",
         "last_fence = last_fence + 0",
-        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+        f"{_STORES}::test_the_fence_grows_with_every_claim_of_a_uuid[redis]",
     ),
     Mutant(
         _CLAIM,
@@ -164,7 +164,7 @@ MUTANTS = (
         _TAKE_OVER,
         "if not is_held(entry, tonumber(ARGV[2]), ARGV[4]) then return -1 end",
         "",
-        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+        f"{_STORES}::test_of_two_that_take_over_one_succeeds[redis]",
     ),
     Mutant(
         _TAKE_OVER,
@@ -182,7 +182,7 @@ MUTANTS = (
         _RENEW,
         "entry.state ~= 'S' or not is_held(entry, tonumber(ARGV[1]), ARGV[4])",
         "entry.state ~= 'S'",
-        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[redis]",
+        f"{_STORES}::test_an_owner_changes_nothing_of_what_another_holds_under_its_fence[redis]",
     ),
     Mutant(
         _RENEW,
@@ -260,7 +260,7 @@ MUTANTS = (
         _SQL,
         "AND h.fence = :expected_fence\n",
         "\n",
-        f"{_STORES}::test_a_store_answers_as_the_pure_transitions_do[sqlite]",
+        f"{_STORES}::test_of_two_that_take_over_one_succeeds[sqlite]",
     ),
     Mutant(
         _SQL,
