@@ -11,7 +11,7 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
-from triggers.cli.shared.sinks import listening
+from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.supervisor import supervise
 from triggers.patchbay import PatchBay, read_patchbay
 from triggers.patchbay.wiring.checks import limbo_url
@@ -20,7 +20,6 @@ from triggers.patchbay.wiring.toml_reader import read_with_notes
 from triggers.patchbay.wiring.toml_writer import to_toml
 from triggers.patchbay.wiring.xml_combining import combined
 from triggers.patchbay.wiring.xml_reader import SQL_PROVIDER, from_xml, guess_notes, provider_of
-from triggers.sinks.opening import SINK_URLS
 
 app = typer.Typer(
     no_args_is_help=True, help="Components wired to destinations by a file: run, check, convert."
@@ -41,12 +40,7 @@ def run(
     name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
     processes: int = typer.Option(1, min=1, help="How many processes to run; crashed ones start again."),
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
-    sink: list[str] | None = typer.Option(
-        None,
-        "--sink",
-        envvar="DOUBTLESS_SINKS",
-        help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
-    ),
+    sink: list[str] | None = SINKS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
     """Run what the files wire until SIGTERM or SIGINT; once more ends it at once."""

@@ -13,15 +13,20 @@ from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.logs import LogFormat, log_as
-from triggers.cli.shared.options import PROVIDER_OPTION, named, refuse_memory
+from triggers.cli.shared.options import (
+    DEFAULT_HISTORY_OPTION,
+    ONLY_OPTION,
+    PROVIDER_OPTION,
+    named,
+    refuse_memory,
+)
 from triggers.cli.shared.output import State
-from triggers.cli.shared.sinks import listening
+from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.options import AnyTrigger
 from triggers.consumer.supervisor import supervise
 from triggers.consumer.tasks import AsyncConsumer
 from triggers.consumer.threads import Consumer
 from triggers.providers.opening import PROVIDER_URLS
-from triggers.sinks.opening import SINK_URLS
 
 
 @with_general_options
@@ -29,21 +34,12 @@ def run(
     context: typer.Context,
     module: str = typer.Argument(help="A module with triggers, such as examples.orders."),
     provider: str | None = PROVIDER_OPTION,
-    history: str | None = typer.Option(
-        None, envvar="DOUBTLESS_HISTORY", help=f"For triggers that name none: {HISTORY_URLS}"
-    ),
+    history: str | None = DEFAULT_HISTORY_OPTION,
     name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
     processes: int = typer.Option(1, min=1, help="How many processes to run; crashed ones start again."),
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
-    only: list[str] | None = typer.Option(
-        None, "--trigger", "-t", help="Only this trigger; may be repeated."
-    ),
-    sink: list[str] | None = typer.Option(
-        None,
-        "--sink",
-        envvar="DOUBTLESS_SINKS",
-        help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
-    ),
+    only: list[str] | None = ONLY_OPTION,
+    sink: list[str] | None = SINKS_OPTION,
     metrics: str | None = typer.Option(
         None,
         envvar="DOUBTLESS_METRICS",

@@ -158,3 +158,9 @@ def test_sinks_that_cannot_be_are_told(doubtless: InProcess, shop: Any) -> None:
 
     assert answer.code == 1
     assert levels(answer.json) | {"sink 1": {"ok"}, "sink 2": {"PROBLEM"}} == levels(answer.json)
+
+
+def test_a_sink_that_needs_the_provider_is_given_it(doubtless: InProcess, shop: Any, redis_url: str) -> None:
+    words = ("--provider", redis_url, "--history", redis_url, "--sink", "dead-letter:")
+
+    assert levels(doubtless("doctor", "clinic", *words, "--json").json)["sink 1"] == {"ok"}

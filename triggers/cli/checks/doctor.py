@@ -24,11 +24,17 @@ from triggers.cli.shared.embedded import FILE, URL
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.options import PROVIDER_OPTION, connected, named
+from triggers.cli.shared.options import (
+    DEFAULT_HISTORY_OPTION,
+    ONLY_OPTION,
+    PROVIDER_OPTION,
+    connected,
+    named,
+)
 from triggers.cli.shared.output import State, first_line
+from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.options import AnyTrigger
 from triggers.providers.provider import Answering, Bounded, Provider
-from triggers.sinks.opening import SINK_URLS, open_sink
 
 #: How far the clocks of this machine and of a history may be apart before somebody is told.
 CLOCKS_APART = timedelta(seconds=5)
@@ -63,18 +69,9 @@ def doctor(
     context: typer.Context,
     module: str = typer.Argument(help="A module with triggers, such as examples.orders."),
     provider: str | None = PROVIDER_OPTION,
-    history: str | None = typer.Option(
-        None, envvar="DOUBTLESS_HISTORY", help=f"For triggers that name none: {HISTORY_URLS}"
-    ),
-    only: list[str] | None = typer.Option(
-        None, "--trigger", "-t", help="Only this trigger; may be repeated."
-    ),
-    sink: list[str] | None = typer.Option(
-        None,
-        "--sink",
-        envvar="DOUBTLESS_SINKS",
-        help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
-    ),
+    history: str | None = DEFAULT_HISTORY_OPTION,
+    only: list[str] | None = ONLY_OPTION,
+    sink: list[str] | None = SINKS_OPTION,
 ) -> None:
     """Look for what is wrong with a set-up: servers, their settings, clocks, permissions, triggers.
 
@@ -99,7 +96,7 @@ def _all(
         yield from _looked(f"trigger {name}", partial(_of_trigger, trigger))
         yield from _looked(f"history of {name}", partial(_of_history, trigger, history))
     for number, sink in enumerate(sinks, 1):
-        yield from _looked(f"sink {number}", partial(_of_sink, number, sink))
+        yield from _looked(f"sink {number}", partial(_of_sink, number, sink, provider))
     yield from _looked("local parking file", _of_parking_file)
 
 
@@ -215,10 +212,9 @@ def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
         )
 
 
-def _of_sink(number: int, url: str) -> Iterator[Finding]:
-    with named("--sink", SINK_URLS):
-        open_sink(url)
-    yield Finding(f"sink {number}", Level.OK, "its URL can be used; it was not asked")
+def _of_sink(number: int, url: str, provider: str | None) -> Iterator[Finding]:
+    with connected(provider or URL) as link, listening([url], link):
+        yield Finding(f"sink {number}", Level.OK, "its URL can be used; it was not asked")
 
 
 def _of_parking_file() -> Iterator[Finding]:

@@ -36,6 +36,14 @@ PROVIDER_OPTION: Any = typer.Option(
     help=f"{_LASTING_PROVIDERS}; by default the file {FILE} in this folder",
 )
 
+#: The option that names the history of what a module's triggers do not name.
+DEFAULT_HISTORY_OPTION: Any = typer.Option(
+    None, "--history", envvar="DOUBTLESS_HISTORY", help=f"For triggers that name none: {HISTORY_URLS}"
+)
+
+#: The option that chooses among a module's triggers.
+ONLY_OPTION: Any = typer.Option(None, "--trigger", "-t", help="Only this trigger; may be repeated.")
+
 #: The option that narrows a command down to one trigger.
 TRIGGER_OPTION: Any = typer.Option(
     None, "--trigger", "-t", help="The trigger's name; all of them by default."

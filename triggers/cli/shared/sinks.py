@@ -4,12 +4,23 @@ import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
+
+import typer
 
 from history.errors import ConfigurationError
 from triggers.events import Subscription, flush_events, on_retrieval_failure
 from triggers.providers.provider import Provider
-from triggers.sinks.opening import open_sink
+from triggers.sinks.opening import SINK_URLS, open_sink
 from triggers.sinks.sink import Sink
+
+#: The option that names the sinks.
+SINKS_OPTION: Any = typer.Option(
+    None,
+    "--sink",
+    envvar="DOUBTLESS_SINKS",
+    help=f"Where events of given-up messages go; may be repeated: {SINK_URLS}",
+)
 
 
 @contextmanager
