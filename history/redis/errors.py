@@ -9,7 +9,6 @@ OTHER          anything else, such as a script that is wrong
 """
 
 import re
-import ssl
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -31,6 +30,7 @@ from redis.exceptions import (
 )
 
 from history.errors import ConfigurationError
+from history.support.tls import stays_wrong
 
 
 class FaultKind(Enum):
@@ -164,6 +164,6 @@ def configuration_error(error: Exception, doing: str, *, setting: str) -> Config
 
 
 def _fault_of(error: Exception) -> _Fault | None:
-    if isinstance(error.__context__, ssl.SSLError) and isinstance(error, redis.ConnectionError):
+    if isinstance(error, redis.ConnectionError) and stays_wrong(error.__context__):
         return _TLS
     return next((fault for fault in _FAULTS if fault.explains(error)), None)

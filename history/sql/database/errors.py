@@ -56,7 +56,8 @@ _POSTGRESQL: tuple[_Fault, ...] = (
     ),
     _Fault(
         (),
-        r"server does not support SSL|certificate|SSL error|invalid sslmode|sslrootcert",
+        # A line that ends is no matter of settings: "SSL error: unexpected eof while reading", of OpenSSL 3.
+        r"server does not support SSL|certificate|SSL error(?!: unexpected eof)|invalid sslmode|sslrootcert",
         "the TLS connection that the URL asks for failed",
         "check sslmode and the certificates",
     ),

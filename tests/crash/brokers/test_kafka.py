@@ -11,29 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
 from tests.crash.helpers.aftermath import Left, run_matrix
 from tests.crash.helpers.books import (
     KILLS,
     MESSAGES,
     MOST_IN_DOUBT,
-    ORDERS,
     Books,
     end,
     fleet_of,
     kill_now_and_then,
 )
 from tests.crash.helpers.deaths import DEATHS, Death
+from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.servers.kafka_server import KafkaServer
-from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("kafka")]
-
-#: How many are sent at once; a tenth of them once more with the next ones.
-BATCH = 50
 
 #: Over how many partitions the orders are spread: more than there are processes.
 PARTITIONS = 4
@@ -66,24 +59,6 @@ def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
     deaths_left: dict[Death, Left], death: Death
 ) -> None:
     deaths_left[death].check(death)
-
-
-def produce(url: str) -> None:
-    """Send everything, a tenth of it twice; and again, under the same uuids, what may be lost."""
-    provider = open_provider(url)
-    copies: list[str] = []
-    for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
-        uuids = ORDERS[first : first + BATCH]
-        batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in uuids + copies]
-        while True:
-            try:
-                drive(provider.send(NAME, batch))
-            except UnavailableError:
-                time.sleep(0.1)
-            else:
-                break
-        copies = uuids[: BATCH // 10]
-    drive(provider.close())
 
 
 def books_of(folder: Path, server: KafkaServer, history: str) -> Books:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.brokers.test_kafka import PARTITIONS, produce
+from tests.crash.brokers.test_kafka import PARTITIONS
 from tests.crash.helpers.books import KILLS, MOST_IN_DOUBT, Books, end, fleet_of, kill_now_and_then
+from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
 from tests.fixtures.servers.kafka_server import KafkaServer
 

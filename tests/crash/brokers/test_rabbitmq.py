@@ -6,40 +6,33 @@ With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills.
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from history.bridge import drive
-from history.errors import UnavailableError
-from history.message import Message
 from tests.crash.helpers.aftermath import Left, run_matrix
 from tests.crash.helpers.books import (
     KILLS,
     MESSAGES,
     MOST_IN_DOUBT,
-    ORDERS,
     Books,
     end,
     fleet_of,
     kill_now_and_then,
 )
 from tests.crash.helpers.deaths import DEATHS, Death
+from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import depth, subscribe
-from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("rabbitmq")]
-
-#: How many are sent at once; a tenth of them once more with the next ones.
-BATCH = 50
 
 #: A quorum queue is safe from a kill of its broker so long after it was declared, in seconds.
 SETTLING = 3.0
@@ -114,41 +107,12 @@ def books_of(folder: Path, broker: Broker, history: str) -> Books:
     return Books(folder, broker.url, history, partial(broker.depth, NAME))
 
 
-@dataclass(slots=True)
-class Producer:
-    """Sends the orders, and counts what it has sent."""
-
-    broker: Broker
-    sent: int = 0
-
-    def produce(self) -> None:
-        """Send everything, a tenth of it twice; and again, under the same uuids, what may be lost."""
-        provider = open_provider(self.broker.url)
-        copies: list[str] = []
-        for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
-            uuids = ORDERS[first : first + BATCH]
-            batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in uuids + copies]
-            while not _arrived(partial(provider.send, NAME, batch)):
-                time.sleep(0.1)
-            self.sent += len(batch)
-            copies = uuids[: BATCH // 10]
-        drive(provider.close())
-
-
-def _arrived(send: Callable[[], Coroutine[Any, Any, object]]) -> bool:
-    try:
-        drive(send())
-    except UnavailableError:
-        return False
-    return True
-
-
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
     tmp_path: Path, broker: Broker, redis_url: str
 ) -> None:
-    books, producer = books_of(tmp_path, broker, redis_url), Producer(broker)
+    books = books_of(tmp_path, broker, redis_url)
     started = time.monotonic()
-    producing = threading.Thread(target=producer.produce)
+    producing = threading.Thread(target=produce, args=[broker.url])
     with fleet_of(books) as fleet:
         producing.start()
         kills = kill_now_and_then(fleet, books)
@@ -157,7 +121,7 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
 
     told = books.check(MOST_IN_DOUBT)
     seconds = time.monotonic() - started
-    print(f"{broker.scheme}: {kills} kills in {seconds:.0f} s: {producer.sent} sent, {told}")  # noqa: T201  (for whoever asks)
+    print(f"{broker.scheme}: {kills} kills in {seconds:.0f} s: {told}")  # noqa: T201  (for whoever asks)
     assert kills == KILLS
 
 
@@ -165,11 +129,11 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
 def test_consumers_and_producers_reconnect_to_a_broker_that_was_killed_and_stopped(
     tmp_path: Path, private_broker: Broker, redis_url: str
 ) -> None:
-    books, producer = books_of(tmp_path, private_broker, redis_url), Producer(private_broker)
+    books = books_of(tmp_path, private_broker, redis_url)
     server = private_broker.server
     time.sleep(SETTLING)
     ends = {MESSAGES // 4: server.kill, MESSAGES // 2: server.stop}
-    producing = threading.Thread(target=producer.produce)
+    producing = threading.Thread(target=produce, args=[private_broker.url])
     with fleet_of(books, lease=LONG_LEASE) as fleet:
         producing.start()
         for effects in fleet.watch(lambda: not ends and books.over()):
@@ -180,4 +144,4 @@ def test_consumers_and_producers_reconnect_to_a_broker_that_was_killed_and_stopp
         end(fleet, books)
 
     told = books.check(most_in_doubt=0)
-    print(f"{private_broker.scheme}: killed, and stopped: {producer.sent} sent, {told}")  # noqa: T201  (as above)
+    print(f"{private_broker.scheme}: killed, and stopped: {told}")  # noqa: T201  (as above)

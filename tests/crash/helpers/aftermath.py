@@ -89,7 +89,7 @@ def run_matrix(
         words = [sys.executable, "-m", "tests.crash.victims.victim", str(folder), provider, history, task]
         subprocess.run(words, check=True, timeout=DEADLINE)
     store = open_history(history)
-    count = count or partial(_count_unanswered, server)
+    count = count or partial(count_unanswered, server)
     left = {death: _look(folder, count, store, death, sent[death]) for death in DEATHS}
     drive(store.close())
     return left
@@ -147,8 +147,8 @@ def _look(
     )
 
 
-def _count_unanswered(server: str, name: str) -> int:
-    """Count the messages that a subscription has not read, or has not acknowledged."""
+def count_unanswered(server: str, name: str) -> int:
+    """Count what a subscription of Redis Streams or SQL-JMS has not read, or has not acknowledged."""
     if not server.startswith("redis"):
         return count_rows(server, WAITING, name=name)
     with cast("Any", redis.Redis).from_url(server) as client:

@@ -301,10 +301,11 @@ class _Events:
         """Translate what ended a connection."""
         text, host = str(error).lower(), self._host
         if "ssl" in text and self._tls is not None:
-            # proton does not say what is wrong with a certificate.
-            problem = self._tls.problem_with(host, self._port) or str(error)
+            # proton does not say what is wrong with a certificate, nor whether the server just went away.
+            problem = self._tls.problem_with(host, self._port) or (str(error) if "alert" in text else "")
             remedy = "correct the certificate, or name its cafile"
-            return ConfigurationError("provider", f"TLS with {host} failed: {problem}", remedy)
+            if problem:
+                return ConfigurationError("provider", f"TLS with {host} failed: {problem}", remedy)
         if "vhost" in text:
             return ConfigurationError(
                 "provider", f"{host} refuses the virtual host", "correct the path of its URL"

@@ -13,6 +13,7 @@ from typing import Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from history.errors import ConfigurationError
+from history.support.tls import stays_wrong
 from history.support.urls import guarded
 
 #: RabbitMQ refuses a shorter one over AMQP 1.0.
@@ -49,7 +50,7 @@ class TlsFiles:
         return context
 
     def problem_with(self, host: str, port: int) -> str:
-        """Say why a handshake with a host fails; nothing when it does not."""
+        """Say why no handshake with a host can succeed; nothing when one does, or when nobody answers."""
         try:
             with (
                 socket.create_connection((host, port), _PROBE_PATIENCE) as connection,
@@ -59,7 +60,7 @@ class TlsFiles:
         except ssl.SSLCertVerificationError as error:
             return error.verify_message
         except OSError as error:
-            return str(error)
+            return str(error) if stays_wrong(error) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

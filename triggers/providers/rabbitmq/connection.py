@@ -5,6 +5,7 @@ answer comes back as a future. pika's errors are translated here, once.
 """
 
 import logging
+import re
 import ssl
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from typing import Any, cast
 
 from history.errors import ConfigurationError
 from history.shell import Shell, fail, fulfil
+from history.support.tls import stays_wrong
 from triggers.providers.brokers.connection import CONNECT_PATIENCE, BrokerConnection, Call, quietly
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import ProviderUnavailableError
@@ -189,10 +191,11 @@ def _parameters(url: BrokerUrl, tls: ssl.SSLContext | None, host: str, port: int
     )
 
 
-#: Words of what pika raises, by their classes and by what the broker says, and what they mean.
+#: What the broker says, or pika of its mechanisms, and what it means. A line that ends while a login is under
+#: way pika calls a "probable" refusal; it is as probably a broker that goes away: who refuses says so.
 _REFUSALS = (
-    (("ProbableAuthentication", "AuthenticationError", "ACCESS_REFUSED"), "login", "user and password in"),
-    (("ProbableAccessDenied", "NOT_ALLOWED"), "virtual host", "the path of"),
+    (re.compile(r"ACCESS_REFUSED|(?<!Probable)AuthenticationError"), "login", "user and password in"),
+    (re.compile("NOT_ALLOWED"), "virtual host", "the path of"),
 )
 
 
@@ -200,12 +203,12 @@ def connecting(error: BaseException, host: str) -> Exception:
     """Translate what went wrong while connecting to a host."""
     causes = list(_causes(error))
     for cause in causes:
-        if isinstance(cause, ssl.SSLError):
+        if isinstance(cause, ssl.SSLError) and stays_wrong(cause):
             problem = f"TLS with {host} failed: {getattr(cause, 'verify_message', '') or cause.reason}"
             return ConfigurationError("provider", problem, "correct the certificate, or name its cafile")
     text = " ".join(repr(cause) for cause in causes)
     for words, what, remedy in _REFUSALS:
-        if any(word in text for word in words):
+        if words.search(text):
             return ConfigurationError("provider", f"{host} refuses the {what}", f"correct {remedy} its URL")
     unavailable = ProviderUnavailableError("RabbitMQ", f"connecting to {host}")
     unavailable.__cause__ = causes[-1]

@@ -1,0 +1,36 @@
+"""A producer that sends the orders of the crash tests, through whatever happens to its provider."""
+
+import time
+from collections.abc import Sequence
+
+from history.bridge import drive
+from history.errors import UnavailableError
+from history.message import Message
+from tests.crash.helpers.books import MESSAGES, ORDERS
+from tests.crash.victims.booking_service import NAME
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider
+
+#: How many are sent at once; a tenth of them once more with the next ones.
+BATCH = 50
+
+
+def produce(url: str) -> None:
+    """Send everything, a tenth of it twice; and again, under the same uuids, what may be lost."""
+    provider = open_provider(url)
+    copies: Sequence[str] = []
+    for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
+        uuids = ORDERS[first : first + BATCH]
+        batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in [*uuids, *copies]]
+        while not _arrived(provider, batch):
+            time.sleep(0.1)
+        copies = uuids[: BATCH // 10]
+    drive(provider.close())
+
+
+def _arrived(provider: Provider, batch: Sequence[Message]) -> bool:
+    try:
+        drive(provider.send(NAME, batch))
+    except UnavailableError:
+        return False
+    return True
