@@ -13,6 +13,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest.register_assert_rewrite("history.contract", "triggers.providers.contract", "tests.crash.helpers.books")
 
 pytest_plugins = [
+    "tests.fixtures.proof",
     "tests.fixtures.servers.redis",
     "tests.fixtures.servers.redis_sentinel",
     "tests.fixtures.sqljms",

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.chaos.__main__ import run
 from tests.fixtures.needed import missing
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.redis import redis_server
 from triggers.testing.postgres_server import find_programs
 
@@ -28,7 +29,9 @@ MESSAGES = {"sentinel": 5000, "cluster": 5000}
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("ground", TROUBLES)
-def test_what_happens_twice_or_is_gone_is_what_a_server_lost_and_was_announced(ground: str) -> None:
+def test_what_happens_twice_or_is_gone_is_what_a_server_lost_and_was_announced(
+    ground: str, proved: Proved
+) -> None:
     # pytest-randomly prints what this seed comes from.
     seed = random.randrange(2**32)  # noqa: S311  (no secret)
 
@@ -41,3 +44,4 @@ def test_what_happens_twice_or_is_gone_is_what_a_server_lost_and_was_announced(g
     assert report.mistakes == (), report
     assert "sentinel" not in ground or report.troubles["clock jump"], "libfaketime is installed"
     assert report.fates.total() >= messages
+    proved(messages=messages, troubles=TROUBLES[ground])

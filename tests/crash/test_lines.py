@@ -17,6 +17,7 @@ from tests.crash.helpers.books import MESSAGES, PROCESSES, Books, end, fleet_of
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import CONCURRENCY, LONG_LEASE, NAME
 from tests.fixtures.network import Network, NetworkBefore
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import depth, subscribe
 
@@ -73,7 +74,7 @@ def test_each_order_is_booked_once_whatever_happens_to_the_lines(
     tmp_path: Path,
     network_before: NetworkBefore,
     request: pytest.FixtureRequest,
-    record_property: Callable[[str, object], None],
+    proved: Proved,
 ) -> None:
     ground = make(request)
     sending, receiving, remembering = (
@@ -97,8 +98,7 @@ def test_each_order_is_booked_once_whatever_happens_to_the_lines(
         end(fleet, books)
 
     books.check(most_in_doubt=PROCESSES * CONCURRENCY * len(TROUBLES))
-    record_property("messages", MESSAGES)
-    record_property("troubles of a line", 3 * len(TROUBLES))
+    proved(messages=MESSAGES, troubles=3 * len(TROUBLES))
 
 
 def due(left: int) -> int:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.crash.conftest import Matrix
 from tests.crash.helpers.deaths import DEATHS, SKIPPED, Death, Path
+from tests.fixtures.proof import Proved
 from triggers.pipeline.pipeline import Step
 
 pytestmark = pytest.mark.crash
@@ -35,6 +36,7 @@ def test_a_process_dies_at_every_step_that_its_message_reaches() -> None:
 @every_store
 @every_death
 def test_the_message_ends_as_the_table_of_the_pipeline_says_and_nothing_happens_twice(
-    matrix: Matrix, store: str, death: Death
+    matrix: Matrix, store: str, death: Death, proved: Proved
 ) -> None:
+    proved(processes_killed=1)
     matrix(store)[death].check(death)

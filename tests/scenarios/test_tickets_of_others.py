@@ -35,6 +35,8 @@ from triggers import Message, Outcome, Status, TransientError
 from triggers.testing import Effects as Ledger
 from triggers.testing import exactly_once
 
+pytestmark = pytest.mark.proof
+
 LEASE = timedelta(seconds=30)
 
 #: The row of the decision table for another body under a known uuid.

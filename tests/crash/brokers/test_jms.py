@@ -15,6 +15,7 @@ from tests.crash.helpers.aftermath import Left, run_matrix
 from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, fleet_of, kill_now_and_then
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.activemq import ACTIVEMQ, JavaPeer
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.integration.helpers.jms_queues import depth
@@ -36,8 +37,9 @@ def deaths_left(activemq: ActiveMqServer, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.prove
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
-    deaths_left: dict[Death, Left], death: Death
+    deaths_left: dict[Death, Left], death: Death, proved: Proved
 ) -> None:
+    proved(processes_killed=1)
     deaths_left[death].check(death)
 
 
@@ -46,7 +48,7 @@ def books_of(folder: Path, server: ActiveMqServer, history: str) -> Books:
 
 
 def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumers_are_killed(
-    tmp_path: Path, activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer
+    tmp_path: Path, activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer, proved: Proved
 ) -> None:
     books = books_of(tmp_path, activemq, redis_url)
     started = time.monotonic()
@@ -58,6 +60,7 @@ def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumer
     told = books.check(MOST_IN_DOUBT)
     print(f"{kills} kills in {time.monotonic() - started:.0f} s: {told}")  # noqa: T201  (for whoever asks)
     assert kills == KILLS
+    proved(messages=MESSAGES, processes_killed=KILLS)
 
 
 @pytest.mark.prove

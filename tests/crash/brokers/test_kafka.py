@@ -24,6 +24,7 @@ from tests.crash.helpers.books import (
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("kafka")]
@@ -56,8 +57,9 @@ def depth_of(server: KafkaServer) -> Callable[[str], int]:
 @pytest.mark.prove
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
-    deaths_left: dict[Death, Left], death: Death
+    deaths_left: dict[Death, Left], death: Death, proved: Proved
 ) -> None:
+    proved(processes_killed=1)
     deaths_left[death].check(death)
 
 
@@ -67,7 +69,7 @@ def books_of(folder: Path, server: KafkaServer, history: str) -> Books:
 
 
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
-    tmp_path: Path, kafka: KafkaServer, redis_url: str
+    tmp_path: Path, kafka: KafkaServer, redis_url: str, proved: Proved
 ) -> None:
     books = books_of(tmp_path, kafka, redis_url)
     producing = threading.Thread(target=produce, args=[kafka.url])
@@ -79,6 +81,7 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
 
     books.check(MOST_IN_DOUBT)
     assert kills == KILLS
+    proved(messages=MESSAGES, processes_killed=KILLS)
 
 
 @pytest.mark.prove

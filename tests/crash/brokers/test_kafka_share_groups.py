@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.crash.brokers.test_kafka import PARTITIONS
-from tests.crash.helpers.books import KILLS, MOST_IN_DOUBT, Books, end, fleet_of, kill_now_and_then
+from tests.crash.helpers.books import KILLS, MESSAGES, MOST_IN_DOUBT, Books, end, fleet_of, kill_now_and_then
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import NAME
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("kafka")]
@@ -21,7 +22,9 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_gro
 LIMIT = 10_000
 
 
-def test_each_order_is_booked_once_however_often_members_are_killed(tmp_path: Path, redis_url: str) -> None:
+def test_each_order_is_booked_once_however_often_members_are_killed(
+    tmp_path: Path, redis_url: str, proved: Proved
+) -> None:
     with KafkaServer(brokers=2) as server:
         server.create(NAME, PARTITIONS)
         server.deliver_at_most(LIMIT)
@@ -37,3 +40,4 @@ def test_each_order_is_booked_once_however_often_members_are_killed(tmp_path: Pa
 
         books.check(MOST_IN_DOUBT)
     assert kills == KILLS
+    proved(messages=MESSAGES, processes_killed=KILLS)

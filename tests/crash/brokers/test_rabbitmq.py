@@ -28,6 +28,7 @@ from tests.crash.helpers.books import (
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.helpers.producing import produce
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.rabbitmq import new_rabbitmq, new_rabbitmq4
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import depth, subscribe
@@ -97,8 +98,9 @@ def deaths_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.mark.parametrize("wire", ["rabbitmq", pytest.param("amqp", marks=pytest.mark.prove)])
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
-    deaths_left: Deaths, wire: str, death: Death
+    deaths_left: Deaths, wire: str, death: Death, proved: Proved
 ) -> None:
+    proved(processes_killed=1)
     deaths_left(wire)[death].check(death)
 
 
@@ -108,7 +110,7 @@ def books_of(folder: Path, broker: Broker, history: str) -> Books:
 
 
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
-    tmp_path: Path, broker: Broker, redis_url: str
+    tmp_path: Path, broker: Broker, redis_url: str, proved: Proved
 ) -> None:
     books = books_of(tmp_path, broker, redis_url)
     started = time.monotonic()
@@ -123,6 +125,7 @@ def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
     seconds = time.monotonic() - started
     print(f"{broker.scheme}: {kills} kills in {seconds:.0f} s: {told}")  # noqa: T201  (for whoever asks)
     assert kills == KILLS
+    proved(messages=MESSAGES, processes_killed=KILLS)
 
 
 @pytest.mark.prove

@@ -15,6 +15,7 @@ from history.message import Message
 from history.opening import open_history
 from tests.fixtures.needed import missing
 from tests.fixtures.network import Network, NetworkBefore
+from tests.fixtures.proof import Proved
 from tests.fixtures.servers.certificates import make_certificate
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import subscribe
@@ -93,7 +94,7 @@ def postgres_with_tls(postgres_folder: Path, tmp_path: Path) -> Iterator[str]:
     """The URL of a PostgreSQL with TLS."""
     own = make_certificate(tmp_path, "server")
     files = {"ssl_cert_file": own.certificate, "ssl_key_file": own.key}
-    settings = {name: shutil.copy(file, postgres_folder / file.name) for name, file in files.items()}
+    settings = {name: Path(shutil.copy(file, postgres_folder)) for name, file in files.items()}
     for file in settings.values():
         file.chmod(0o600)
         if os.geteuid() == 0:
@@ -105,7 +106,7 @@ def postgres_with_tls(postgres_folder: Path, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("server", ["redis_url", "redis_with_tls", "postgres_url", "postgres_with_tls"])
 def test_a_history_whose_line_is_cut_at_any_moment_is_away(
-    server: str, request: pytest.FixtureRequest, network_before: NetworkBefore
+    server: str, request: pytest.FixtureRequest, network_before: NetworkBefore, proved: Proved
 ) -> None:
     url = request.getfixturevalue(server)
     remember(url)  # makes its tables
@@ -114,6 +115,7 @@ def test_a_history_whose_line_is_cut_at_any_moment_is_away(
     chunks = cut_at_each_chunk(network, lambda: remember(network.url(url)))
 
     assert chunks > 3
+    proved(moments=chunks)
 
 
 @pytest.mark.parametrize("use", [send, receive])
@@ -125,7 +127,11 @@ def test_a_history_whose_line_is_cut_at_any_moment_is_away(
     ],
 )
 def test_a_broker_whose_line_is_cut_at_any_moment_is_away(
-    wire: str, use: Callable[[str], None], request: pytest.FixtureRequest, network_before: NetworkBefore
+    wire: str,
+    use: Callable[[str], None],
+    request: pytest.FixtureRequest,
+    network_before: NetworkBefore,
+    proved: Proved,
 ) -> None:
     fixture = {"rabbitmq": "rabbitmq_server", "amqp": "rabbitmq4_server"}[wire]
     server: RabbitmqServer = request.getfixturevalue(fixture)
@@ -136,3 +142,4 @@ def test_a_broker_whose_line_is_cut_at_any_moment_is_away(
     chunks = cut_at_each_chunk(network, lambda: use(network.url(url)))
 
     assert chunks > 3
+    proved(moments=chunks)

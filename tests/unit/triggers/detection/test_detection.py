@@ -14,6 +14,7 @@ import pytest
 
 from history.entry import EntryOutcome
 from tests import ROOT
+from tests.fixtures.proof import Proved
 from tests.unit.triggers.detection.decision_table import (
     POLICIES,
     TABLES,
@@ -48,6 +49,8 @@ from triggers.detection.table import (
 )
 from triggers.detection.wording import render
 
+pytestmark = pytest.mark.proof
+
 DOCUMENT = ROOT / "docs" / "detection.md"
 
 
@@ -57,7 +60,9 @@ def told(decision: Decision) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_the_code_says_of_every_combination_what_the_one_fitting_line_says(table: str) -> None:
+def test_the_code_says_of_every_combination_what_the_one_fitting_line_says(
+    table: str, proved: Proved
+) -> None:
     lines = lines_of(table)
     reached: set[Line] = set()
 
@@ -70,6 +75,7 @@ def test_the_code_says_of_every_combination_what_the_one_fitting_line_says(table
         assert asked is (line.resolver not in {"none", "not called"}), f"{world}\n{line}"
 
     assert reached == set(lines)
+    proved(combinations=sum(1 for _ in worlds()))
 
 
 def test_the_table_is_read_whole() -> None:

@@ -10,7 +10,6 @@ What holds in every state that can be reached:
 A checker that finds nothing proves nothing, so it is also shown to catch functions that break a property.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -31,11 +30,14 @@ from history.entry import (
     started,
     take_over,
 )
+from tests.fixtures.proof import Proved
 from tests.unit.triggers.detection.model.exploring import Explored, explore
 from tests.unit.triggers.detection.model.moves import Model
 from tests.unit.triggers.detection.model.world import TICK, Faults, Rules, Scope, ViolationError
 from triggers.detection.aftermath import Aftermath, Ending, afterwards
 from triggers.detection.table import Answer, Decision, Facts, Policy, Status, Word, decide
+
+pytestmark = pytest.mark.proof
 
 THROW, SUSPEND = Policy(), Policy(on_retry_failure="suspend")
 TRANSACTED = Policy(transacted=True)
@@ -72,13 +74,10 @@ def explored_scope(name: str) -> Explored:
 
 
 @pytest.mark.parametrize("name", SCOPES)
-def test_every_property_holds_in_every_state(
-    name: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_every_property_holds_in_every_state(name: str, proved: Proved) -> None:
     explored = explored_scope(name)
 
-    record_property("states", explored.states)
-    print(f"\n{name}: {explored.states} states, {explored.transitions} transitions")  # noqa: T201
+    proved(states=explored.states, transitions=explored.transitions)
     assert explored.states > 100
 
 

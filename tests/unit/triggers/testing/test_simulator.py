@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from history.errors import ConfigurationError
+from tests.fixtures.proof import Proved
 from tests.unit.triggers.testing.planted import KINDS, LEDGER, ORDER, Sample, book, looks, made
 from triggers.testing import exactly_once
+
+pytestmark = pytest.mark.proof
 
 #: Pairs of faults take longer than all other tests here together; so only some samples are tried with them.
 QUICK: dict[str, Any] = {"crashes": 1}
@@ -28,7 +31,7 @@ def cases() -> Iterator[tuple[Callable[[Path], dict[str, Sample]], str]]:
 
 @pytest.mark.parametrize(("kind", "name"), [pytest.param(*case, id=case[1]) for case in cases()])
 def test_what_is_planted_is_found_and_nothing_else(
-    kind: Callable[[Path], dict[str, Sample]], name: str, tmp_path: Path
+    kind: Callable[[Path], dict[str, Sample]], name: str, tmp_path: Path, proved: Proved
 ) -> None:
     sample = kind(tmp_path)[name]
 
@@ -36,6 +39,7 @@ def test_what_is_planted_is_found_and_nothing_else(
         sample.trigger, sample.messages, effects=sample.effects, reset=sample.reset, **QUICK | sample.options
     )
 
+    proved(scripts=report.scripts)
     match sample.planted:
         case "doubled":
             assert not report.never_twice, report
@@ -47,8 +51,9 @@ def test_what_is_planted_is_found_and_nothing_else(
     assert report.shortest is None or len(report.shortest) <= SHORT
 
 
-def test_pairs_of_faults_and_runs_by_chance_find_nothing_in_a_correct_service() -> None:
+def test_pairs_of_faults_and_runs_by_chance_find_nothing_in_a_correct_service(proved: Proved) -> None:
     report = exactly_once(made(book, resolver=looks), [ORDER], effects=LEDGER)
+    proved(scripts=report.scripts)
 
     assert report.never_twice, report
     assert report.none_lost, report
