@@ -42,8 +42,8 @@ class Counting(MemoryHistory):
         return await super().renew(trigger, uuid, fence, lease, owner=owner)
 
 
-def keepers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "doubtless-leases"]
+def keepers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "doubtless-leases"}
 
 
 def test_a_copy_that_arrives_while_the_original_runs_waits_by_default() -> None:
@@ -238,23 +238,26 @@ def _alive(history: MemoryHistory, uuid: str) -> bool:
 
 
 def test_the_thread_ends_when_nothing_is_held_and_starts_again() -> None:
-    before = len(keepers())
+    before = keepers()  # of tests before this one, which may end at any moment
+    begun: list[set[threading.Thread]] = []
     history = Counting()
 
     def service(body: bytes) -> None:
         renewed = len(history.renewed)
         eventually(lambda: len(history.renewed) > renewed)
+        begun.append(keepers() - before)
 
     book = made(service, history=history, lease=timedelta(seconds=0.3))
 
     book.handle(message("u-1"))
-    begun = len(keepers())
-    eventually(lambda: len(keepers()) == before)
+    eventually(lambda: not keepers() - before)
     book.handle(message("u-2"))
 
-    assert begun == before + 1
+    first, second = begun
+    assert (len(first), len(second)) == (1, 1)
+    assert first.isdisjoint(second)
     assert set(history.renewed) == {"u-1", "u-2"}
-    assert all(thread.daemon for thread in keepers())
+    assert all(thread.daemon for thread in first | second)
 
 
 def test_a_renewal_that_fails_is_tried_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
