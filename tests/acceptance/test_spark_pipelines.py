@@ -54,6 +54,7 @@ def test_the_demo_ends_with_a_pipeline_that_books_only_what_is_new(doubtless: Co
     assert told["duplicate"] >= 200 + 50
 
 
+@pytest.mark.prove
 def test_the_demo_says_why_the_pipeline_is_left_out(doubtless: CommandLine) -> None:
     answer = doubtless("demo", "--count", "20", PATH="/nowhere")
 

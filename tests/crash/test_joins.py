@@ -22,7 +22,7 @@ from triggers.pipeline.joining.composite import Joined
 from triggers.pipeline.parking.sweep import close_settled
 from triggers.providers.opening import open_provider
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(400)]
 
 ACTIVATIONS, PROCESSES, KILLS = sized(300, full=1000), 4, sized(4, full=10)
 
@@ -94,7 +94,7 @@ def look(folder: Path, history: str) -> Left:
     return left
 
 
-@pytest.mark.parametrize("store", ["redis", pytest.param("postgres", marks=pytest.mark.prove)])
+@pytest.mark.parametrize("store", ["redis", "postgres"])
 def test_every_activation_runs_once_or_is_in_doubt_whoever_is_killed(
     store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
 ) -> None:

@@ -21,7 +21,7 @@ from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, NAME,
 from tests.fixtures.scale import sized
 from triggers.providers.opening import open_provider
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(400)]
 
 GROUPS, LENGTH, PROCESSES = 20, sized(40, full=100), 4
 
@@ -123,7 +123,7 @@ def run(
     return look(folder, history)
 
 
-@pytest.mark.parametrize("store", ["redis", pytest.param("postgres", marks=pytest.mark.prove)])
+@pytest.mark.parametrize("store", ["redis", "postgres"])
 def test_groups_keep_their_order_whenever_the_active_process_is_killed(
     store: str, tmp_path: Path, redis_url: str, request: pytest.FixtureRequest
 ) -> None:
@@ -136,7 +136,6 @@ def test_groups_keep_their_order_whenever_the_active_process_is_killed(
     assert len(left.begun) == GROUPS
 
 
-@pytest.mark.prove
 def test_groups_keep_their_order_when_the_active_process_is_frozen_and_comes_back(
     tmp_path: Path, redis_url: str
 ) -> None:

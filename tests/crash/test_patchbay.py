@@ -22,7 +22,7 @@ from history.message import Message
 from tests.fixtures.scale import sized
 from triggers.patchbay import PatchBay, read_patchbay
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.prove]
 
 WIRING = """
 [patchbay]
@@ -111,7 +111,7 @@ class Bench:
         assert not any(left.values()), (told, left)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[int], Bench]]:
     """Make a bench on a database of its own for each point."""
     made: list[str] = []

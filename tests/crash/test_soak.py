@@ -23,7 +23,6 @@ TASKS = "benchmarks.soak_tasks"
     ("messages", "kills", "service"),
     [
         pytest.param(300, 2, None, id="few"),
-        pytest.param(600, 2, TASKS, id="few tasks"),
         pytest.param(MESSAGES, KILLS, None, id="threads", marks=pytest.mark.prove),
         pytest.param(20 * MESSAGES, 2 * KILLS, TASKS, id="tasks", marks=pytest.mark.prove),
     ],

@@ -47,6 +47,7 @@ def books_of(folder: Path, server: ActiveMqServer, history: str) -> Books:
     return Books(folder, server.url, history, partial(depth, server.url, NAME))
 
 
+@pytest.mark.prove
 def test_each_order_of_a_java_producer_is_booked_once_however_often_its_consumers_are_killed(
     tmp_path: Path, activemq: ActiveMqServer, redis_url: str, java_peer: JavaPeer, proved: Proved
 ) -> None:

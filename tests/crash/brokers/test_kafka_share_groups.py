@@ -16,7 +16,12 @@ from tests.crash.victims.booking_service import NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("kafka")]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.prove,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("kafka"),
+]
 
 #: More deliveries than there will be: this broker counts one for all members whenever a connection ends.
 LIMIT = 10_000

@@ -63,7 +63,7 @@ def shared(request: pytest.FixtureRequest, wire: str) -> Broker:
     return Broker(cast("RabbitmqServer", request.getfixturevalue(name)), wire)
 
 
-@pytest.fixture(params=WIRES)
+@pytest.fixture(params=["rabbitmq", pytest.param("amqp", marks=pytest.mark.prove)])
 def broker(request: pytest.FixtureRequest) -> Broker:
     """The broker that most tests share, over each wire."""
     return shared(request, cast("str", request.param))
@@ -95,7 +95,8 @@ def deaths_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return run
 
 
-@pytest.mark.parametrize("wire", ["rabbitmq", pytest.param("amqp", marks=pytest.mark.prove)])
+@pytest.mark.prove
+@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_a_consumer_killed_at_any_step_leaves_what_the_pipeline_says(
     deaths_left: Deaths, wire: str, death: Death, proved: Proved

@@ -75,7 +75,7 @@ class Shop:
         return eventually(once)
 
 
-@pytest.fixture(params=["redis", "sqlite"])
+@pytest.fixture(params=["redis", pytest.param("sqlite", marks=pytest.mark.prove)])
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     history = f"sqlite:///{tmp_path}/history.sqlite3"
     if request.param == "redis":

@@ -308,6 +308,7 @@ def _start(provider: str, folder: Path, name: str, first: int, last: int) -> "su
 
 
 @pytest.mark.crash
+@pytest.mark.prove
 class TestKills:
     def test_a_producer_that_is_killed_again_and_again_loses_nothing_and_effects_happen_once(
         self, private_redis: RedisServer, tmp_path: Path

@@ -75,6 +75,7 @@ def test_a_loss_that_a_handler_hides_from_a_simulated_death_is_found_by_a_real_o
     assert [str(one) for one in again.lost] == [str(real.lost[0])]
 
 
+@pytest.mark.prove
 def test_a_loss_that_only_a_handler_makes_in_a_simulated_death_is_not_reported(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     service = made(a_marker_that_a_handler_sets(shop), in_doubt="execute")
@@ -92,7 +93,9 @@ async def pays(order: dict[str, Any]) -> None:
     LEDGER.record(order["id"])
 
 
-@pytest.mark.parametrize("service", [book, pays], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize(
+    "service", [book, pytest.param(pays, marks=pytest.mark.prove)], ids=["blocking", "asyncio"]
+)
 def test_what_is_found_comes_out_the_same_for_real(service: Any) -> None:
     careless = made(service, in_doubt="execute")
 
@@ -103,6 +106,7 @@ def test_what_is_found_comes_out_the_same_for_real(service: Any) -> None:
     assert real.doubled
 
 
+@pytest.mark.prove
 def test_a_correct_service_passes_for_real() -> None:
     report = exactly_once(made(book, resolver=looks), [ORDER], effects=LEDGER, **OPTIONS, real=True)
 
