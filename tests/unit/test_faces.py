@@ -11,7 +11,7 @@ from history.entry import Settlement
 
 PACKAGES = (
     *("history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers"),
-    *("triggers.patchbay", "triggers.providers", "triggers.selectors"),
+    *("triggers.configuration", "triggers.patchbay", "triggers.providers", "triggers.selectors"),
     *(
         f"triggers.providers.{name}"
         for name in ("amqp", "contract", "jms", "kafka", "rabbitmq", "redis_streams", "sqljms", "sqlremote")

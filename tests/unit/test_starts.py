@@ -24,6 +24,7 @@ COMMAND_LINE = {
     "triggers.cli",
     "triggers.cli.commands",
     "triggers.cli.shared",
+    "triggers.cli.shared.configured",
     "triggers.cli.shared.general_options",
     "triggers.cli.shared.lazy_group",
     "triggers.cli.shared.logs",

@@ -30,6 +30,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.checks.doctor:doctor",
         "Look for what is wrong with a set-up: servers, their settings, clocks, permissions, triggers.",
     ),
+    "config": LazyCommand(
+        "triggers.cli.setup.config:app",
+        "What the command line, the environment and doubtless.toml say together.",
+    ),
     "size": LazyCommand(
         "triggers.cli.checks.size:size",
         "Say how much memory (Redis) or disk (PostgreSQL, SQLite) a document history needs for a load.",

@@ -1,6 +1,5 @@
 """``doubtless patchbay``: run, check and convert the wiring of a Patch Bay."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import typer
 
 from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
@@ -49,7 +49,7 @@ def run(
     file = read_patchbay(*files)
     if processes > 1:
         raise typer.Exit(supervise(processes, name))
-    with PatchBay(file, history=_history(history, file), name=name, parent=parent) as bay:
+    with PatchBay(file, history=_history(state, history, file), name=name, parent=parent) as bay:
         with listening(sink or [], next(iter(bay.outputs.providers.values()))):
             state.say(f"running {', '.join(component.name for component in file.components)}; Ctrl-C drains")
             bay.run(signals=True, until_idle=until_idle)
@@ -71,7 +71,7 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
     state = State.of(context)
     _look_here()
     file, notes = read_with_notes(*files)
-    with PatchBay(file, history=_history(history, file)) as bay:
+    with PatchBay(file, history=_history(state, history, file)) as bay:
         rows = [
             {
                 "component": wired.component,
@@ -148,9 +148,12 @@ def _name_and_url(option: str) -> tuple[str, str]:
     return provider_of(name), url
 
 
-def _history(given: str | None, file: PatchBayFile) -> str | None:
-    """Return the history to use: the option's, else the file's, else the environment's."""
-    return given or file.patchbay.history or os.environ.get("DOUBTLESS_HISTORY")
+def _history(state: State, given: str | None, file: PatchBayFile) -> str | None:
+    """Return the history to use: the option's, else the wiring's, else what is configured."""
+    if given or file.patchbay.history:
+        return given or file.patchbay.history
+    found = configuration_of(state).find("history")
+    return None if found is None else found.value
 
 
 def _look_here() -> None:

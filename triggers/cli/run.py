@@ -9,12 +9,15 @@ import typer
 
 from history.bridge import drive
 from history.opening import HISTORY_URLS, open_history
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.logs import LogFormat, log_as
 from triggers.cli.shared.options import (
     DEFAULT_HISTORY_OPTION,
+    LOG_FORMAT_OPTION,
+    METRICS_OPTION,
     ONLY_OPTION,
     PROVIDER_OPTION,
     named,
@@ -40,17 +43,8 @@ def run(
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
     only: list[str] | None = ONLY_OPTION,
     sink: list[str] | None = SINKS_OPTION,
-    metrics: str | None = typer.Option(
-        None,
-        envvar="DOUBTLESS_METRICS",
-        help="Answer /metrics (Prometheus), /livez and /readyz at HOST:PORT, such as 127.0.0.1:9464; "
-        "process N of --processes at PORT + N, from 0.",
-    ),
-    log_format: LogFormat = typer.Option(
-        LogFormat.TEXT,
-        envvar="DOUBTLESS_LOG_FORMAT",
-        help="How to write the log; json is one object a line.",
-    ),
+    metrics: str | None = METRICS_OPTION,
+    log_format: LogFormat = LOG_FORMAT_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
     """Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.
@@ -73,7 +67,7 @@ def run(
             drive(open_history(history).close())
     if processes > 1:
         raise typer.Exit(supervise(processes, name, metrics))
-    triggers = collect(module, only)
+    triggers = collect(module, only, configuration=configuration_of(state))
     options = {"history": history, "name": name, "parent": parent, "metrics": metrics}
     counts = _consume(state, triggers, provider, until_idle, sink or [], **options)
     columns = sorted({kind for count in counts.values() for kind in count})

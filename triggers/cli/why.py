@@ -13,6 +13,7 @@ from history.store import HistoryStore
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.history import entry_row
 from triggers.cli.parked.choosing import Selection, age_of, walk
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
@@ -57,7 +58,7 @@ def why(
     usual = Judging(Policy(transacted=transacted), resolver)
     known = {
         judged.name: Judging(judged.settings.policy, judged.resolver is not None)
-        for judged in ([] if module is None else collect(module))
+        for judged in ([] if module is None else collect(module, configuration=configuration_of(state)))
     }
     with opened(history) as store, opened_local() as local:
         lots = [store.parking] if local is None else [store.parking, local]

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from history.errors import ConfigurationError, MissingExtraError
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import history_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
@@ -86,7 +87,14 @@ def dashboard(
         hosts=frozenset({*LOOPBACK, host, *(name.lower() for name in allowed_host or ())}),
         https=https,
     )
-    triggers = [one for module in modules or () for one in collect(module, guards=True, tasks=True)]
+    configuration = configuration_of(state)
+    triggers = [
+        one
+        for module in modules or ()
+        for one in collect(
+            module, configuration=configuration, guards=True, tasks=True, complete=len(modules or ()) == 1
+        )
+    ]
     listening = _listen(host, port)
     with listening:
         _say(state, listening, drawn)

@@ -119,6 +119,11 @@ class Trigger(Generic[P, R]):
         return self._source is CONSUMERS_DEFAULT and self._default is None
 
     @property
+    def history_source(self) -> HistorySource:
+        """The history as the decorator was told of it: a URL, a store, None, or that it is the consumer's."""
+        return self._source
+
+    @property
     def has_history(self) -> bool:
         """Whether a document history takes part, be it its own or the consumer's."""
         return self._source is not None
@@ -188,6 +193,13 @@ class Trigger(Generic[P, R]):
             _blocking=None,
             _asyncio=WeakKeyDictionary(),
         )
+        return twin
+
+    def configured(self, settings: Settings, history: str | None = None) -> "Trigger[P, R]":
+        """Return a trigger like this one with other settings, and the history at a URL if one is given."""
+        twin = self.adapted(settings, lambda service: service)
+        if history is not None:
+            vars(twin).update(_source=history, _where=None)
         return twin
 
     def handle(self, message: Message, *, wait: timedelta | None = None) -> Outcome:

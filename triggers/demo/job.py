@@ -134,7 +134,9 @@ class Job:
         return self._command(*words)
 
     def _command(self, *words: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "BOOKINGS": str(self.ground.bookings)}
+        others = {name: value for name, value in os.environ.items() if not name.startswith("DOUBTLESS_")}
+        # No settings of the user's own services, which are for other triggers.
+        environment = {**others, "DOUBTLESS_CONFIG": os.devnull, "BOOKINGS": str(self.ground.bookings)}
         with (self.folder / "worker.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "triggers.cli", *words], env=environment, stdout=log, stderr=log

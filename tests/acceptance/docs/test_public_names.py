@@ -22,7 +22,10 @@ PUBLIC = (
     "resolvers",
     "resolvers.*",
     "triggers",
-    *(f"triggers.{name}" for name in ("consumer", "patchbay", "providers", "sinks", "spark")),
+    *(
+        f"triggers.{name}"
+        for name in ("configuration", "consumer", "patchbay", "providers", "sinks", "spark")
+    ),
     *("triggers.demo.booking", "triggers.demo.orders"),
     *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "memory", "provider", "rabbitmq")),
     *("triggers.providers.redis_streams", "triggers.providers.sqljms", "triggers.providers.sqlremote"),

@@ -20,6 +20,7 @@ from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.owners import owner_token
 from history.support.rendering import text_of
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import FILE, URL
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.guarantee_levels import GUARANTEES, guarantee_of
@@ -79,7 +80,7 @@ def doctor(
     uuid and lets it go again. It ends with 1 when there is a problem.
     """
     state = State.of(context)
-    triggers = collect(module, only, guards=True)
+    triggers = collect(module, only, configuration=configuration_of(state), guards=True)
     findings = list(_all(triggers, provider, history or (None if provider else URL), sink or []))
     rows: list[dict[str, Any]] = [finding._asdict() for finding in findings]
     state.show("what was looked at", ["level", "of", "finding", "remedy"], rows)

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.guarantee_levels import GUARANTEES, checked_guarantee_of, guarantee_of
 from triggers.cli.shared.loading import collect
@@ -49,7 +50,8 @@ def guarantees(
         state.show("guarantees", ["level", "when", "what is promised"], rows)
         return
     of = checked_guarantee_of if check else guarantee_of
-    reached = {trigger.name: of(trigger) for trigger in collect(module, guards=True)}
+    triggers = collect(module, configuration=configuration_of(state), guards=True)
+    reached = {trigger.name: of(trigger) for trigger in triggers}
     rows = [{"trigger": name, "guarantee": by.promise, "why": by.why} for name, by in reached.items()]
     state.show("guarantees", ["trigger", "guarantee", "why"], rows)
     if require is not None and any(not by.satisfies(require.replace("-", " ")) for by in reached.values()):

@@ -26,6 +26,7 @@ from triggers.cli.parked.deciding import (
     preview,
     row_of,
 )
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.messages import whole
 from triggers.cli.shared.options import (
@@ -132,7 +133,7 @@ def run(
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (the other commands run no trigger)
 
     state = State.of(context)
-    triggers = collect(module, tasks=True)
+    triggers = collect(module, configuration=configuration_of(state), tasks=True)
     with _lot(history, local=local) as (lot, _):
         labels = chosen(lot, parked_ids or [], selection)
         runs = [(label, _trigger_of(label, triggers)) for label in labels]

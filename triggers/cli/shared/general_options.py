@@ -1,12 +1,14 @@
-"""``--json`` and ``--verbose``, which every command takes."""
+"""``--json``, ``--verbose`` and ``--config``, which every command takes."""
 
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from triggers.cli.shared.configured import fill, keys_of
 from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State
 
@@ -14,25 +16,49 @@ _JSON_OPTION: Any = typer.Option(False, "--json", help="Print data as JSON, one 
 _VERBOSE_OPTION: Any = typer.Option(
     False, "--verbose", "-v", help="Log more, and show the traceback of an error."
 )
-_GENERAL = (("json", _JSON_OPTION), ("verbose", _VERBOSE_OPTION))
+_CONFIG_OPTION: Any = typer.Option(
+    None,
+    "--config",
+    show_default=False,
+    help="Read this file; by default what DOUBTLESS_CONFIG names, else doubtless.toml in this folder.",
+)
+_GENERAL: tuple[tuple[str, Any, Any], ...] = (
+    ("json", _JSON_OPTION, bool),
+    ("verbose", _VERBOSE_OPTION, bool),
+    ("config", _CONFIG_OPTION, Path | None),
+)
 
 
 def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take ``--json`` and ``--verbose``, so that they may stand before and after its name."""
+    """Let a command take the options of all, so that they may stand before and after its name.
+
+    Its own options that are configurable, and that the command line leaves out, have what is configured.
+    """
+    keys = keys_of(command)
 
     @wraps(command)
-    def run(context: typer.Context, *, json: bool, verbose: bool, **options: Any) -> None:
+    def run(
+        context: typer.Context, *, json: bool, verbose: bool, config: Path | None, **options: Any
+    ) -> None:
         state = State.of(context)
         state.as_json |= json
         state.verbose |= verbose
+        state.config = config or state.config
         if state.verbose:
             log_more()
+        fill(context, options, keys)
         command(context, **options)
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(name, kind, default=option, annotation=bool) for name, option in _GENERAL]
+    added = [
+        inspect.Parameter(name, kind, default=option, annotation=annotation)
+        for name, option, annotation in _GENERAL
+    ]
     signature = inspect.signature(command)
     own = [parameter.replace(kind=kind) for parameter in signature.parameters.values()]
     vars(run)["__signature__"] = signature.replace(parameters=[*own, *added])
-    run.__annotations__ = {**command.__annotations__, **dict.fromkeys(dict(_GENERAL), bool)}
+    run.__annotations__ = {
+        **command.__annotations__,
+        **{name: annotation for name, _, annotation in _GENERAL},
+    }
     return run

@@ -17,24 +17,35 @@ from triggers.guards.guard import Guard
 from triggers.guards.host import APPLICATIONS
 
 if TYPE_CHECKING:
+    from triggers.configuration import Configuration
     from triggers.consumer.options import AnyTrigger
 
 
 def collect(
-    module: str, only: Sequence[str] | None = None, *, guards: bool = False, tasks: bool = False
+    module: str,
+    only: Sequence[str] | None = None,
+    *,
+    configuration: "Configuration | None" = None,
+    guards: bool = False,
+    tasks: bool = False,
+    complete: bool = True,
 ) -> "list[AnyTrigger]":
     """Import a module, from the current folder too, and return the triggers it holds.
+
+    Triggers have the settings that are configured for them; unless it is ``complete``, the configuration may
+    be for those of other modules, too. Guards have those of their code: their hosts read no configuration.
 
     With ``guards``, what guards it holds are taken for triggers, which they are but for a provider; with
     ``tasks``, those that call a guarded task of Celery or another host with what was parked.
 
     Raises:
-        ConfigurationError: the module cannot be imported, or has no such trigger. What it raised itself is
-            the ``__cause__``.
+        ConfigurationError: the module cannot be imported, or has no such trigger, or what is configured
+            cannot be. What it raised itself is the ``__cause__``.
     """
     before = {id(known) for known in APPLICATIONS}
     values: list[object] = list(vars(_imported(module)).values())
     triggers = _each_once(value for value in values if isinstance(value, Trigger))  # pyright: ignore[reportUnknownArgumentType]
+    triggers = _configured(triggers, configuration, complete=complete)
     if guards:
         known_guards = [value for value in values if isinstance(value, Guard)]
         triggers += _each_once(guard.trigger for guard in [*known_guards, *_http_guards(values)])
@@ -52,6 +63,17 @@ def collect(
                 "--trigger", f"{name!r} is not in {module}", f"use one of {', '.join(sorted(known))}"
             )
     return [known[name] for name in only]
+
+
+def _configured(
+    triggers: "list[AnyTrigger]", configuration: "Configuration | None", *, complete: bool
+) -> "list[AnyTrigger]":
+    """Return triggers with the settings that are configured for them."""
+    if configuration is None or not any(layer.triggers for layer in configuration.layers):
+        return triggers
+    from triggers.configuration import override  # noqa: PLC0415  (as above)
+
+    return override(triggers, configuration, complete=complete)
 
 
 def _http_guards(values: Sequence[object]) -> Sequence[Guard]:

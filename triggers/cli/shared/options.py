@@ -16,6 +16,7 @@ from history.store import HistoryStore
 from history.store.parking import Parking
 from history.support.urls import origin
 from triggers.cli.shared.embedded import FILE, history_or_file
+from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.output import State, printable
 from triggers.providers.opening import PROVIDER_URLS, open_provider
 from triggers.providers.provider import Provider
@@ -39,6 +40,23 @@ PROVIDER_OPTION: Any = typer.Option(
 #: The option that names the history of what a module's triggers do not name.
 DEFAULT_HISTORY_OPTION: Any = typer.Option(
     None, "--history", envvar="DOUBTLESS_HISTORY", help=f"For triggers that name none: {HISTORY_URLS}"
+)
+
+#: The option that has a consumer tell of itself.
+METRICS_OPTION: Any = typer.Option(
+    None,
+    "--metrics",
+    envvar="DOUBTLESS_METRICS",
+    help="Answer /metrics (Prometheus), /livez and /readyz at HOST:PORT, such as 127.0.0.1:9464; "
+    "process N of --processes at PORT + N, from 0.",
+)
+
+#: The option that says how records are written.
+LOG_FORMAT_OPTION: Any = typer.Option(
+    LogFormat.TEXT,
+    "--log-format",
+    envvar="DOUBTLESS_LOG_FORMAT",
+    help="How to write the log; json is one object a line.",
 )
 
 #: The option that chooses among a module's triggers.

@@ -18,8 +18,12 @@ import typer
 from history.support.rendering import name_of, text_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
+
+    from triggers.configuration import Configuration
 
 #: What makes rich write to a pipe as it does to a terminal.
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
@@ -31,6 +35,8 @@ class State:
 
     as_json: bool = False
     verbose: bool = False
+    config: "Path | None" = None
+    configuration: "Configuration | None" = None
 
     @staticmethod
     def of(context: typer.Context) -> "State":

@@ -13,6 +13,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.sql.links.watermark import LinkRow
 from history.store.watermark import Epoch, Offset
+from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
@@ -55,7 +56,7 @@ def send_once(links: Links, names: Sequence[str]) -> None:
 
 def once(state: State, links: Links, module: str, only: list[str] | None, *, sends: bool) -> None:
     """Receive with the triggers of a module, and send where that is wanted, once."""
-    triggers = collect(module)
+    triggers = collect(module, configuration=configuration_of(state))
     for name in chosen(links, only):
         drive(links.setup(name))
         trigger = trigger_of(name, triggers)
@@ -74,7 +75,9 @@ def run_links(
     state: State, links: Links, module: str | None, names: Sequence[str], until_idle: float | None
 ) -> None:
     """Run links until a signal, those without a trigger in threads of their own."""
-    triggers = [] if module is None else _applying(names, collect(module))
+    triggers = (
+        [] if module is None else _applying(names, collect(module, configuration=configuration_of(state)))
+    )
     ended = threading.Event()
     senders = [name for name in names if trigger_of(name, triggers) is None]
     threads = [_sender(links, name, ended) for name in senders]

@@ -1,0 +1,179 @@
+"""``doubtless.toml`` and the environment, as every command reads them; and ``doubtless config show``."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.in_process import InProcess
+
+#: A service that fails for a reason that may pass, and notes each of its runs.
+SERVICE = """
+from pathlib import Path
+from triggers import Message, trigger
+
+@trigger("orders", name="book-order")
+def book(message: Message) -> None:
+    with Path("runs.txt").open("a") as runs:
+        runs.write(f"{message.uuid}\\n")
+    raise ConnectionError("away")
+"""
+
+CONFIGURATION = """
+provider = "sqlite:///messages.db"
+history = "sqlite:///history.db"
+
+[triggers.book-order]
+retry = { max_attempts = 2, interval = 0 }
+"""
+
+LINE = '{"headers": {"uuid": "order-1"}, "body": 1}\n'
+
+
+@pytest.fixture
+def service(doubtless: InProcess) -> Path:
+    """The folder with the service and its configuration."""
+    (doubtless.folder / "service.py").write_text(SERVICE)
+    (doubtless.folder / "doubtless.toml").write_text(CONFIGURATION)
+    return doubtless.folder
+
+
+def test_commands_find_provider_and_history_and_triggers_their_settings_in_the_file(
+    doubtless: InProcess, service: Path
+) -> None:
+    sent = doubtless("send", "orders", "-", stdin=LINE)
+    ran = doubtless("run", "service", "--until-idle", "0.1", "--json")
+    parked = doubtless("parked", "list", "--json")
+
+    assert (sent.code, sent.err) == (0, "")
+    assert ran.json == [{"trigger": "book-order", "messages": 1, "failed": 1}]
+    assert (service / "runs.txt").read_text() == "order-1\n" * 3
+    assert [row["uuid"] for row in parked.json] == ["order-1"]
+    assert (service / "messages.db").exists()
+    assert (service / "history.db").exists()
+    assert not (service / "doubtless.sqlite3").exists()
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
+    doubtless: InProcess, service: Path
+) -> None:
+    variables = {"DOUBTLESS_HISTORY": "sqlite:///variable.db", "DOUBTLESS_LOG_FORMAT": "json"}
+    words = ("config", "show", "service", "--json")
+
+    shown = doubtless(*words, "--provider", "sqlite:///option.db", **variables)
+
+    rows = {row["setting"]: (row["value"], row["from"]) for row in shown.json}
+    assert rows["provider"] == ("sqlite:///option.db", "--provider")
+    assert rows["history"] == ("sqlite:///variable.db", "DOUBTLESS_HISTORY")
+    assert rows["log_format"] == ("json", "DOUBTLESS_LOG_FORMAT")
+    assert rows["metrics"] == (None, "default")
+    assert rows["book-order: retry.max_attempts"] == (
+        2,
+        "doubtless.toml, triggers.book-order.retry.max_attempts",
+    )
+    assert rows["book-order: retry.interval"][0] == "0s"
+    assert rows["book-order: lease"] == ("30s", "the code")
+    assert shown.err == "doubtless.toml was read\n"
+
+
+def test_a_run_obeys_the_environment_before_the_file(doubtless: InProcess, service: Path) -> None:
+    variables = {
+        "DOUBTLESS_PROVIDER": "sqlite:///variable.db",
+        "DOUBTLESS_TRIGGERS__BOOK_ORDER__RETRY__MAX_ATTEMPTS": "1",
+    }
+
+    doubtless("send", "orders", "-", stdin=LINE, **variables)
+    ran = doubtless("run", "service", "--until-idle", "0.1", **variables)
+
+    assert ran.code == 0
+    assert (service / "runs.txt").read_text() == "order-1\n" * 2
+    assert (service / "variable.db").exists()
+    assert not (service / "messages.db").exists()
+
+
+@pytest.mark.parametrize("where", ["before", "after", "variable"])
+def test_another_file_is_named_before_or_after_the_command_or_by_a_variable(
+    doubtless: InProcess, service: Path, where: str
+) -> None:
+    (service / "other.toml").write_text(
+        'history = "sqlite:///other.db"\nsinks = ["https://h.example/hunter2"]'
+    )
+    config = ["--config", "other.toml"]
+    words = ["config", "show", "--json"]
+
+    match where:
+        case "before":
+            shown = doubtless(*config, *words)
+        case "after":
+            shown = doubtless(*words, *config, DOUBTLESS_CONFIG="none.toml")
+        case _:
+            shown = doubtless(*words, DOUBTLESS_CONFIG="other.toml")
+
+    rows = {row["setting"]: (row["value"], row["from"]) for row in shown.json}
+    assert rows["history"] == ("sqlite:///other.db", "other.toml, history")
+    assert rows["sinks"] == (["https://h.example/***"], "other.toml, sinks")
+    assert "hunter2" not in shown.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "service"],
+        ["doctor", "service"],
+        ["guarantees", "service"],
+        ["why", "order-1", "--module", "service"],
+        ["parked", "run", "service", "1"],
+        ["config", "show", "service"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_that_knows_the_triggers_refuses_settings_of_another(
+    doubtless: InProcess, service: Path, words: list[str]
+) -> None:
+    (service / "doubtless.toml").write_text(CONFIGURATION.replace("book-order", "bok-order"))
+
+    answer = doubtless(*words)
+
+    assert answer.code == 2
+    assert (
+        answer.error == "error: doubtless.toml, triggers.bok-order: there is no such trigger here; "
+        "did you mean book-order?"
+    )
+
+
+@pytest.mark.parametrize("words", [["history", "stats"], ["send", "q", "-"], ["status"]], ids=" ".join)
+def test_every_command_refuses_a_file_that_it_does_not_understand(
+    doubtless: InProcess, service: Path, words: list[str]
+) -> None:
+    (service / "doubtless.toml").write_text('histroy = "redis://:hunter2@h"')
+
+    answer = doubtless(*words)
+
+    assert answer.code == 2
+    assert answer.error == "error: doubtless.toml, histroy: there is no such key; did you mean history?"
+
+
+def test_a_file_that_was_named_and_is_not_there_is_refused(doubtless: InProcess) -> None:
+    answer = doubtless("history", "stats", "--config", "none.toml")
+
+    assert (answer.code, answer.error) == (
+        2,
+        "error: --config: there is no file none.toml; give one that is there",
+    )
+
+
+def test_each_process_of_a_run_reads_the_file(doubtless: InProcess, service: Path) -> None:
+    doubtless("send", "orders", "-", stdin=LINE)
+
+    ran = doubtless.process("run", "service", "--processes", "1", "--until-idle", "0.1", "--json")
+
+    assert ran.json == [{"trigger": "book-order", "messages": 1, "failed": 1}]
+
+
+def test_what_is_shown_names_variables_that_are_a_slip_of_the_pen(doubtless: InProcess) -> None:
+    shown = doubtless("config", "show", DOUBTLESS_HISTROY="redis://h", DOUBTLESS_SERVICE_HOST="10.0.0.1")
+
+    assert shown.code == 0
+    assert shown.err == (
+        "there is no doubtless.toml in this folder\n"
+        "the variable DOUBTLESS_HISTROY is none of ours; DOUBTLESS_HISTORY is\n"
+    )

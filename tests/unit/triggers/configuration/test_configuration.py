@@ -1,0 +1,280 @@
+"""What is configured: who wins, what is refused and how, and what a trigger has of it."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history.errors import ConfigurationError
+from tests import ROOT
+from triggers import Retry, trigger
+from triggers.configuration import Configuration, override, read_configuration
+from triggers.configuration.durations import written
+from triggers.configuration.hiding import hidden
+from triggers.configuration.model import Keys, RetryKeys, TriggerKeys
+from triggers.configuration.overriding import settings_of
+from triggers.configuration.reading import strange_variables
+
+FILE = """
+history = "sqlite:///file.db"
+provider = "sqlite:///messages.db"
+
+[triggers.book-order]
+concurrency = 8
+lease = "2m"
+retry = { max_attempts = 3, interval = "500ms" }
+max_delivery_count = 7
+suspend_on_error = true
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty folder, and an environment in which nothing of ours is set."""
+    for name in [name for name in os.environ if name.startswith("DOUBTLESS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Callable[[str], Configuration]:
+    """Read what a file says, with the environment."""
+
+    def read(text: str) -> Configuration:
+        (tmp_path / "doubtless.toml").write_text(text, encoding="utf-8")
+        return read_configuration()
+
+    return read
+
+
+@trigger("orders", name="book-order", retry=Retry(backoff=2.0))
+def book(order: dict[str, Any]) -> None: ...
+
+
+@trigger("orders", name="ship-order", history=None)
+def ship(order: dict[str, Any]) -> None: ...
+
+
+Reading = Callable[[str], Configuration]
+
+
+def test_the_environment_wins_over_the_file_key_by_key(
+    configured: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOUBTLESS_HISTORY", "sqlite:///variable.db")
+    monkeypatch.setenv("DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE", "90")
+    monkeypatch.setenv("DOUBTLESS_TRIGGERS__BOOK_ORDER__RETRY__MAX_ATTEMPTS", "5")
+
+    configuration = configured(FILE)
+
+    assert configuration.find("history") == ("sqlite:///variable.db", "DOUBTLESS_HISTORY")
+    assert configuration.find("provider") == ("sqlite:///messages.db", "doubtless.toml, provider")
+    assert configuration.find("metrics") is None
+    of_book = configuration.of_trigger("book-order")
+    assert of_book["lease"] == (timedelta(seconds=90), "DOUBTLESS_TRIGGERS__BOOK_ORDER__LEASE")
+    assert of_book["retry.max_attempts"].value == 5
+    assert of_book["retry.interval"].origin == "doubtless.toml, triggers.book-order.retry.interval"
+    assert of_book["concurrency"].value == 8
+
+
+def test_a_trigger_has_what_is_configured_and_its_function_stays_as_it_is(configured: Reading) -> None:
+    (of_file,) = override([book], configured(FILE))
+
+    settings = of_file.settings
+    assert (settings.concurrency, settings.lease, settings.prefetch) == (8, timedelta(minutes=2), 10)
+    assert settings.retry == Retry(max_attempts=3, interval=timedelta(milliseconds=500), backoff=2.0)
+    assert (settings.policy.max_delivery_count, settings.policy.suspend_on_error) == (7, True)
+    assert book.settings.concurrency == 1
+
+
+def test_a_trigger_that_nobody_names_is_the_same_object(configured: Reading) -> None:
+    assert override([book], configured("[triggers]\n")) == [book]
+    assert override([book], read_configuration(os.devnull)) == [book]
+
+
+def test_a_history_takes_the_place_of_the_one_in_the_code(configured: Reading) -> None:
+    text = '[triggers.book-order]\nhistory = "sqlite:///other.db"\n'
+
+    (other,) = override([book], configured(text))
+
+    assert (other.history_source, other.opens_its_history) == ("sqlite:///other.db", True)
+    assert book.needs_history
+
+
+def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -> None:
+    assert override([ship], configured(FILE), complete=False) == [ship]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('histroy = "x"', "histroy: there is no such key; did you mean history?"),
+        ("colour = 1", "colour: there is no such key; use history, log_format, metrics, provider, sinks, tr"),
+        ("[trigger.book-order]", "trigger: there is no such key; did you mean triggers?"),
+        ("history = 5", "history: must be a valid string; correct it"),
+        ('history = ""', "history: must have at least 1 character; correct it"),
+        ('sinks = ["log:", 5]', "sinks.1: must be a valid string"),
+        ('log_format = "xml"', "log_format: must be 'text' or 'json'; correct it"),
+        ("triggers = 5", "triggers: must be a table; write [triggers] above its keys"),
+        ("[triggers]\nbook-order = 5", "triggers.book-order: must be a table; write [triggers.book-order]"),
+        (
+            "[triggers.bok-order]\nlease = '2m'",
+            "triggers.bok-order: there is no such trigger here; did you mean book-order?",
+        ),
+        (
+            "[triggers.book-order]\nconcurency = 2",
+            "triggers.book-order.concurency: there is no such key; did you mean concurrency?",
+        ),
+        (
+            "[triggers.book-order]\nresolver = 'a:b'",
+            "triggers.book-order.resolver: is said in the code only; write resolver= in @trigger",
+        ),
+        (
+            "[triggers.book-order.retry]\nattempts = 2",
+            "triggers.book-order.retry.attempts: there is no such key; did you mean max_attempts?",
+        ),
+        ("[triggers.book-order]\nlease = '2 minutes'", "lease: is no time; write 500ms, 30s, 15m, 2h or 7d"),
+        ("[triggers.book-order]\nlease = true", "lease: is no time; write 500ms, 30s, 15m, 2h or 7d"),
+        ("[triggers.book-order]\nlease = 1e300", "lease: is no time that can be counted; write a shorter"),
+        ("[triggers.book-order]\nconcurrency = true", "concurrency: is no number; write one"),
+        (
+            "[triggers.book-order]\nconcurrency = 0",
+            "concurrency: must be 1 or more, not 0; use a whole number",
+        ),
+        (
+            "[triggers.book-order]\nlease = '8d'",
+            "lease: history_time_to_live 7 days, 0:00:00 is less than the",
+        ),
+        (
+            "[triggers.ship-order]\nhistory = 'redis://h'",
+            "triggers.ship-order.history: trigger ship-order has no history, as its code says; leave it out",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_file_key_and_remedy(
+    configured: Reading, text: str, problem: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"^doubtless\.toml, ") as refused:
+        override([book, ship], configured(text))
+
+    assert problem in str(refused.value)
+    assert str(refused.value).count("\n") == 0
+
+
+@pytest.mark.parametrize("text", ["a = [", "a = 1\na = 2", "\0"])
+def test_what_is_no_toml_is_refused_with_the_place(configured: Reading, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^doubtless.toml: is no TOML: .*; correct it$"):
+        configured(text)
+
+
+def test_what_is_wrong_is_not_quoted_for_it_may_be_a_password(configured: Reading) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        configured('provider = ["redis://:hunter2@h"]\n')
+
+    assert "hunter2" not in f"{refused.value!r} {refused.value.__cause__}"
+    assert refused.value.__suppress_context__
+
+
+def test_a_variable_of_a_trigger_is_checked_by_the_names_that_variables_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DOUBTLESS_TRIGGERS__BOOK_ORDER__CONCURENCY", "2")
+    with pytest.raises(ConfigurationError, match="CONCURENCY: there is no such key; did you mean conc"):
+        read_configuration()
+
+    monkeypatch.delenv("DOUBTLESS_TRIGGERS__BOOK_ORDER__CONCURENCY")
+    monkeypatch.setenv("DOUBTLESS_TRIGGERS__BOK_ORDER__CONCURRENCY", "2")
+    with pytest.raises(ConfigurationError, match=r"^DOUBTLESS_TRIGGERS__BOK_ORDER: there is no such trigger"):
+        override([book], read_configuration())
+
+
+def test_a_variable_that_is_of_two_triggers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    @trigger("orders", name="book.order")
+    def twin(order: dict[str, Any]) -> None: ...
+
+    monkeypatch.setenv("DOUBTLESS_TRIGGERS__BOOK_ORDER__CONCURRENCY", "2")
+    with pytest.raises(ConfigurationError, match=r"BOOK_ORDER: is of book-order and book.order alike"):
+        override([book, twin], read_configuration())
+
+
+def test_a_file_that_is_named_must_be_there_and_a_variable_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOUBTLESS_CONFIG", "mine.toml")
+    with pytest.raises(ConfigurationError, match=r"^--config: there is no file mine\.toml; "):
+        read_configuration()
+
+    (tmp_path / "mine.toml").write_text('history = "sqlite:///mine.db"', encoding="utf-8")
+    assert read_configuration().file == Path("mine.toml")
+
+
+def test_variables_that_look_like_a_slip_of_the_pen_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DOUBTLESS_HISTROY", "DOUBTLESS_PORT", "DOUBTLESS_SERVICE_HOST", "DOUBTLESS_HISTORY"):
+        monkeypatch.setenv(name, "x")
+
+    assert list(strange_variables()) == [("DOUBTLESS_HISTROY", "DOUBTLESS_HISTORY")]
+
+
+def test_each_key_of_a_trigger_is_an_option_of_its_decorator_or_of_its_retry() -> None:
+    assert set(TriggerKeys.model_fields) <= set(inspect.signature(trigger).parameters)
+    assert list(RetryKeys.model_fields) == list(inspect.signature(Retry).parameters)
+    retry = {f"retry.{name}" for name in RetryKeys.model_fields}
+    assert set(settings_of(book)) == (set(TriggerKeys.model_fields) - {"retry"}) | retry
+
+
+def test_every_key_is_documented() -> None:
+    page = (ROOT / "docs/how-to/configure-a-service.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `([\w.]+)`", page, re.MULTILINE))
+
+    assert listed == {*Keys.model_fields, *TriggerKeys.model_fields} - {"triggers"}
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("env:ORDERS_HISTORY", "env:ORDERS_HISTORY"),
+        ("file:/run/secrets/url", "file:/run/secrets/url"),
+        ("log:", "log:"),
+        ("dead-letter:orders.dead", "dead-letter:orders.dead"),
+        ("sqlite:///books.db", "sqlite:///books.db"),
+        ("redis://h:1/0?max_connections=5", "redis://h:1/0?max_connections=5"),
+        ("redis://me:hunter2@h:1/0", "redis://***@h:1/0"),
+        ("redis://h/0?password=hunter2&stream=s", "redis://h/0?password=***&stream=s"),
+        ("redis://h/0?password=12345678", "redis://h/0?password=***"),
+        ("redis://h/0?password=file:/run/x", "redis://h/0?password=file:/run/x"),
+        ("redis://h/0?odd_name=hunter2", "redis://h/0?odd_name=***"),
+        ("https://hooks.example/hunter2?x=hunter2", "https://hooks.example/***"),
+        ("redis://me:hunter/2@h/0", "redis://***"),
+        ("env:me:hunter2@h", "env://***"),
+        ("redis://[hunter2", "redis://***"),
+        ("postgresql://me:hunter#2@h/db", "postgresql://***"),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_a_secret(url: str, shown: str) -> None:
+    assert hidden(url) == shown
+
+
+@pytest.mark.parametrize("text", ["500ms", "30s", "15m", "2h", "7d", "0s"])
+def test_times_are_written_as_they_are_read(configured: Reading, text: str) -> None:
+    found = configured(f"[triggers.x]\nlease = '{text}'").of_trigger("x")["lease"].value
+
+    assert written(found) == text
+
+
+def test_where_nothing_is_configured_the_library_that_reads_it_is_not_loaded(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom triggers.configuration import read_configuration as read\n"
+        "assert not read().layers\nassert not {'pydantic', 'pydantic_settings'} & set(sys.modules)"
+    )
+
+    kept = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=kept, check=False)
+
+    assert ended.returncode == 0

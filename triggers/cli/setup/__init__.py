@@ -1,0 +1,1 @@
+"""Commands for a new service: its first files, and what is configured."""

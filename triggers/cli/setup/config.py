@@ -1,0 +1,103 @@
+"""``doubtless config``: what is configured, and who said it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from triggers.cli.shared.configured import configuration_of, is_on_command_line
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.logs import LogFormat
+from triggers.cli.shared.options import (
+    DEFAULT_HISTORY_OPTION,
+    LOG_FORMAT_OPTION,
+    METRICS_OPTION,
+    PROVIDER_OPTION,
+)
+from triggers.cli.shared.output import State
+from triggers.cli.shared.sinks import SINKS_OPTION
+from triggers.configuration import FILE, Configuration
+from triggers.configuration.hiding import shown
+from triggers.configuration.overriding import settings_of
+from triggers.configuration.reading import strange_variables
+from triggers.consumer.options import AnyTrigger
+from triggers.service.options import ConsumersDefault
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="What the command line, the environment and doubtless.toml say together.",
+)
+
+#: The options of ``doubtless run`` that can be configured, by their keys.
+_OPTIONS = {
+    "provider": "provider",
+    "history": "history",
+    "sinks": "sink",
+    "metrics": "metrics",
+    "log_format": "log_format",
+}
+
+
+@app.callback()
+def _group() -> None:
+    """Keep one command a group."""
+
+
+@app.command()
+@with_general_options
+def show(
+    context: typer.Context,
+    module: str | None = typer.Argument(None, help="A module: its triggers' settings are shown, too."),
+    provider: str | None = PROVIDER_OPTION,
+    history: str | None = DEFAULT_HISTORY_OPTION,
+    sink: list[str] | None = SINKS_OPTION,
+    metrics: str | None = METRICS_OPTION,
+    log_format: LogFormat = LOG_FORMAT_OPTION,
+) -> None:
+    """Show each setting, its value without secrets, and who said it. Give it what "doubtless run" is given.
+
+    The command line wins over the environment, that over the file, and that over the code. Nothing is
+    connected. What is wrong in the file or the environment is an error with the name of the key.
+    """
+    state = State.of(context)
+    configuration = configuration_of(state)
+    values = {
+        "provider": provider,
+        "history": history,
+        "sinks": tuple(sink or ()) or None,
+        "metrics": metrics,
+        "log_format": str(log_format),
+    }
+    rows = [
+        {"setting": key, "value": shown(key, value), "from": _origin(context, configuration, key)}
+        for key, value in values.items()
+    ]
+    if module is not None:
+        for trigger in collect(module, configuration=configuration):
+            rows += _of_trigger(trigger, configuration)
+    state.show("configuration", ["setting", "value", "from"], rows)
+    read = configuration.file
+    state.note(f"there is no {FILE} in this folder" if read is None else f"{read} was read")
+    for name, meant in strange_variables():
+        state.note(f"the variable {name} is none of ours; {meant} is")
+
+
+def _origin(context: typer.Context, configuration: Configuration, key: str) -> str:
+    option = _OPTIONS[key]
+    if is_on_command_line(context, option):
+        return f"--{option.replace('_', '-')}"
+    found = configuration.find(key)
+    return "default" if found is None else found.origin
+
+
+def _of_trigger(trigger: AnyTrigger, configuration: Configuration) -> Iterator[dict[str, Any]]:
+    found = configuration.of_trigger(trigger.name)
+    for key, value in settings_of(trigger).items():
+        said = found.get(key)
+        nobody = isinstance(value, ConsumersDefault)
+        yield {
+            "setting": f"{trigger.name}: {key}",
+            "value": None if nobody else shown(key, value),
+            "from": "history above" if nobody else "the code" if said is None else said.origin,
+        }

@@ -1,0 +1,57 @@
+"""What the environment and ``doubtless.toml`` say, for options that the command line leaves out.
+
+An option that names a variable of ours, such as DOUBTLESS_HISTORY, has a key in the file: ``history``.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from triggers.cli.shared.output import State
+
+if TYPE_CHECKING:
+    from triggers.configuration import Configuration
+
+_PREFIX = "DOUBTLESS_"
+
+
+def configuration_of(state: State) -> "Configuration":
+    """Return what is configured where this process runs; the file is read once for each command.
+
+    Raises:
+        ConfigurationError: the file or the environment say what cannot be.
+    """
+    from triggers.configuration import read_configuration  # noqa: PLC0415  (--help needs none)
+
+    if state.configuration is None:
+        state.configuration = read_configuration(state.config)
+    return state.configuration
+
+
+def keys_of(command: Callable[..., None]) -> dict[str, str]:
+    """Return the keys of a command's options, by the names of its parameters."""
+    return dict(_keys(command))
+
+
+def _keys(command: Callable[..., None]) -> Iterator[tuple[str, str]]:
+    for name, parameter in inspect.signature(command).parameters.items():
+        variable = getattr(parameter.default, "envvar", None)
+        if isinstance(variable, str) and variable.startswith(_PREFIX):
+            yield name, variable.removeprefix(_PREFIX).lower()
+
+
+def is_on_command_line(context: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line, and not left to the environment or its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def fill(context: typer.Context, options: dict[str, Any], keys: dict[str, str]) -> None:
+    """Give the options that the command line leaves out what is configured."""
+    for name, key in keys.items():
+        if not is_on_command_line(context, name):
+            found = configuration_of(State.of(context)).find(key)
+            if found is not None:
+                options[name] = found.value

@@ -1,0 +1,31 @@
+"""Where a service's settings come from besides its code: the environment and ``doubtless.toml``.
+
+One rule for all: the command line wins over the environment, that over the file, and that over what the code
+says (``@trigger``, and its defaults). The library itself reads neither; the command line does, and whoever
+calls :func:`read_configuration`. ``layers.py`` is what is known and who said it, ``model.py`` the keys,
+``overriding.py`` gives them to triggers, ``hiding.py`` shows them without secrets.
+"""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.configuration.layers import FILE, Configuration, Found
+    from triggers.configuration.overriding import override
+    from triggers.configuration.reading import read_configuration
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(
+        __name__,
+        layers=("FILE", "Configuration", "Found"),
+        overriding=("override",),
+        reading=("read_configuration",),
+    )
+
+__all__ = [
+    "FILE",
+    "Configuration",
+    "Found",
+    "override",
+    "read_configuration",
+]

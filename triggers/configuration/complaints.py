@@ -1,0 +1,61 @@
+"""What is wrong with a configuration, in one line: where it stands, what it is, and what to write."""
+
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from history.errors import ConfigurationError
+from triggers.configuration.model import Keys, RetryKeys, TriggerKeys
+from triggers.service.options import TriggerOptions
+
+#: What gives a key the name by which its source knows it.
+Origin = Callable[..., str]
+
+
+def complaint(error: ValidationError, origin: Origin) -> ConfigurationError:
+    """Return the first thing that is wrong. Values are not quoted: one may be a password."""
+    first = error.errors(include_url=False, include_input=False, include_context=True)[0]
+    path = [str(part) for part in first["loc"] if part != "[key]"]
+    where = origin(*path)
+    match first["type"]:
+        case "extra_forbidden":
+            return _unknown(where, path)
+        case "value_error":
+            problem, _, remedy = str(first.get("ctx", {}).get("error", first["msg"])).partition(": ")
+            return ConfigurationError(where, problem, remedy or "correct it")
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return ConfigurationError(where, "must be a table", f"write [{'.'.join(path)}] above its keys")
+        case _:
+            return ConfigurationError(where, _lower(first["msg"]), "correct it")
+
+
+def _unknown(where: str, path: list[str]) -> ConfigurationError:
+    *above, name = path
+    if above[:1] == ["triggers"] and name in TriggerOptions.__annotations__:
+        return ConfigurationError(where, "is said in the code only", f"write {name}= in @trigger")
+    return ConfigurationError(where, "there is no such key", nearest(name, _table(above).model_fields))
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return what to write instead of a name that is not known."""
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"use {', '.join(sorted(known))}"
+
+
+def _table(path: list[str]) -> type[BaseModel]:
+    match path:
+        case []:
+            return Keys
+        case [_, _]:
+            return TriggerKeys
+        case _:
+            return RetryKeys
+
+
+def _lower(text: Any) -> str:
+    """Return a sentence of pydantic as the middle of one of ours."""
+    return f"{str(text)[:1].lower()}{str(text)[1:]}".replace("input should", "must").replace(
+        "string should", "must"
+    )

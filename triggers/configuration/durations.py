@@ -1,0 +1,40 @@
+"""Times as a file or a variable has them: "500ms", "30s", "15m", "2h", "7d", or seconds as a number."""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60, "h": 3600, "d": 86400}
+_TIME: Final = re.compile(r"(\d{1,9})(ms|[smhd]?)")
+
+
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, bool):
+        seconds = None
+    elif isinstance(value, int | float):
+        seconds = float(value)
+    else:
+        found = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+        seconds = int(found[1]) * _UNITS[found[2] or "s"] if found is not None else None
+    if seconds is None:
+        raise ValueError("is no time: write 500ms, 30s, 15m, 2h or 7d, or a number of seconds")
+    try:
+        return timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        raise ValueError("is no time that can be counted: write a shorter one") from None
+
+
+def written(value: timedelta) -> str:
+    """Return a time as a file has it, in the largest unit in which it is whole."""
+    milliseconds = value // timedelta(milliseconds=1)
+    for unit, seconds in reversed(_UNITS.items()):
+        size = round(seconds * 1000)
+        if milliseconds % size == 0 and milliseconds:
+            return f"{milliseconds // size}{unit}"
+    return f"{value.total_seconds():g}s"
+
+
+#: A time; in a file text or a number of seconds.
+Duration = Annotated[timedelta, BeforeValidator(_duration)]

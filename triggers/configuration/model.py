@@ -1,0 +1,105 @@
+"""The keys of ``doubtless.toml``, and of the variables that begin with ``DOUBTLESS_``.
+
+    provider = "redis://127.0.0.1:6379/0?password=file:/run/secrets/redis"
+    history = "env:ORDERS_HISTORY"
+    sinks = ["log:"]
+    metrics = "127.0.0.1:9464"
+    log_format = "json"
+
+    [triggers.book-order]
+    concurrency = 8
+    lease = "2m"
+    retry = { max_attempts = 3, interval = "5s" }
+
+A trigger's keys are those with which it is operated. What decides what a message is (its identity, its
+resolver, what becomes of a message that is In Doubt) stands in the code, for the code depends on it.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from triggers.configuration.durations import Duration
+from triggers.configuration.layers import INTO, PREFIX
+from triggers.detection.table import FailurePolicy
+
+
+def _no_switch(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("is no number: write one")  # noqa: TRY004  (pydantic takes no other for its own)
+    return value
+
+
+def _several(value: Any) -> Any:
+    """Take what a variable holds, with spaces between, for a list."""
+    return value.split() if isinstance(value, str) else value
+
+
+#: Text that says something.
+Text = Annotated[str, Field(min_length=1)]
+
+#: A whole number; pydantic alone would take True for 1.
+Number = Annotated[int, BeforeValidator(_no_switch)]
+
+
+class RetryKeys(BaseModel):
+    """Those of :class:`triggers.Retry`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    max_attempts: Number = 0
+    interval: Duration | None = None
+    backoff: Annotated[float, BeforeValidator(_no_switch)] = 1.0
+    max_interval: Duration | None = None
+
+
+class TriggerKeys(BaseModel):
+    """How a trigger is operated. Defaults are the trigger's own: only what is set counts."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    history: Text | None = None
+    concurrency: Number = 1
+    prefetch: Number = 1
+    lease: Duration | None = None
+    history_time_to_live: Duration | None = None
+    max_delivery_count: Number = 1
+    max_body_size: Number = 1
+    retry: RetryKeys = RetryKeys()
+    on_retry_failure: FailurePolicy = "throw"
+    suspend_on_error: bool = False
+    monitor_interval: Duration | None = None
+    redelivery_horizon: Duration | None = None
+    join_timeout: Duration | None = None
+    parking: Text | None = None
+    local_parking_file: Path | None = None
+
+
+class Keys(BaseSettings):
+    """All of them. The environment is read by the library, and nothing else of it is asked."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=PREFIX, env_nested_delimiter=INTO, env_ignore_empty=True
+    )
+
+    provider: Text | None = None
+    history: Text | None = None
+    sinks: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_several)] = ()
+    metrics: Text | None = None
+    log_format: Literal["text", "json"] = "text"
+    triggers: dict[str, TriggerKeys] = Field(default_factory=dict[str, TriggerKeys])
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Check what is given and read nothing: each source is read and checked by itself, to be blamed."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)

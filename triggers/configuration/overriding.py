@@ -1,0 +1,100 @@
+"""Triggers with what is configured in place of what their decorators say."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from history.errors import ConfigurationError
+from triggers.configuration.complaints import nearest
+from triggers.configuration.layers import Configuration, Found
+from triggers.declaration.trigger import Trigger
+from triggers.detection.table import Policy
+from triggers.service.settings import Settings
+
+AnyTrigger = Trigger[..., Any]
+
+_POLICY: Final = frozenset(field.name for field in fields(Policy))
+
+
+def override(
+    triggers: Iterable[AnyTrigger], configuration: Configuration, *, complete: bool = True
+) -> list[AnyTrigger]:
+    """Return these triggers, in their order, those that a configuration names with its settings.
+
+    The decorated functions stay as they are. With ``complete`` these are all the triggers there are: a table
+    of another one is an error, for it may be a slip of the pen, and its settings would be missed.
+
+    Raises:
+        ConfigurationError: there is such a table, or a setting cannot work; naming file and key, or variable.
+    """
+    given = list(triggers)
+    if complete:
+        _refuse_unclaimed(configuration, [trigger.name for trigger in given])
+    _refuse_ambiguous(configuration, [trigger.name for trigger in given])
+    return [_overridden(trigger, configuration.of_trigger(trigger.name)) for trigger in given]
+
+
+def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
+    """Return the settings of a trigger that can be configured, by the keys of a file."""
+    from triggers.configuration.model import RetryKeys, TriggerKeys  # noqa: PLC0415  (few ask)
+
+    settings = trigger.settings
+    found: dict[str, Any] = {"history": trigger.history_source}
+    for key in TriggerKeys.model_fields:
+        if key == "retry":
+            found |= {f"retry.{name}": getattr(settings.retry, name) for name in RetryKeys.model_fields}
+        elif key != "history":
+            found[key] = getattr(settings.policy if key in _POLICY else settings, key)
+    return found
+
+
+def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:
+    if not found:
+        return trigger
+    values = {key: one.value for key, one in found.items()}
+    history = values.pop("history", None)
+    if history is not None and not trigger.has_history:
+        raise ConfigurationError(
+            found["history"].origin,
+            f"trigger {trigger.name} has no history, as its code says",
+            "leave it out here, or leave history=None out there",
+        )
+    try:
+        return trigger.configured(_changed(trigger.settings, values), history)
+    except ConfigurationError as error:
+        raise _blamed(error, found) from error
+
+
+def _changed(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    retry = {key.partition(".")[2]: value for key, value in values.items() if key.startswith("retry.")}
+    policy = {key: value for key, value in values.items() if key in _POLICY}
+    others = {key: value for key, value in values.items() if key not in policy and "." not in key}
+    return replace(
+        settings,
+        **others,
+        retry=replace(settings.retry, **retry),
+        policy=replace(settings.policy, **policy),
+    )
+
+
+def _blamed(error: ConfigurationError, found: Mapping[str, Found]) -> ConfigurationError:
+    """Return an error that names the file or variable, instead of the line of the decorator."""
+    origin = found[error.setting].origin if error.setting in found else next(iter(found.values())).origin
+    problem = error.problem if error.setting in found else f"{error.setting} {error.problem}"
+    return ConfigurationError(origin, problem, error.remedy)
+
+
+def _refuse_unclaimed(configuration: Configuration, names: Sequence[str]) -> None:
+    for called, origin, known in configuration.unclaimed(names):
+        remedy = nearest(called, known) if known else "leave it out"
+        raise ConfigurationError(origin, "there is no such trigger here", remedy)
+
+
+def _refuse_ambiguous(configuration: Configuration, names: Sequence[str]) -> None:
+    """Refuse a variable that is of two triggers, whose names differ in what no variable's name can hold."""
+    for layer in configuration.layers:
+        for called in layer.triggers:
+            mine = sorted({name for name in names if layer.called(name) == called})
+            if len(mine) > 1:
+                origin = layer.origin("triggers", called)
+                raise ConfigurationError(origin, f"is of {' and '.join(mine)} alike", "use a file for them")

@@ -1,0 +1,103 @@
+"""From the environment and a TOML file to a :class:`~triggers.configuration.Configuration`."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history.errors import ConfigurationError
+from triggers.configuration.layers import FILE, PREFIX, Configuration, Layer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+#: The variable that names the file.
+FILE_VARIABLE = f"{PREFIX}CONFIG"
+
+
+def read_configuration(file: Path | str | None = None) -> Configuration:
+    """Read the environment, and ``file``: by default what DOUBTLESS_CONFIG names, else ``doubtless.toml``.
+
+    Only that last one, in the current folder, need not be there.
+
+    Raises:
+        ConfigurationError: a file cannot be read, a key is unknown, or a value is none that it can have; with
+            the name of the file or variable, and for an unknown key with the nearest that there is.
+    """
+    named = file or os.environ.get(FILE_VARIABLE)
+    found = _file(Path(named)) if named else FILE if FILE.exists() else None
+    is_in_environment = any(name.upper().startswith(PREFIX) and value for name, value in os.environ.items())
+    if found is None and not is_in_environment:
+        return Configuration()  # nothing is configured, so the library that reads it is not loaded
+    layers = [_from_environment()]
+    if found is not None:
+        layers.append(_from_file(found))
+    return Configuration(layers)
+
+
+def _file(file: Path) -> Path:
+    if not file.exists():
+        raise ConfigurationError("--config", f"there is no file {file}", "give one that is there")
+    return file
+
+
+def _from_environment() -> Layer:
+    from pydantic_settings import EnvSettingsSource  # noqa: PLC0415  (where there is nothing to read: unloaded)
+
+    from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
+
+    return _layer(None, EnvSettingsSource(Keys)())
+
+
+def _from_file(file: Path) -> Layer:
+    import tomllib  # noqa: PLC0415  (as above)
+
+    try:
+        return _layer(file, tomllib.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigurationError("--config", f"{file}: {error.strerror}", "give a readable file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(str(file), f"is no TOML: {error}", "correct it") from error
+
+
+def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
+    from pydantic import ValidationError  # noqa: PLC0415  (as above)
+
+    from triggers.configuration.complaints import complaint  # noqa: PLC0415  (as above)
+    from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
+
+    empty = Layer(file, {}, {})
+    try:
+        keys = Keys(**said)
+    except ValidationError as error:
+        raise complaint(error, empty.origin) from None  # its text may quote a password
+    values = {name: getattr(keys, name) for name in keys.model_fields_set - {"triggers"}}
+    return Layer(file, values, {name: dict(_flat(table)) for name, table in keys.triggers.items()})
+
+
+def _flat(table: "BaseModel", above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is set in a table, and in the tables in it, with dotted keys."""
+    for name in type(table).model_fields:
+        if name not in table.model_fields_set:
+            continue
+        value = getattr(table, name)
+        if hasattr(value, "model_fields_set"):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def strange_variables() -> Iterator[tuple[str, str]]:
+    """Yield variables of the environment that look like a slip of the pen, and what may have been meant.
+
+    They are no errors: the environment is everybody's, and a URL such as env:DOUBTLESS_PASSWORD may name one.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415  (few ask)
+
+    from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
+
+    known = {FILE_VARIABLE, *(f"{PREFIX}{key.upper()}" for key in Keys.model_fields)}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known and not name.startswith(f"{PREFIX}TRIGGERS__"):
+            for near in get_close_matches(name, known, n=1, cutoff=0.8):
+                yield name, near
