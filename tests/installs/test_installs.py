@@ -148,6 +148,18 @@ def test_the_shop_sells_once_while_copies_come(
     Site(doubtless, redis_url).sell_while_copies_come()
 
 
+@each_of(Kind("plain", pinned=("pytest",)), Kind("plain", oldest=True, pinned=("pytest",)))
+def test_a_new_service_runs_and_passes_its_tests(environment: Environment, tmp_path: Path) -> None:
+    environment.run("doubtless", "init", "shop", folder=tmp_path)
+    shop = tmp_path / "shop"
+
+    environment.run("doubtless", "send", "orders", "orders.jsonl", folder=shop)
+    ran = environment.run("doubtless", "run", "orders", "--until-idle", "1", "--json", folder=shop)
+    environment.run("python", "-m", "pytest", "-q", folder=shop)
+
+    assert json.loads(ran.stdout)[0]["ok"] == 2
+
+
 @each_of(*PLAIN)
 def test_a_sql_history_needs_no_extra(environment: Environment, tmp_path: Path) -> None:
     assert use(environment, tmp_path, "histories.py", "sqlite:///books.db", "blocking") == "NEW DUPLICATE"

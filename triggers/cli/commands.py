@@ -13,6 +13,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.demo:demo",
         "Book a file of orders once each, although lines come twice, are broken, and the worker is killed.",
     ),
+    "init": LazyCommand(
+        "triggers.cli.setup.init:init",
+        "Write a small service, its test and its configuration, which run as they are.",
+    ),
     "run": LazyCommand(
         "triggers.cli.run:run",
         "Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.",

@@ -1,0 +1,77 @@
+"""``doubtless init``: a small service, its test and its configuration, which run as they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from history.errors import ConfigurationError
+from history.support.private_files import make_private
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.output import State
+
+#: What is written, each from the file of its name here; no Python of ours, so they do not end with .py here.
+_TEMPLATES = Path(__file__).parent / "service"
+_SUFFIX = ".txt"
+
+#: The service's database, empty, for its owner alone: messages are in it.
+_DATABASE = "orders.sqlite3"
+
+#: What to type next, and why.
+_NEXT = (
+    ("doubtless send orders orders.jsonl", "two orders, a copy, and one that is no order"),
+    ("doubtless run orders --until-idle 1", "books the two"),
+    ("doubtless why order-1", "what is known of a message"),
+    ("doubtless parked list", "the one that is no order"),
+    ("doubtless guarantees orders", "what is promised"),
+    ("doubtless config show orders", "what is configured, and where"),
+    ("python -m pytest", "the tests; pip install pytest"),
+)
+
+
+@with_general_options
+def init(
+    context: typer.Context,
+    folder: Path = typer.Argument(
+        Path(), help="Where to write it; by default this folder.", show_default=False
+    ),
+) -> None:
+    """Write a small service, its test and its configuration, which run as they are.
+
+    It needs no server: messages, history and bookings are in one SQLite file. What is there already is never
+    overwritten: then nothing is written at all.
+    """
+    state = State.of(context)
+    files = dict(_files(folder))
+    there = sorted(str(file) for file in (*files, folder / _DATABASE) if file.exists())
+    if there:
+        raise ConfigurationError("FOLDER", f"{', '.join(there)} is there already", "name an empty folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            with file.open("x", encoding="utf-8") as new:
+                new.write(text)
+    except OSError as error:
+        problem = f"{error.filename or folder}: {error.strerror}"
+        raise ConfigurationError("FOLDER", problem, "name one that can be written") from error
+    make_private(folder / _DATABASE)
+    _say(state, folder, [*files, folder / _DATABASE])
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+    for template in sorted(_TEMPLATES.glob(f"*{_SUFFIX}")):
+        yield folder / template.name.removesuffix(_SUFFIX), template.read_text(encoding="utf-8")
+
+
+def _say(state: State, folder: Path, written: list[Path]) -> None:
+    names = [str(file) for file in written]
+    if state.as_json:
+        document: dict[str, Any] = {"written": names, "next": [command for command, _ in _NEXT]}
+        state.document(document)
+        return
+    state.say(f"written: {', '.join(names)}")
+    state.say("next:" if folder == Path() else f"next, in {folder}:")
+    width = max(len(command) for command, _ in _NEXT)
+    for command, why in _NEXT:
+        state.say(f"  {command:<{width}}  # {why}")
