@@ -43,6 +43,7 @@ from triggers import (
     trigger,
 )
 from triggers import on_retrieval_failure as on_failure
+from triggers.configuration import Configuration, override, read_configuration
 from triggers.guards import protect
 
 
@@ -321,3 +322,10 @@ def charge_once(order: Order) -> str:
     assert_type(by_amount.name, str)
     outcome = guard.handle(order.id, lambda: order.amount, body={"amount": order.amount})
     return outcome.error.error_class if isinstance(outcome.error, FailedBeforeError) else outcome.reason
+
+
+def as_configured() -> None:
+    configuration = read_configuration(Path("/etc/orders.toml"))
+    assert_type(configuration, Configuration)
+    for configured in override([book, ship], configuration, complete=False):
+        assert_type(configured.name, str)

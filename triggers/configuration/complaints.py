@@ -14,7 +14,7 @@ from triggers.service.options import TriggerOptions
 Origin = Callable[..., str]
 
 
-def complaint(error: ValidationError, origin: Origin) -> ConfigurationError:
+def complaint(error: ValidationError, origin: Origin, *, in_variables: bool) -> ConfigurationError:
     """Return the first thing that is wrong. Values are not quoted: one may be a password."""
     first = error.errors(include_url=False, include_input=False, include_context=True)[0]
     path = [str(part) for part in first["loc"] if part != "[key]"]
@@ -26,7 +26,8 @@ def complaint(error: ValidationError, origin: Origin) -> ConfigurationError:
             problem, _, remedy = str(first.get("ctx", {}).get("error", first["msg"])).partition(": ")
             return ConfigurationError(where, problem, remedy or "correct it")
         case "model_type" | "dict_type" | "model_attributes_type":
-            return ConfigurationError(where, "must be a table", f"write [{'.'.join(path)}] above its keys")
+            remedy = f"set {where}__KEY" if in_variables else f"write [{'.'.join(path)}] above its keys"
+            return ConfigurationError(where, "must be a table", remedy)
         case _:
             return ConfigurationError(where, _lower(first["msg"]), "correct it")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history.errors import ConfigurationError
-from triggers.configuration.layers import FILE, PREFIX, Configuration, Layer
+from triggers.configuration.layers import FILE, PREFIX, Configuration, Layer, variable_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -42,11 +42,16 @@ def _file(file: Path) -> Path:
 
 
 def _from_environment() -> Layer:
-    from pydantic_settings import EnvSettingsSource  # noqa: PLC0415  (where there is nothing to read: unloaded)
+    from pydantic_settings import EnvSettingsSource, SettingsError  # noqa: PLC0415  (else there is nothing to read)
 
     from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
 
-    return _layer(None, EnvSettingsSource(Keys)())
+    try:
+        said = EnvSettingsSource(Keys)()
+    except SettingsError:  # without its cause, which may quote what is set
+        name = variable_of("triggers")
+        raise ConfigurationError(name, "must be a table", f"set {name}__NAME__KEY") from None
+    return _layer(None, said)
 
 
 def _from_file(file: Path) -> Layer:
@@ -70,7 +75,9 @@ def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
     try:
         keys = Keys(**said)
     except ValidationError as error:
-        raise complaint(error, empty.origin) from None  # its text may quote a password
+        raise complaint(
+            error, empty.origin, in_variables=file is None
+        ) from None  # its text may quote a password
     values = {name: getattr(keys, name) for name in keys.model_fields_set - {"triggers"}}
     return Layer(file, values, {name: dict(_flat(table)) for name, table in keys.triggers.items()})
 

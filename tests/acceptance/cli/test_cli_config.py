@@ -122,6 +122,7 @@ def test_another_file_is_named_before_or_after_the_command_or_by_a_variable(
         ["guarantees", "service"],
         ["why", "order-1", "--module", "service"],
         ["parked", "run", "service", "1"],
+        ["dashboard", "service", "--port", "0"],
         ["config", "show", "service"],
     ],
     ids=" ".join,
@@ -150,6 +151,52 @@ def test_every_command_refuses_a_file_that_it_does_not_understand(
 
     assert answer.code == 2
     assert answer.error == "error: doubtless.toml, histroy: there is no such key; did you mean history?"
+
+
+@pytest.mark.parametrize("how", ["file", "variable"])
+def test_what_a_command_cannot_use_is_told_with_who_said_it(doubtless: InProcess, how: str) -> None:
+    url = "redsi://:hunter2@h"
+    (doubtless.folder / "doubtless.toml").write_text(f"history = {url!r}" if how == "file" else "")
+
+    answer = doubtless("history", "stats", **({"DOUBTLESS_HISTORY": url} if how == "variable" else {}))
+
+    origin = "doubtless.toml, history" if how == "file" else "DOUBTLESS_HISTORY"
+    assert answer.code == 2
+    assert answer.error.startswith(f"error: {origin}: unknown URL scheme 'redsi'; use redis://")
+    assert "hunter2" not in answer.error
+
+
+#: A Patch Bay with one input; its history is to be filled in.
+WIRING = """
+[patchbay]
+{history}
+
+[providers.shop]
+url = "sqlite:///messages.db"
+
+[[sink]]
+name = "fulfilment"
+component = "counter:fulfil"
+[[sink.input]]
+port = "orders"
+from = ["orders"]
+"""
+
+
+def test_a_patch_bay_takes_its_history_from_its_wiring_else_from_the_file(doubtless: InProcess) -> None:
+    (doubtless.folder / "counter.py").write_text("def fulfil(port: str, body: str) -> None: ...\n")
+    (doubtless.folder / "doubtless.toml").write_text('history = "sqlite:///configured.db"')
+    for name, history in (("bay", ""), ("own", 'history = "sqlite:///own.db"')):
+        (doubtless.folder / f"{name}.toml").write_text(WIRING.format(history=history))
+
+    ran = [doubtless("patchbay", "run", f"{name}.toml", "--until-idle", "0.1") for name in ("bay", "own")]
+
+    assert [answer.code for answer in ran] == [0, 0]
+    assert sorted(file.name for file in doubtless.folder.glob("*.db")) == [
+        "configured.db",
+        "messages.db",
+        "own.db",
+    ]
 
 
 def test_a_file_that_was_named_and_is_not_there_is_refused(doubtless: InProcess) -> None:

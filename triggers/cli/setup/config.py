@@ -76,6 +76,10 @@ def show(
     if module is not None:
         for trigger in collect(module, configuration=configuration):
             rows += _of_trigger(trigger, configuration)
+    if not state.as_json:
+        rows = [
+            row | {"value": " ".join(urls)} if isinstance(urls := row["value"], list) else row for row in rows
+        ]
     state.show("configuration", ["setting", "value", "from"], rows)
     read = configuration.file
     state.note(f"there is no {FILE} in this folder" if read is None else f"{read} was read")

@@ -4,11 +4,13 @@ An option that names a variable of ours, such as DOUBTLESS_HISTORY, has a key in
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from history.errors import ConfigurationError
 from triggers.cli.shared.output import State
 
 if TYPE_CHECKING:
@@ -48,10 +50,27 @@ def is_on_command_line(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def fill(context: typer.Context, options: dict[str, Any], keys: dict[str, str]) -> None:
-    """Give the options that the command line leaves out what is configured."""
+def fill(context: typer.Context, options: dict[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
+    """Give the options that the command line leaves out what is configured.
+
+    Return who said it, by the options as errors name them.
+    """
+    origins: dict[str, str] = {}
     for name, key in keys.items():
         if not is_on_command_line(context, name):
             found = configuration_of(State.of(context)).find(key)
             if found is not None:
                 options[name] = found.value
+                origins[f"--{name.replace('_', '-')}"] = found.origin
+    return origins
+
+
+@contextmanager
+def blaming(origins: Mapping[str, str]) -> Generator[None]:
+    """Have errors name the variable, or the file and its key, instead of an option that nobody gave."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.setting not in origins:
+            raise
+        raise ConfigurationError(origins[error.setting], error.problem, error.remedy) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from triggers.cli.shared.configured import fill, keys_of
+from triggers.cli.shared.configured import blaming, fill, keys_of
 from triggers.cli.shared.logs import log_more
 from triggers.cli.shared.output import State
 
@@ -46,8 +46,8 @@ def with_general_options(command: Callable[..., None]) -> Callable[..., None]:
         state.config = config or state.config
         if state.verbose:
             log_more()
-        fill(context, options, keys)
-        command(context, **options)
+        with blaming(fill(context, options, keys)):
+            command(context, **options)
 
     kind = inspect.Parameter.KEYWORD_ONLY
     added = [

@@ -195,6 +195,27 @@ def test_a_variable_of_a_trigger_is_checked_by_the_names_that_variables_have(
         override([book], read_configuration())
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("DOUBTLESS_TRIGGERS", "must be a table; set DOUBTLESS_TRIGGERS__NAME__KEY"),
+        ("DOUBTLESS_TRIGGERS__BOOK", "must be a table; set DOUBTLESS_TRIGGERS__BOOK__KEY"),
+        ("DOUBTLESS_TRIGGERS__BOOK__RETRY", "must be a table; set DOUBTLESS_TRIGGERS__"),
+    ],
+)
+def test_a_variable_that_would_be_a_whole_table_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    monkeypatch.setenv(name, "{hunter2")
+
+    with pytest.raises(ConfigurationError) as refused:
+        read_configuration()
+
+    assert problem in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__suppress_context__
+
+
 def test_a_variable_that_is_of_two_triggers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     @trigger("orders", name="book.order")
     def twin(order: dict[str, Any]) -> None: ...
