@@ -22,7 +22,7 @@ has failed means is as without shadow, but that only a consumer, which has nowhe
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
@@ -99,10 +99,10 @@ class ShadowDecision(Decision):
 class ShadowJudge(Judge):
     """Judges as ever, says what it would have stopped, and stops nothing."""
 
-    async def claim(self, runs: Sequence[Run]) -> None:
+    async def claim(self, runs: Sequence[Run], *, expect: Callable[[], None] | None = None) -> None:
         """Claim what can be claimed; a history that refuses its settings is one that is away."""
         try:
-            await Judge.claim(self, runs)
+            await Judge.claim(self, runs, expect=expect)
         except Exception as error:  # noqa: BLE001  (whatever it is, what was there before goes on)
             self._note_absence(error, runs)
 

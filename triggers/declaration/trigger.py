@@ -72,7 +72,6 @@ class Trigger(Generic[P, R]):
         for option, given in (
             ("shadow", settings.shadow),
             ("keep_result", settings.keep is not None),
-            ("fingerprint", settings.fingerprint is not None),
         ):
             if given and self.binding.resources:
                 raise ConfigurationError(

@@ -1,7 +1,7 @@
 """From message to decision: claim the uuid, read the table, ask the resolver, take an entry over."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -68,12 +68,23 @@ class Judge:
     gathered: GatheredCalls | None = None
     bodies: Bodies | None = None
 
-    async def claim(self, runs: Sequence[Run]) -> None:
-        """Claim every uuid that the table may look at, in one call."""
-        policy = self.settings.policy
-        if self.store is None or not policy.detect_duplicates:
+    async def claim(self, runs: Sequence[Run], *, expect: Callable[[], None] | None = None) -> None:
+        """Claim every uuid that the table may look at, in one call, of which ``expect`` is told before."""
+        if self.store is None or not self.settings.policy.detect_duplicates:
             return
-        limit = policy.max_delivery_count
+        asked, uuids = self._asked_of(runs)
+        if self.bodies is not None and asked:
+            # Inside a transaction they were compared before it began: what is kept of a body outlives it.
+            asked = [run for run in asked if not run.is_unlike] if self.inside else await self.compare(asked)
+            uuids = [run.message.uuid or "" for run in asked]
+        if asked:
+            if expect is not None:
+                expect()
+            await self._claim(self.store, asked, uuids)
+
+    def _asked_of(self, runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+        """Return the runs that the history is asked about, and their uuids."""
+        limit = self.settings.policy.max_delivery_count
         asked: list[Run] = []
         uuids: list[str] = []
         for run in runs:
@@ -81,16 +92,15 @@ class Judge:
             if message.uuid is not None and message.delivery_count <= limit:
                 asked.append(run)
                 uuids.append(message.uuid)
-        if self.bodies is not None and asked:
-            asked = await self._compare(asked, self.bodies)
-            uuids = [run.message.uuid or "" for run in asked]
-        if asked:
-            await self._claim(self.store, asked, uuids)
+        return asked, uuids
 
-    async def _compare(self, asked: Sequence[Run], bodies: Bodies) -> list[Run]:
+    async def compare(self, runs: Sequence[Run]) -> list[Run]:
         """Return those that have the body that came first under their uuid; only these are claimed."""
+        asked, _ = self._asked_of(runs)
+        if self.bodies is None:
+            return asked
         try:
-            return await bodies.same(asked)
+            return await self.bodies.same(asked)
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001  (as in claiming)

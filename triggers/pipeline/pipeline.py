@@ -285,6 +285,8 @@ class MessagePipeline:
 
         Where the messages are in the same database, the transaction acknowledges them, too.
         """
+        if self.judge.bodies is not None:
+            await self.judge.compare(runs)
         begun = monotonic()
         error = await self._commit(runs, transactions, removal)
         if error is not None and self.pace is not None and len(runs) > 1:
@@ -355,9 +357,7 @@ class MessagePipeline:
         self, runs: Sequence[Run], judge: Judge, transaction: Transaction | None = None
     ) -> None:
         """Claim all with one call, then decide and execute them, in order."""
-        if transaction is not None:
-            transaction.expect()
-        await judge.claim(runs)
+        await judge.claim(runs, expect=None if transaction is None else transaction.expect)
         if transaction is not None and any(run.found is not None for run in runs):
             transaction.resume()
         self._reach(Step.CLAIMED)

@@ -153,6 +153,15 @@ class Run:
         self.patience, self.stopped, self.taken_by = timedelta(0), False, None
 
     @property
+    def is_unlike(self) -> bool:
+        """Whether its body is not known to be the one that came first under its uuid."""
+        return (
+            self.finding.instead is Found.OTHER_BODY
+            or self.unidentified is not None
+            or self.finding.history is HistoryUse.UNREACHABLE
+        )
+
+    @property
     def is_kept(self) -> bool:
         """Whether nothing is left to do before its entry may be settled."""
         return self.parked or not self.parks

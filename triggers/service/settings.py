@@ -146,7 +146,6 @@ class Settings:
             check_fingerprint(
                 shadow=self.shadow,
                 join=self.join != "any",
-                batch=self.batch > 1,
                 detect_duplicates=not self.policy.detect_duplicates,
             )
         _check_memory(self.history_time_to_live, self.lease)

@@ -92,7 +92,7 @@ def insert_by_session(message: Message, session: Session) -> None:
 
 
 def sent(uuid: str = "u-1", **facts: Any) -> Message:
-    return Message(uuid=uuid, body={"id": uuid}, **facts)
+    return Message(**{"uuid": uuid, "body": {"id": uuid}} | facts)
 
 
 class TestTogether:
@@ -421,3 +421,72 @@ class TestRefusals:
         with shop.engine.connect() as connection, pytest.raises(ConfigurationError, match="already"):
             made(insert, history=store.joined(connection)).handle(sent())
         drive(store.close())
+
+
+def test_a_message_that_the_history_is_not_asked_about_is_given_up_without_a_trace(
+    shop: Shop, made: Make
+) -> None:
+    book = made(insert, max_delivery_count=3)
+
+    outcome = book.handle(sent(delivery_count=4))
+
+    assert (outcome.row, outcome.parked, outcome.acknowledge) == (1, True, True)
+    assert (shop.booked(), shop.entry("u-1")) == ([], None)
+    assert book.handle(sent()).executed
+
+
+class TestComparedBodies:
+    def test_another_body_under_a_uuid_has_no_effect_and_is_parked(self, shop: Shop, made: Make) -> None:
+        book = made(insert, fingerprint="body")
+
+        first, copy, other = (book.handle(sent(body=body)) for body in ("one", "one", "two"))
+
+        assert (first.executed, copy.kind) == (True, "duplicate")
+        assert (other.row, other.executed, other.parked, other.acknowledge) == (23, False, True, True)
+        assert shop.booked() == ["u-1"]
+
+    def test_among_messages_that_share_a_transaction_it_harms_none_of_the_others(
+        self, shop: Shop, made: Make
+    ) -> None:
+        book = made(insert, fingerprint="body")
+        book.handle(sent("u-1", body="one"))
+
+        outcomes = book.handle_batch(
+            [sent("u-0"), sent("u-1", body="two"), sent("u-2"), sent("u-2", body="x")]
+        )
+
+        assert [one.row for one in outcomes] == [7, 23, 7, 23]
+        assert shop.booked() == ["u-0", "u-1", "u-2"]
+
+    def test_a_body_that_was_rolled_back_is_still_the_one_that_came_first(
+        self, shop: Shop, made: Make
+    ) -> None:
+        fails = [True]
+
+        def service(message: Message, connection: Connection) -> None:
+            insert(message, connection)
+            if fails.pop():
+                raise TransientError
+
+        fails.insert(0, False)
+        book = made(service, fingerprint="body", on_retry_failure="suspend")
+
+        given_back = book.handle(sent(body="one"))
+
+        assert (given_back.acknowledge, shop.booked()) == (False, [])
+        assert book.handle(sent(body="two")).row == 23
+        assert book.handle(sent(body="one", delivery_count=2)).executed
+        assert shop.booked() == ["u-1"]
+
+    async def test_so_it_is_for_coroutines(self, shop: Shop, made: Make) -> None:
+        async def service(message: Message, connection: AsyncConnection) -> None:
+            await connection.execute(INSERT, {"uuid": message.uuid})
+
+        book = made(service, fingerprint="body")
+        try:
+            rows = [(await book.ahandle(sent(body=body))).row for body in ("one", "one", "two")]
+        finally:
+            await book.aclose()
+
+        assert rows == [7, 8, 23]
+        assert shop.booked() == ["u-1"]

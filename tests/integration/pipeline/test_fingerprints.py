@@ -88,6 +88,20 @@ class TestEachHistory:
         for amount in (1, 2):
             assert fingerprint_of({"amount": amount, "to": "a"}).hex() in parked.reason
 
+    def test_so_it_is_for_batches(self, history_url: str) -> None:
+        taken: list[list[Any]] = []
+
+        @trigger("orders", name="book", history=history_url, fingerprint="body", batch=10)
+        def book(messages: list[Message]) -> None:
+            taken.append([message.body for message in messages])
+
+        with closing(book):
+            first = book.handle_batch([order("one"), Message(body="other", uuid="u-2")])
+            again = book.handle_batch([order("two"), order("one"), Message(body="new", uuid="u-3")])
+
+        assert [one.row for one in [*first, *again]] == [7, 7, 23, 8, 7]
+        assert taken == [["one", "other"], ["new"]]
+
     def test_so_it_is_after_the_first_has_failed_for_good(self, history_url: str) -> None:
         runs: list[Any] = []
         with closing(booking(history_url, runs)) as book:
@@ -285,7 +299,6 @@ class TestWhatCounts:
 @pytest.mark.parametrize(
     "options",
     [
-        {"batch": 2},
         {"shadow": True},
         {"join": "one"},
         {"detect_duplicates": False},
