@@ -1,8 +1,10 @@
 """``doubtless init``: what it writes runs as it is."""
 
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,10 +26,11 @@ def test_the_service_runs_and_does_what_is_said_of_it(doubtless: InProcess) -> N
 
     assert written.out.startswith(f"written: {', '.join([*FILES[:3], *FILES[4:], FILES[3]])}\nnext:\n")
     assert sent.out == "sent 4 messages to orders\n"
-    assert ran.json == [
-        {"trigger": "book-order", "messages": 5, "ok": 2, "duplicate": 1, "recovered": 1, "rejected": 1}
-    ]
+    assert ran.json[0].items() >= {"ok": 2, "duplicate": 1, "rejected": 1}.items()
     assert [row["uuid"] for row in parked.json] == ["order-3"]
+    with closing(sqlite3.connect(doubtless.folder / "orders.sqlite3")) as connection:
+        booked = connection.execute("SELECT uuid, order_id, amount FROM bookings ORDER BY uuid")
+        assert booked.fetchall() == [("order-1", "A-1", 12.5), ("order-2", "A-2", 30.0)]
     assert (reached.code, looked_at.code, shown.code) == (0, 0, 0)
     assert {row["from"] for row in shown.json if row["setting"] in {"provider", "history"}} == {
         "doubtless.toml, provider",

@@ -25,7 +25,7 @@ def provider_or_file(provider: str | None, state: State, *, say: bool = True) ->
     if say:
         state.note(
             f"no provider is named: messages are in {FILE}, in this folder. "
-            "--provider, or DOUBTLESS_PROVIDER, names a server"
+            "--provider, DOUBTLESS_PROVIDER or doubtless.toml names a server"
         )
     return URL
 
