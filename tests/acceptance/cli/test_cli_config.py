@@ -166,6 +166,33 @@ def test_what_a_command_cannot_use_is_told_with_who_said_it(doubtless: InProcess
     assert "hunter2" not in answer.error
 
 
+def test_what_is_configured_is_what_is_looked_at(doubtless: InProcess, service: Path) -> None:
+    with (service / "doubtless.toml").open("a") as file:
+        file.write('redelivery_horizon = "30d"\nmax_delivery_count = 5\n')
+    doubtless("send", "orders", "-", stdin=LINE)
+
+    found = doubtless("doctor", "service", "--json")
+    shown = doubtless("config", "show", "service", "--json").json
+
+    assert "copies may come for 30 days, 0:00:00, and are forgotten after 7 days, 0:00:00" in found.out
+    assert ("book-order: max_delivery_count", 5) in [(row["setting"], row["value"]) for row in shown]
+
+
+def test_sinks_are_replaced_and_never_added_to(doubtless: InProcess, service: Path) -> None:
+    (service / "doubtless.toml").write_text('sinks = ["log:", "dead-letter:lost"]')
+
+    shown = [
+        next(row["value"] for row in answer.json if row["setting"] == "sinks")
+        for answer in (
+            doubtless("config", "show", "--json"),
+            doubtless("config", "show", "--json", DOUBTLESS_SINKS="dead-letter:a dead-letter:b"),
+            doubtless("config", "show", "--json", "--sink", "log:", DOUBTLESS_SINKS="dead-letter:a"),
+        )
+    ]
+
+    assert shown == [["log:", "dead-letter:lost"], ["dead-letter:a", "dead-letter:b"], ["log:"]]
+
+
 #: A Patch Bay with one input; its history is to be filled in.
 WIRING = """
 [patchbay]
