@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from triggers.configuration.durations import Duration
 from triggers.configuration.layers import INTO, PREFIX
@@ -77,12 +77,10 @@ class TriggerKeys(BaseModel):
     local_parking_file: Path | None = None
 
 
-class Keys(BaseSettings):
-    """All of them. The environment is read by the library, and nothing else of it is asked."""
+class Keys(BaseModel):
+    """All of them."""
 
-    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix=PREFIX, env_nested_delimiter=INTO, env_ignore_empty=True
-    )
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     provider: Text | None = None
     history: Text | None = None
@@ -91,15 +89,10 @@ class Keys(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     triggers: dict[str, TriggerKeys] = Field(default_factory=dict[str, TriggerKeys])
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Check what is given and read nothing: each source is read and checked by itself, to be blamed."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
+
+class Variables(BaseSettings, Keys):
+    """How they are called in the environment. It is never made: the library reads the variables by it."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(  # pyright: ignore[reportIncompatibleVariableOverride]
+        env_prefix=PREFIX, env_nested_delimiter=INTO, env_ignore_empty=True
+    )

@@ -25,7 +25,12 @@ def read_configuration(file: Path | str | None = None) -> Configuration:
             the name of the file or variable, and for an unknown key with the nearest that there is.
     """
     named = file or os.environ.get(FILE_VARIABLE)
-    found = _file(Path(named)) if named else FILE if FILE.exists() else None
+    found = FILE if FILE.exists() else None
+    if named:
+        found = Path(named)
+        if not found.exists():
+            setting = "--config" if file else FILE_VARIABLE
+            raise ConfigurationError(setting, f"there is no file {found}", "give one that is there")
     is_in_environment = any(name.upper().startswith(PREFIX) and value for name, value in os.environ.items())
     if found is None and not is_in_environment:
         return Configuration()  # nothing is configured, so the library that reads it is not loaded
@@ -35,19 +40,13 @@ def read_configuration(file: Path | str | None = None) -> Configuration:
     return Configuration(layers)
 
 
-def _file(file: Path) -> Path:
-    if not file.exists():
-        raise ConfigurationError("--config", f"there is no file {file}", "give one that is there")
-    return file
-
-
 def _from_environment() -> Layer:
     from pydantic_settings import EnvSettingsSource, SettingsError  # noqa: PLC0415  (else there is nothing to read)
 
-    from triggers.configuration.model import Keys  # noqa: PLC0415  (as above)
+    from triggers.configuration.model import Variables  # noqa: PLC0415  (as above)
 
     try:
-        said = EnvSettingsSource(Keys)()
+        said = EnvSettingsSource(Variables)()
     except SettingsError:  # without its cause, which may quote what is set
         name = variable_of("triggers")
         raise ConfigurationError(name, "must be a table", f"set {name}__NAME__KEY") from None
@@ -60,7 +59,7 @@ def _from_file(file: Path) -> Layer:
     try:
         return _layer(file, tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
-        raise ConfigurationError("--config", f"{file}: {error.strerror}", "give a readable file") from error
+        raise ConfigurationError(str(file), f"{error.strerror}", "give a readable file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(file), f"is no TOML: {error}", "correct it") from error
 
@@ -73,7 +72,7 @@ def _layer(file: Path | None, said: Mapping[str, Any]) -> Layer:
 
     empty = Layer(file, {}, {})
     try:
-        keys = Keys(**said)
+        keys = Keys.model_validate(said)
     except ValidationError as error:
         raise complaint(
             error, empty.origin, in_variables=file is None

@@ -117,6 +117,7 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
     [
         ('histroy = "x"', "histroy: there is no such key; did you mean history?"),
         ("colour = 1", "colour: there is no such key; use history, log_format, metrics, provider, sinks, tr"),
+        ("_env_file = 'x'", "_env_file: there is no such key; use history, "),
         ("[trigger.book-order]", "trigger: there is no such key; did you mean triggers?"),
         ("history = 5", "history: must be a valid string; correct it"),
         ('history = ""', "history: must have at least 1 character; correct it"),
@@ -229,11 +230,18 @@ def test_a_file_that_is_named_must_be_there_and_a_variable_names_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOUBTLESS_CONFIG", "mine.toml")
-    with pytest.raises(ConfigurationError, match=r"^--config: there is no file mine\.toml; "):
+    with pytest.raises(ConfigurationError, match=r"^DOUBTLESS_CONFIG: there is no file mine\.toml; "):
         read_configuration()
 
     (tmp_path / "mine.toml").write_text('history = "sqlite:///mine.db"', encoding="utf-8")
     assert read_configuration().file == Path("mine.toml")
+
+
+def test_a_folder_of_that_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "doubtless.toml").mkdir()
+
+    with pytest.raises(ConfigurationError, match=r"^doubtless\.toml: Is a directory; give a readable file"):
+        read_configuration()
 
 
 def test_variables_that_look_like_a_slip_of_the_pen_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
