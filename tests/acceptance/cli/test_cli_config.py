@@ -235,12 +235,17 @@ def test_a_file_that_was_named_and_is_not_there_is_refused(doubtless: InProcess)
     )
 
 
-def test_each_process_of_a_run_reads_the_file(doubtless: InProcess, service: Path) -> None:
-    doubtless("send", "orders", "-", stdin=LINE)
+def test_each_process_of_a_run_reads_the_file_that_was_named(doubtless: InProcess, service: Path) -> None:
+    (service / "doubtless.toml").rename(service / "other.toml")
+    config = ("--config", "other.toml")
+    doubtless("send", "orders", "-", *config, stdin=LINE)
+    doubtless("doctor", "service", *config)  # makes the history's tables, so that no two processes do at once
 
-    ran = doubtless.process("run", "service", "--processes", "1", "--until-idle", "0.1", "--json")
+    ran = doubtless.process(*config, "run", "service", "--processes", "2", "--until-idle", "0.1")
 
-    assert ran.json == [{"trigger": "book-order", "messages": 1, "failed": 1}]
+    assert ran.code == 0
+    assert (service / "runs.txt").read_text() == "order-1\n" * 3
+    assert not (service / "doubtless.sqlite3").exists()
 
 
 def test_what_is_shown_names_variables_that_are_a_slip_of_the_pen(doubtless: InProcess) -> None:
