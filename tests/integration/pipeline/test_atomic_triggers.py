@@ -92,7 +92,8 @@ def insert_by_session(message: Message, session: Session) -> None:
 
 
 def sent(uuid: str = "u-1", **facts: Any) -> Message:
-    return Message(**{"uuid": uuid, "body": {"id": uuid}} | facts)
+    given: dict[str, Any] = {"uuid": uuid, "body": {"id": uuid}} | facts
+    return Message(**given)
 
 
 class TestTogether:
