@@ -103,11 +103,11 @@ class Lane:
     def trigger(self, destination: str, work: Callable[[Message], object], **settings: Any) -> AnyTrigger:
         """Make a trigger of a function that may block; under asyncio it does so in a thread."""
 
-        def service(message: Message) -> None:
-            work(message)
+        def service(message: Message) -> object:
+            return work(message)
 
-        async def async_service(message: Message) -> None:
-            await asyncio.to_thread(work, message)
+        async def async_service(message: Message) -> object:
+            return await asyncio.to_thread(work, message)
 
         settings = {"name": destination, "local_parking_file": self.folder / "parked.sqlite3", **settings}
         return trigger(destination, **settings)(async_service if self.asyncio else service)

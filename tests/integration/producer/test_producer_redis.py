@@ -235,6 +235,30 @@ class TestRequests:
 
         assert [fields[b"uuid"] for _, fields in others].count(first[b"uuid"]) == 1
 
+    @pytest.mark.parametrize("history", ["redis_url", "postgres_url"])
+    def test_a_client_that_asks_again_gets_the_first_reply_and_the_service_runs_once(
+        self, redis_url: str, history: str, lane: Lane, request: pytest.FixtureRequest
+    ) -> None:
+        ran: list[str | None] = []
+        with Producer(redis_url) as answerer:
+
+            def quote(message: Message) -> dict[str, int]:
+                ran.append(message.uuid)
+                answer = {"price": len(ran)}
+                answerer.reply(message, answer)
+                return answer
+
+            answering = lane.trigger("prices", quote, keep_result=True, on_duplicate=answerer.reply_again)
+            with lane.run([answering], redis_url, history=request.getfixturevalue(history)):
+                replies: list[Message | None] = []
+                for uuid in ("r-1", "r-2", "r-1"):
+                    with Producer(redis_url) as client:  # each with a destination for replies of its own
+                        replies.append(client.request("prices", "?", timeout=SOON, uuid=uuid))
+
+        assert [one and one.body for one in replies] == [{"price": 1}, {"price": 2}, {"price": 1}]
+        assert [one and one.correlation_id for one in replies] == ["r-1", "r-2", "r-1"]
+        assert ran == ["r-1", "r-2"]
+
     async def test_requests_under_asyncio(self, redis_url: str, lane: Lane) -> None:
         async with Producer(redis_url) as producer:
             with Producer(redis_url) as answerer:
