@@ -39,6 +39,7 @@ from history.contract.fingerprints import FingerprintContract
 from history.contract.forks import ForkContract
 from history.contract.join_periods import JoinPeriodContract
 from history.contract.joining import JoiningContract
+from history.contract.journal import JournalContract
 from history.contract.parking import ParkingContract
 from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.races import RaceContract
@@ -67,6 +68,7 @@ class HistoryContract(
     ProgressContract,
     ResultContract,
     FingerprintContract,
+    JournalContract,
     RaceContract,
     ForkContract,
     RollbackContract,

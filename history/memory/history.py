@@ -27,6 +27,7 @@ from history.entry import (
 from history.memory.control import MemoryControl
 from history.memory.fingerprints import MemoryFingerprints
 from history.memory.joining import MemoryJoining
+from history.memory.journal import MemoryJournal
 from history.memory.parking import MemoryParking
 from history.memory.progress import MemoryProgress
 from history.memory.results import MemoryResults
@@ -45,6 +46,7 @@ from history.store import (
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
+from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
@@ -117,6 +119,7 @@ class MemoryHistory(SingleVerbs):
         self._progress = MemoryProgress()
         self._results = MemoryResults(clock)
         self._fingerprints = MemoryFingerprints(clock)
+        self._journal = MemoryJournal(clock)
         self._joining = MemoryJoining(
             lock=self._lock,
             clock=clock,
@@ -149,6 +152,11 @@ class MemoryHistory(SingleVerbs):
     def fingerprints(self) -> Fingerprints:
         """The fingerprints of first bodies, in the same place as the entries."""
         return self._fingerprints
+
+    @property
+    def journal(self) -> Journal:
+        """The journal in the same memory."""
+        return self._journal
 
     @property
     def progress(self) -> Progress:

@@ -32,6 +32,7 @@ from history.redis.control import RedisControl
 from history.redis.errors import NotPermittedError
 from history.redis.fingerprints import RedisFingerprints
 from history.redis.joining import RedisJoining
+from history.redis.journal import RedisJournal
 from history.redis.parking import RedisParking
 from history.redis.probe import pool_of
 from history.redis.progress import RedisProgress, record_words
@@ -64,6 +65,7 @@ from history.store import (
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
+from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
@@ -116,6 +118,7 @@ class RedisHistory(SingleVerbs):
         self._progress = RedisProgress(self._redis)
         self._results = RedisResults(self._redis)
         self._fingerprints = RedisFingerprints(self._redis)
+        self._journal = RedisJournal(self._redis)
         self._checked = False
         self._prepared: dict[str, Scripts] = {}
         self._epochs: dict[str, int] = {}
@@ -151,6 +154,11 @@ class RedisHistory(SingleVerbs):
     def fingerprints(self) -> Fingerprints:
         """The fingerprints of first bodies, in the same place as the entries."""
         return self._fingerprints
+
+    @property
+    def journal(self) -> Journal:
+        """The journal in the same Redis."""
+        return self._journal
 
     @property
     def progress(self) -> Progress:

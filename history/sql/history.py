@@ -41,6 +41,7 @@ from history.sql.database.probe import circuit_for
 from history.sql.fences import Granted
 from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
+from history.sql.journal import SqlJournal
 from history.sql.lineage import HISTORY
 from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
@@ -74,6 +75,7 @@ from history.store import (
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
+from history.store.journal import Journal
 from history.store.parking import Parking
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
@@ -119,6 +121,7 @@ class SqlHistory(SingleVerbs):
         self._progress = SqlProgress(self._database)
         self._results = SqlResults(self._database)
         self._fingerprints = SqlFingerprints(self._database)
+        self._journal = SqlJournal(self._database)
 
     @classmethod
     def from_url(cls, url: str | URL) -> Self:
@@ -197,6 +200,11 @@ class SqlHistory(SingleVerbs):
     def fingerprints(self) -> Fingerprints:
         """The fingerprints of first bodies, in the same place as the entries."""
         return self._fingerprints
+
+    @property
+    def journal(self) -> Journal:
+        """The journal in the same database."""
+        return self._journal
 
     @property
     def progress(self) -> Progress:

@@ -92,6 +92,7 @@ def resource_is_back() -> bool:
     shadow=False,
     keep_result=Keep(limit=1000),
     fingerprint="body",
+    journal=True,
     max_body_size=1024,
     on_duplicate=lambda _message, _outcome: None,
     uuid=lambda message: (

@@ -15,10 +15,10 @@ FULLER = {
     "triggers": 19,
     "triggers/cli": 17,
     "triggers/pipeline": 17,
-    "history/redis": 20,
-    "history/sql": 17,
+    "history/redis": 21,
+    "history/sql": 18,
     "history/redis/lua/entries": 18,
-    "history/contract": 19,
+    "history/contract": 20,
 }
 
 #: What is in a folder besides what it is about.

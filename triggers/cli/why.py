@@ -1,6 +1,7 @@
 """``doubtless why``: explain what is known of a message, and what becomes of its next delivery."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.store import HistoryStore
+from history.store.journal import JournalLine, journal_of
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.history import entry_row
 from triggers.cli.parked.choosing import Selection, age_of, walk
@@ -48,8 +50,13 @@ def why(
     module: str | None = typer.Option(None, help="Judge with the settings of the triggers in this module."),
     transacted: bool = typer.Option(False, "--transacted", help="Judge as a transacted trigger does."),
     resolver: bool = typer.Option(False, "--resolver", help="Judge as a trigger with a resolver does."),
+    journal: str | None = typer.Option(
+        None, metavar="URL", help="Where journal= of the trigger has its lines, if not in its history."
+    ),
 ) -> None:
     """Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.
+
+    Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts.
 
     The verdict is that of a trigger with default settings, unless --module, --transacted or --resolver say
     otherwise. What a resolver would answer, nobody knows: it is not asked.
@@ -60,12 +67,21 @@ def why(
         judged.name: Judging(judged.settings.policy, judged.resolver is not None)
         for judged in ([] if module is None else collect(module, configuration=configuration_of(state)))
     }
-    with opened(history) as store, opened_local() as local:
+    with opened(history) as store, opened_local() as local, _opened_journal(journal) as other:
         lots = [store.parking] if local is None else [store.parking, local]
         found = [
             row
             for name in _names(store, lots, trigger)
-            if (row := story(store, name, uuid, known.get(name, usual), _parked(lots, name, uuid)))
+            if (
+                row := story(
+                    store,
+                    name,
+                    uuid,
+                    known.get(name, usual),
+                    _parked(lots, name, uuid),
+                    lines_of(other or store, name, uuid),
+                )
+            )
             is not None
         ]
         if not found:
@@ -80,15 +96,26 @@ def why(
         raise typer.Exit(1)
 
 
+def lines_of(store: HistoryStore, trigger: str, uuid: str) -> Sequence[JournalLine]:
+    """Return what the journal in a store says of a uuid, the oldest line first."""
+    journal = journal_of(store)
+    return [] if journal is None else drive(journal.read(trigger, uuid))
+
+
 def story(
-    store: HistoryStore, trigger: str, uuid: str, judging: Judging, parked: Sequence[ParkedLabel]
+    store: HistoryStore,
+    trigger: str,
+    uuid: str,
+    judging: Judging,
+    parked: Sequence[ParkedLabel],
+    lines: Sequence[JournalLine] = (),
 ) -> dict[str, Any] | None:
-    """Return what is known of a uuid, of which ``parked`` is, and what becomes of its next delivery.
+    """Return what is known of a uuid, of which ``parked`` and ``lines`` are, and of its next delivery.
 
     None where nothing is known.
     """
     entry = drive(store.lookup(trigger, [uuid]))[0]
-    if entry is None and not parked:
+    if entry is None and not parked and not lines:
         return None
     shown = None if entry is None else entry_row(trigger, b"", entry)
     return {
@@ -102,7 +129,27 @@ def story(
             {"id": message.id, "kind": message.kind, "reason": message.reason, "at": message.parked_at}
             for message in parked
         ],
+        "journal": [
+            {
+                "at": line.at,
+                "verdict": line.verdict,
+                "reason": line.reason,
+                "delivery_count": line.delivery_count,
+                "fence": line.fence,
+                "by": line.by,
+            }
+            for line in lines
+        ],
     }
+
+
+@contextmanager
+def _opened_journal(url: str | None) -> Generator[HistoryStore | None]:
+    if url is None:
+        yield None
+        return
+    with opened(url) as store:
+        yield store
 
 
 def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:
@@ -136,4 +183,7 @@ def _print(state: State, row: dict[str, Any]) -> None:
         state.say(f"  history: {entry['state']} at {moment(entry['started'])}, fence {entry['fence']}{owner}")
     for parked in row["parked"]:
         state.say(f"  parked {parked['id']} ({parked['kind']}): {parked['reason']}")
+    for line in row["journal"]:
+        when = moment(line["at"]) if line["at"] is not None else "some time ago"
+        state.say(f"  {when} {line['verdict']}: {line['reason']}")
     state.say(f"  next delivery: {row['next']}")

@@ -29,6 +29,7 @@ from triggers.service.identity import read_identity
 from triggers.service.settings import Settings
 
 if TYPE_CHECKING:
+    from triggers.declaration.journal import JournalKeeper
     from triggers.declaration.results import ResultKeeper
 
 
@@ -62,6 +63,7 @@ class Parts:
         leases = self._keeper(opened, store, loop)
         given = self.settings.uuid
         keeper = self._result_keeper(store)
+        journal = self._journal_keeper(store, shell)
         pipeline = MessagePipeline(
             settings=self.settings,
             execution=service,
@@ -80,7 +82,11 @@ class Parts:
             identify=None if given is None else read_identity(given, self.settings.max_body_size),
             observe=observe,
             recall=None if keeper is None else keeper.recall,
-            owned=_owned(opened, store, leases, owned=owned),
+            witness=None if journal is None else journal.keep,
+            owned=[
+                *_owned(opened, store, leases, owned=owned),
+                *([] if journal is None or journal.owned is None else [journal.owned]),
+            ],
         )
         return with_join(_in_shadow(pipeline) if self.settings.shadow else pipeline, service)
 
@@ -100,6 +106,18 @@ class Parts:
             problem = "there is no history to keep results in" if store is None else f"{store!r} keeps none"
             raise ConfigurationError("keep_result", problem, "use Redis, SQL or memory as the history")
         return ResultKeeper(settings=self.settings, keep=keep, results=results, service=self.binding.service)
+
+    def _journal_keeper(self, store: HistoryStore | None, shell: Shell) -> "JournalKeeper | None":
+        """Return what keeps the journal; None where none is kept.
+
+        Raises:
+            ConfigurationError: there is no history, it keeps none, or its URL cannot be used.
+        """
+        if self.settings.journal is False:
+            return None
+        from triggers.declaration.journal import journal_keeper  # noqa: PLC0415  (few want it)
+
+        return journal_keeper(self.settings, store, shell)
 
     def _bodies(self, store: HistoryStore | None) -> Bodies | None:
         """Return what compares the bodies of one uuid; None where they are not compared.

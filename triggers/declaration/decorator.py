@@ -113,6 +113,10 @@ def trigger(
         fingerprint: "body", or a function of the message that returns what counts of it (bytes, text or JSON;
             None: nothing to compare): a message that has the uuid of another one and another fingerprint is
             rejected and parked, neither run nor taken for a duplicate.
+        journal: True, or the URL of another history: each message that is a duplicate, In Doubt, rejected or
+            given up, that a resolver gave a reason for, that was taken over from a run that died, or whose
+            end came too late, leaves a line there, for ``doubtless why`` and the dashboard. About the
+            youngest 10,000 of the trigger are kept. A line that cannot be written stops nothing.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

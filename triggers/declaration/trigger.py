@@ -266,6 +266,7 @@ class Trigger(Generic[P, R]):
                 ("shadow", self.settings.shadow),
                 ("keep_result", self.settings.keep),
                 ("fingerprint", self.settings.fingerprint),
+                ("journal", self.settings.journal),
             ):
                 if given:
                     raise ConfigurationError(

@@ -39,3 +39,4 @@ class GuardOptions(TypedDict, total=False):
     shadow: bool
     keep_result: bool | Keep
     fingerprint: FingerprintSource | None
+    journal: bool | str

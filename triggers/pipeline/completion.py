@@ -96,6 +96,7 @@ class EntryCompletion:
                 run.acknowledge = run.acknowledge and await self._record_anew(store, run, uuid)
             else:
                 successor = entry.owner or f"the owner of fence {entry.fence}"
+                run.taken_by = successor
                 run.note(f"{run.owner} lost the fence {run.fence} to {successor}: its end is not recorded")
                 run.acknowledge = entry.state is State.COMPLETED
         except Exception as error:  # noqa: BLE001  (as above)

@@ -33,7 +33,7 @@ from triggers.pipeline.bodies import Bodies
 from triggers.pipeline.end import failed
 from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
-from triggers.pipeline.run import Run, patience_with
+from triggers.pipeline.run import RESOLVER_SAYS, Run, patience_with
 from triggers.pipeline.sharing.gathered import Asking, GatheredCalls
 from triggers.pipeline.sharing.turn import Turns
 from triggers.pipeline.undecided import UndecidedClaims
@@ -278,7 +278,7 @@ class Judge:
         try:
             answer = await self.resolver.ask(message.uuid or "", self.settings.name, message, run.evidence())
             if answer.reason:
-                run.note(f"resolver: {answer.reason}")
+                run.note(f"{RESOLVER_SAYS}{answer.reason}")
             if answer.resolution is Resolution.NEW:  # what it says otherwise is told with the verdict
                 extra = {"trigger": self.settings.name, "uuid": message.uuid}
                 reason = f": {answer.reason}" if answer.reason else ""

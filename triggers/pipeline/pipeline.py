@@ -91,6 +91,9 @@ class Step(IntEnum):
 #: Gives duplicates among these the result of their first run.
 Recall = Callable[[Sequence[Run]], Awaitable[None]]
 
+#: Told of what became of messages, before they are acknowledged.
+Witness = Callable[[Sequence[Run]], Awaitable[None]]
+
 #: Told of every step that is reached, such as by the crash tests.
 Observer = Callable[[Step], None]
 
@@ -119,6 +122,7 @@ class MessagePipeline:
     turns: Turns | None = None
     pace: Pace | None = None
     recall: Recall | None = None
+    witness: Witness | None = None
 
     @property
     def store(self) -> HistoryStore | None:
@@ -213,6 +217,8 @@ class MessagePipeline:
             if self.recall is not None:
                 await self.recall([run])
             await tell_of_duplicates([run], self.settings, self.shell, self.forward)
+        if self.witness is not None:
+            await self.witness([run])
         return run.outcome()
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
@@ -239,6 +245,8 @@ class MessagePipeline:
         if self.recall is not None:
             await self.recall(runs)
         await tell_of_duplicates(runs, self.settings, self.shell, self.forward)
+        if self.witness is not None:
+            await self.witness(runs)
         return [run.outcome() for run in runs]
 
     def _begin(self, message: Message) -> Run:

@@ -37,6 +37,9 @@ SHARE_OF_RUN, DELIVERIES_TO_SPARE = 0.5, 8
 #: Modules whose frames, at the beginning of a traceback, tell nothing of a service: what calls it.
 MACHINERY = ("triggers.", "history.", "resolvers.", "tenacity", "asyncio.")
 
+#: How a note begins that is the resolver's reason.
+RESOLVER_SAYS = "resolver: "
+
 #: The verdict on a message that came too late for anybody to want it.
 EXPIRED = "it has expired"
 

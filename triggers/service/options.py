@@ -94,6 +94,7 @@ class TriggerOptions(CommonOptions, total=False):
     shadow: bool
     keep_result: bool | Keep
     fingerprint: FingerprintSource | None
+    journal: bool | str
 
 
 def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:

@@ -101,6 +101,7 @@ class Settings:
     shadow: bool = False
     keep_result: bool | Keep = False
     fingerprint: FingerprintSource | None = None
+    journal: bool | str = False
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -199,6 +200,10 @@ class Settings:
         self._check_on_duplicate()
         if self.local_parking_file is not None:
             check_kind("local_parking_file", self.local_parking_file, Path, "use Path(...)")
+        if isinstance(self.journal, str):
+            check_text("journal", self.journal, "give True, or the URL of a history")
+        else:
+            check_switch("journal", self.journal)
         if isinstance(self.parking, str):
             check_text("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:

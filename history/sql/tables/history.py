@@ -19,6 +19,7 @@ doubtless_join_parts  the messages of these periods, each a JSON document
 doubtless_join_firsts who is the first of an activation, for a join of only one
 doubtless_progress    one row per batch of a query of Spark, a JSON document
 doubtless_results     what the first run of a uuid answered, for a guard that keeps it, with that run's fence
+doubtless_journal     one line for each verdict that is not plain, a JSON document; the youngest of a trigger
 doubtless_meta        ``schema``: the version of these tables; ``fence``: the last fence (SQLite only,
                       PostgreSQL has the sequence ``doubtless_fences``)
 ====================  ===============================================================================
@@ -261,6 +262,18 @@ FINGERPRINTS = Table(
     Column("fingerprint", LargeBinary, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Index("doubtless_fingerprints_expiry", "expires_at"),
+)
+
+JOURNAL = Table(
+    "doubtless_journal",
+    METADATA,
+    Column("id", NAME, primary_key=True),
+    Column("trigger_name", NAME, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("written_at", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("doubtless_journal_times", "trigger_name", "written_at", "id"),
+    Index("doubtless_journal_uuids", "trigger_name", "digest", "written_at"),
 )
 
 META = Table(

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -121,6 +122,32 @@ def test_why_knows_the_settings_of_a_module(doubtless: InProcess, history: str) 
     answer = doubtless("why", "u1", "--module", "mine", "--history", history, "--json")
 
     assert answer.json[0]["next"].endswith("(row 11)")
+
+
+def test_why_shows_the_lines_of_the_journal(doubtless: InProcess, redis_url: str) -> None:
+    with closing(trigger("orders", name="book", history=redis_url, journal=True)(_book)) as book:
+        for _ in range(2):
+            book.handle(Message(body="{}", uuid="u1"))
+
+    answer = doubtless("why", "u1", "--history", redis_url)
+    as_json = doubtless("why", "u1", "--history", redis_url, "--json")
+
+    assert "duplicate: it has run already; a duplicate, not run (row 8)" in answer.out
+    (line,) = as_json.json[0]["journal"]
+    assert line["verdict"] == "duplicate"
+
+
+def test_why_finds_a_journal_elsewhere(doubtless: InProcess, redis_url: str, history: str) -> None:
+    elsewhere = f"sqlite:///{doubtless.folder}/journal.db"
+    with closing(trigger("orders", name="book", history=redis_url, journal=elsewhere)(_book)) as book:
+        book.handle(Message(body="{}", uuid="u2"))
+
+    answer = doubtless("why", "u2", "--history", history, "--journal", elsewhere)
+
+    assert "duplicate: it has run already; a duplicate, not run (row 8)" in answer.out
+
+
+def _book(body: bytes) -> None: ...
 
 
 def test_why_of_an_unknown_uuid_says_what_its_next_delivery_would_be(

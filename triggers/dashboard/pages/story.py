@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from triggers.cli.why import Judging, story
+from triggers.cli.why import Judging, lines_of, story
 from triggers.dashboard.visit import Visit
 from triggers.detection.table import Policy
 
@@ -26,6 +26,7 @@ def _rows(visit: Visit, uuid: str) -> list[dict[str, Any]]:
         if trigger is not None:
             judging = Judging(trigger.settings.policy, trigger.resolver is not None)
         mine = [label for label in parked if label.trigger_name == name]
-        if (row := story(operations.store, name, uuid, judging, mine)) is not None:
+        lines = lines_of(operations.store, name, uuid)
+        if (row := story(operations.store, name, uuid, judging, mine, lines)) is not None:
             found.append(row)
     return found

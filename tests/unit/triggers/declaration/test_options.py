@@ -58,6 +58,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "shadow": NO_SWITCH,
     "keep_result": ("yes", 0, 1, None, timedelta(1), {"limit": 5}),
     "fingerprint": (5, "", "header", True, Nothing.asynchronously),
+    "journal": ("", 0, 5, None, MemoryHistory()),
     "history_time_to_live": (*NO_DURATION, None),
     "lease": NO_DURATION,
     "in_doubt": (*NO_CHOICE, None),

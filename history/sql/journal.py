@@ -1,0 +1,66 @@
+"""The journal in a SQL database, beside the document history."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from history.entry import digest
+from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, execute_each, fetch
+from history.sql.statements.journal import APPEND, READ, TRIM
+from history.sql.tables.history import JOURNAL
+from history.sql.tables.making import AddedTables, make_tables, table_exists
+from history.store.journal import JOURNAL_LENGTH, JournalLine
+from history.support.spoilt import readable
+
+#: After so many calls old lines are deleted, by each process for itself, and at its first.
+CALLS_BETWEEN_TRIMS = 500
+
+
+class SqlJournal:
+    """Lines in a table of their own, created when the first is written; safe to share as the history is."""
+
+    def __init__(self, database: Database, *, length: int = JOURNAL_LENGTH) -> None:
+        self._database = database
+        self._length = length
+        self._calls = 0
+        self._run = AddedTables(
+            database,
+            look=partial(table_exists, table=JOURNAL),
+            make=partial(make_tables, tables=[JOURNAL]),
+            looking="looking for the journal",
+            creating="creating the journal",
+        ).run
+
+    async def append(self, trigger: str, lines: list[JournalLine]) -> None:
+        """Add lines in one call; now and then, delete those that are too many."""
+        rows = [
+            {
+                "id": line.id,
+                "trigger": trigger,
+                "digest": b"" if line.uuid is None else digest(line.uuid),
+                "document": line.to_json(),
+            }
+            for line in lines
+        ]
+        await self._run("writing the journal", partial(execute_each, statement=APPEND, rows=rows))
+        due = self._calls % CALLS_BETWEEN_TRIMS == 0
+        self._calls += 1
+        if due:
+            trim = partial(execute, statement=TRIM, trigger=trigger, kept=self._length - 1)
+            await self._run("cutting the journal", trim)
+
+    async def read(self, trigger: str, uuid: str, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines about a uuid; none where nobody has written a journal."""
+
+        async def read(connection: AnyConnection) -> Sequence[AnyRow]:
+            if not await table_exists(connection, JOURNAL):
+                return []
+            return await fetch(connection, READ, trigger=trigger, digest=digest(uuid), limit=limit)
+
+        rows = await self._database.run("reading the journal", read)
+        named = ((f"of the trigger {trigger} ({row.id})", row) for row in rows)
+        return [*readable("the journal's line", named, _line)][::-1]
+
+
+def _line(row: AnyRow) -> JournalLine:
+    return JournalLine.from_json(row.document, datetime.fromtimestamp(row.written_at / 1000, UTC))

@@ -1,0 +1,91 @@
+"""The journal of a trigger: one line for each verdict that is not plain, for those who ask why."""
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Protocol, Self, runtime_checkable
+
+from history.store.history import HistoryStore
+
+#: About so many lines are kept of each trigger, the youngest.
+JOURNAL_LENGTH = 10_000
+
+#: A longer reason is cut off there; a resolver may say anything.
+REASON_LENGTH = 2_000
+
+
+def _line_id() -> str:
+    return f"{time.time_ns():016x}{os.urandom(4).hex()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLine:
+    """What became of one delivery, and why.
+
+    ``verdict`` is a word such as "duplicate", "in doubt" or "taken over", ``reason`` the sentence of the
+    outcome, ``row`` that of the decision table. ``by`` is the process that wrote it, and ``at`` the time of
+    the store's server, None before it is stored. ``id`` is unique to the line: one that was sent twice is
+    shown once.
+    """
+
+    verdict: str
+    reason: str
+    uuid: str | None = None
+    row: int | None = None
+    fence: int | None = None
+    delivery_count: int = -1
+    by: str | None = None
+    at: datetime | None = None
+    id: str = field(default_factory=_line_id)
+
+    def to_json(self) -> str:
+        """Return it as JSON in ASCII, without its time."""
+        document = asdict(self)
+        del document["at"]
+        document["reason"] = self.reason[:REASON_LENGTH]
+        return json.dumps(document)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, at: datetime) -> Self:
+        """Read what :meth:`to_json` wrote; what a newer version added is left out.
+
+        Raises:
+            ValueError, TypeError: it is no such line.
+        """
+        document: dict[str, Any] = json.loads(text)
+        known = {name: document[name] for name in cls.__slots__ if name in document}
+        return replace(cls(**known), at=at)
+
+
+class Journal(Protocol):
+    """Keeps the youngest lines of each trigger. A line may be sent twice."""
+
+    async def append(self, trigger: str, lines: list[JournalLine]) -> None:
+        """Add lines, in one call."""
+        ...
+
+    async def read(self, trigger: str, uuid: str, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines about a uuid, the oldest of them first."""
+        ...
+
+
+@runtime_checkable
+class KeepsJournal(Protocol):
+    """A store that keeps a journal, as those of this package do; one of your own may."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, in the same store."""
+        ...
+
+
+def journal_of(store: HistoryStore) -> Journal | None:
+    """Return the journal of a store; None where it keeps none."""
+    return store.journal if isinstance(store, KeepsJournal) else None
+
+
+def told_once(lines: list[JournalLine]) -> list[JournalLine]:
+    """Return lines without those that were sent twice."""
+    return list({line.id: line for line in lines}.values())

@@ -1,0 +1,55 @@
+"""A journal does not grow for ever."""
+
+from pathlib import Path
+
+import redis
+
+from history.bridge import drive
+from history.opening import open_history
+from history.redis.client import PAGE
+from history.sql.database.engine import Pooled, open_engine
+from history.sql.journal import SqlJournal
+from history.store.journal import JOURNAL_LENGTH, JournalLine, journal_of
+
+
+def lines(count: int, uuid: str = "u-1") -> list[JournalLine]:
+    return [JournalLine(uuid=uuid, verdict="duplicate", reason=str(number)) for number in range(count)]
+
+
+def test_in_sql_the_first_call_of_a_process_deletes_old_lines(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/journal.db", asyncio=False)
+    pooled = Pooled(engine, disposable=True)
+    journal = SqlJournal(pooled, length=20)
+    for line in lines(30):
+        drive(journal.append("book", [line]))
+    drive(journal.append("other", lines(3)))
+    before = len(drive(journal.read("book", "u-1", limit=1000)))
+
+    for line in lines(30, "u-2"):
+        drive(SqlJournal(pooled, length=20).append("book", [line]))
+
+    assert before == 30
+    assert len(drive(journal.read("book", "u-1", limit=1000))) < before
+    # Those of one millisecond are kept together.
+    assert len(drive(journal.read("book", "u-2", limit=1000))) >= 20
+    assert len(drive(journal.read("other", "u-1"))) == 3
+    drive(pooled.close())
+
+
+def test_in_redis_the_stream_is_cut_and_is_read_over_many_pages(redis_url: str) -> None:
+    store = open_history(redis_url)
+    journal = journal_of(store)
+    assert journal is not None
+    drive(journal.append("book", lines(1, "gone")))
+    for _ in range(JOURNAL_LENGTH // PAGE):
+        drive(journal.append("book", lines(PAGE, "others")))
+    drive(journal.append("book", [*lines(2), *lines(PAGE, "others")]))
+
+    mine = drive(journal.read("book", "u-1"))
+    gone = drive(journal.read("book", "gone"))
+    drive(store.close())
+
+    with redis.Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+        assert JOURNAL_LENGTH <= client.xlen("doubtless:{book}:journal") < JOURNAL_LENGTH + PAGE
+    assert [line.reason for line in mine] == ["0", "1"]
+    assert gone == []

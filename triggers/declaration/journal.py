@@ -1,0 +1,143 @@
+"""The journal of a trigger: a line for each message whose verdict is not plain.
+
+===================  ===================================================================================
+verdict              of a message
+===================  ===================================================================================
+duplicate            that has run, or of which the resolver found the effect
+in doubt             of which nobody can tell whether it ran; it was kept aside, or runs all the same
+rejected             that must not run
+given up             whose service failed for good
+late completion      that ran while somebody else took its entry over: its end is not recorded
+not completed        that ran, and whose end could not be written
+taken over           that ran although an earlier run had begun, in whose place it came
+resolved             that ran because the resolver said NEW, with a reason
+would have been ...  that ran in shadow
+===================  ===================================================================================
+
+A line is written when everything is known, and before the message is acknowledged: a process that dies in
+between writes another one at the next delivery. What runs as it should leaves none; nor does what is given
+back to be decided later.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from history.errors import ConfigurationError
+from history.opening import open_history
+from history.shell import Shell
+from history.store import HistoryStore, process_token
+from history.store.journal import Journal, JournalLine, journal_of
+from history.support.rendering import text_of
+from triggers.declaration.shadow import ShadowDecision
+from triggers.detection.table import Decision, Status
+from triggers.pipeline.run import RESOLVER_SAYS, Run
+from triggers.service.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class JournalKeeper:
+    """Writes the lines of a trigger; ``owned`` is the history that was opened for them.
+
+    What cannot be written is said in the log, once until it can be written again, and changes nothing.
+    """
+
+    trigger: str
+    journal: Journal
+    owned: HistoryStore | None = None
+    _lost: int = field(default=0, init=False)
+
+    async def keep(self, runs: Sequence[Run]) -> None:
+        """Write the lines of those whose verdict is not plain, in one call; most have none."""
+        lines = [line for run in runs if (line := line_of(run)) is not None]
+        if not lines:
+            return
+        try:
+            await self.journal.append(self.trigger, lines)
+        except Exception as error:  # noqa: BLE001  (whatever a store raises: the verdict stands)
+            self._note_loss(len(lines), error)
+            return
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            extra = {"trigger": self.trigger}
+            _log.warning(
+                "the journal of %s is written again; it lacks %d lines", self.trigger, lost, extra=extra
+            )
+
+    def _note_loss(self, lines: int, error: Exception) -> None:
+        first, self._lost = not self._lost, self._lost + lines
+        if first:
+            _log.warning(
+                "the journal of %s cannot be written, and its messages go on without: %s",
+                self.trigger,
+                text_of(error),
+                extra={"trigger": self.trigger},
+            )
+
+
+def journal_keeper(settings: Settings, store: HistoryStore | None, shell: Shell) -> JournalKeeper:
+    """Return what writes the journal, in the trigger's own history or in the one that ``journal=`` names.
+
+    Raises:
+        ConfigurationError: there is no history, it keeps no journal, or its URL cannot be used.
+    """
+    owned = None
+    if isinstance(settings.journal, str):
+        opened = open_history(settings.journal)
+        store = owned = opened if shell.blocking else opened.for_asyncio()
+    journal = None if store is None else journal_of(store)
+    if journal is None:
+        problem = "there is no history to keep it in" if store is None else f"{store!r} keeps none"
+        raise ConfigurationError("journal", problem, "give the URL of one in Redis, SQL or memory")
+    return JournalKeeper(trigger=settings.name, journal=journal, owned=owned)
+
+
+def line_of(run: Run) -> JournalLine | None:
+    """Return the line about a message; None where its verdict is plain."""
+    verdict, decision = _verdict(run), run.decision
+    if verdict is None or decision is None:
+        return None
+    reason = run.reason
+    if isinstance(decision, ShadowDecision):
+        reason = "; ".join([decision.verdict, *run.notes])
+    return JournalLine(
+        verdict=verdict,
+        reason=reason,
+        uuid=run.message.uuid,
+        row=decision.row,
+        fence=run.fence,
+        delivery_count=run.message.delivery_count,
+        by=process_token(),
+    )
+
+
+def _verdict(run: Run) -> str | None:
+    decision, end = run.decision, run.end
+    if decision is None:
+        return None
+    if isinstance(decision, ShadowDecision):
+        return f"would have been {decision.would_have}"
+    if decision.rejected:
+        return "rejected"
+    if decision.status is Status.DUPLICATE:
+        return "duplicate"
+    if end is None and run.attempts == 0 and not decision.runs:
+        return "in doubt" if decision.status is Status.IN_DOUBT else None
+    return _verdict_on_end(run, decision)
+
+
+def _verdict_on_end(run: Run, decision: Decision) -> str | None:
+    """Return what is not plain about a message that was to run."""
+    if run.taken_by is not None:
+        return "late completion"
+    if run.end is not None and run.parks:
+        return "given up"
+    if run.parked:
+        return "not completed"
+    if decision.status is Status.IN_DOUBT:
+        return "in doubt"
+    if run.found is not None:
+        return "taken over"
+    return "resolved" if any(note.startswith(RESOLVER_SAYS) for note in run.notes) else None
