@@ -51,6 +51,7 @@ class HostOptions(TypedDict, total=False):
     local_parking_file: Path | None
     raise_event_on_exception: bool
     shadow: bool
+    journal: bool | str
 
 
 #: The options of every host whose guards are :class:`TaskGuards`; each reads ``fingerprint`` in its own way.

@@ -424,9 +424,10 @@ class MessagePipeline:
         run.acknowledge = _answer_of(run) is Answer.ACKNOWLEDGE
         if (run.end is not None or run.attempts) and run.error is not None and not run.acknowledge:
             self._tell(run)
-        dropped = run.decision.status is Status.IN_DOUBT and not run.parks and run.end is None
-        if dropped and run.acknowledge:
-            _log.error("%s: %s", run.named, run.reason, extra=self._extra(run))
+        if run.decision.status is Status.IN_DOUBT and not run.parks and run.acknowledge:
+            dropped = run.end is None
+            level = logging.ERROR if dropped else logging.WARNING
+            _log.log(level, "%s: %s", run.named, run.reason, extra=self._extra(run))
 
     async def _park(self, runs: Sequence[Run]) -> None:
         parked = await self.lot.park([run.copy(self.settings.name) for run in runs])

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.unit.helpers.in_memory import (
 )
 from triggers import ConfigurationError, FatalError, Message
 from triggers.declaration.decorator import Trigger
+from triggers.guards import protect
 
 
 class CountingHistory(MemoryHistory):
@@ -149,7 +151,7 @@ def test_a_reason_for_what_runs_without_an_earlier_entry_is_a_line() -> None:
 
 
 def test_what_is_in_doubt_rejected_or_given_up_leaves_a_line() -> None:
-    book = made(Effects(FatalError("no such account")), journal=True, local_parking_file=None)
+    book = made(Effects(FatalError("no such account")), journal=True)
     started_by_another(book)
 
     book.handle(message())
@@ -168,6 +170,29 @@ def test_what_is_in_doubt_and_runs_all_the_same_leaves_a_line() -> None:
     assert book.handle(message()).executed
 
     assert verdicts_of(book) == ["in doubt"]
+
+
+def test_what_is_in_doubt_and_runs_without_a_history_is_told_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    book = made(Effects(), history=None, in_doubt="execute")
+
+    with caplog.at_level(logging.WARNING):
+        outcome = book.handle(message(delivery_count=2))
+
+    assert outcome.executed
+    assert [record.getMessage() for record in caplog.records] == [f"u-1: {outcome.reason}"]
+
+
+def test_a_guard_writes_a_journal_too() -> None:
+    history = MemoryHistory()
+
+    with closing(protect("charge", history=history, journal=True)) as guard:
+        for _ in range(2):
+            guard.handle("order-1", lambda: None)
+
+    (line,) = drive(history.journal.read("charge", "order-1"))
+    assert line.verdict == "duplicate"
 
 
 def test_a_completion_that_comes_too_late_leaves_a_line() -> None:

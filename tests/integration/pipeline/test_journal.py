@@ -1,0 +1,90 @@
+"""The journal on real servers: beside the history, elsewhere, of atomic triggers, and while it is away."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from history.bridge import drive
+from history.opening import open_history
+from history.store.journal import JournalLine, journal_of
+from triggers import Message, trigger
+
+
+def lines_at(url: str, uuid: str = "u-1") -> Sequence[JournalLine]:
+    store = open_history(url)
+    try:
+        journal = journal_of(store)
+        assert journal is not None
+        return drive(journal.read("book", uuid))
+    finally:
+        drive(store.close())
+
+
+def order(**more: Any) -> Message:
+    return Message(body=b"{}", uuid="u-1", **more)
+
+
+def test_blocking_and_asyncio_write_the_same_journal(history_url: str) -> None:
+    @trigger("orders", name="book", history=history_url, journal=True)
+    def book(body: bytes) -> None: ...
+
+    async def twice() -> None:
+        for _ in range(2):
+            await book.ahandle(order())
+        await book.aclose()
+
+    with closing(book):
+        book.handle(order())
+        book.handle(order())
+    asyncio.run(twice())
+
+    assert [line.verdict for line in lines_at(history_url)] == ["duplicate"] * 3
+
+
+def test_an_atomic_trigger_has_a_journal(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/history.sqlite3"
+
+    @trigger("orders", name="book", history=url, journal=True, transacted=True)
+    def book(body: bytes, connection: Connection) -> None:
+        connection.execute(text("SELECT 1"))
+
+    with closing(book):
+        for _ in range(2):
+            book.handle(order())
+
+    assert [line.verdict for line in lines_at(url)] == ["duplicate"]
+
+
+def test_a_journal_elsewhere_is_written_there_and_closed_with_the_trigger(
+    redis_url: str, tmp_path: Path
+) -> None:
+    elsewhere = f"sqlite:///{tmp_path}/journal.sqlite3"
+
+    @trigger("orders", name="book", history=redis_url, journal=elsewhere)
+    def book(body: bytes) -> None: ...
+
+    with closing(book):
+        for _ in range(2):
+            book.handle(order())
+
+    assert [line.verdict for line in lines_at(elsewhere)] == ["duplicate"]
+    assert lines_at(redis_url) == []
+
+
+def test_while_the_journal_is_away_messages_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nobody = f"unix://{tmp_path}/nobody.sock"
+
+    @trigger("orders", name="book", history=f"sqlite:///{tmp_path}/history.sqlite3", journal=nobody)
+    def book(body: bytes) -> None: ...
+
+    with closing(book):
+        outcomes = [book.handle(order()) for _ in range(3)]
+
+    assert [outcome.kind for outcome in outcomes] == ["ok", "duplicate", "duplicate"]
+    said = [record for record in caplog.records if "journal of book cannot be written" in record.getMessage()]
+    assert len(said) == 1
