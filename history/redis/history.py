@@ -26,7 +26,8 @@ from history.entry import (
     check_held,
     digest,
 )
-from history.errors import ConfigurationError, HistoryUnavailableError
+from history.errors import HistoryUnavailableError
+from history.redis.checks import refuse_eviction, remarks_on, servers_of, warnings_about
 from history.redis.client import TRIGGERS_KEY, RedisClient
 from history.redis.control import RedisControl
 from history.redis.errors import NotPermittedError
@@ -176,43 +177,14 @@ class RedisHistory(SingleVerbs):
             ConfigurationError: maxmemory-policy is not noeviction.
         """
         try:
-            servers = await self._servers()
+            servers = await servers_of(self._redis)
         except (redis.ResponseError, NotPermittedError) as error:
             return [f"could not ask Redis for its settings ({error}): make sure that it never evicts"]
-        for info in servers:
-            policy = info.get("maxmemory_policy", "noeviction")
-            if policy != "noeviction":
-                raise ConfigurationError(
-                    "maxmemory-policy",
-                    f"{policy} lets Redis forget history, and a forgotten message runs again",
-                    "CONFIG SET maxmemory-policy noeviction, or use a Redis of its own for the history",
-                )
-        kept = all(info.get("aof_enabled") for info in servers) or await self._saves()
-        warnings = [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
-        durability = self._redis.durability
-        replicas = servers[0].get("connected_slaves", 0)
-        if durability is not None and replicas < durability.replicas:
-            warnings.append(
-                f"Redis has {replicas} replicas now, and durability=replicas:{durability.replicas} waits for "
-                "more: nothing runs until they are there"
-            )
-        return warnings
+        return [*refuse_eviction(servers), *await warnings_about(self._redis, servers)]
 
-    async def _servers(self) -> Sequence[dict[str, Any]]:
-        """Return what each server that takes writes says of itself; a cluster has several."""
-        client = self._redis.client
-        if not self._redis.is_cluster:
-            return [await self._redis.call("checking", client.info)]
-        found = await self._redis.call("checking", lambda: client.info(target_nodes="primaries"))
-        return [found] if "redis_version" in found else list(found.values())
-
-    async def _saves(self) -> bool:
-        client = self._redis.client
-        try:
-            found = await self._redis.call("checking", lambda: client.config_get("save"))
-        except (redis.ResponseError, NotPermittedError):
-            return True  # a hosted Redis that does not tell
-        return bool(found.get("save"))
+    async def remarks(self) -> Sequence[str]:
+        """Say what is as most have it, and may lose the last writes all the same."""
+        return await remarks_on(self._redis)
 
     async def _prepare(self, trigger: str) -> Scripts:
         """Before the first claim, check the server and note the trigger's name; return its scripts."""

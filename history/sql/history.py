@@ -26,7 +26,7 @@ from history.errors import ConfigurationError
 from history.message import Uuid
 from history.sql.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.control import SqlControl, address_of
-from history.sql.database.check import warnings_about
+from history.sql.database.check import remarks_on, warnings_about
 from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
@@ -223,6 +223,10 @@ class SqlHistory(SingleVerbs):
             ConfigurationError: a newer version wrote the tables.
         """
         return await self._database.run("checking the database", warnings_about)
+
+    async def remarks(self) -> Sequence[str]:
+        """Say what is as most have it, and may lose the last commits all the same."""
+        return await self._database.run("checking the database", remarks_on)
 
     async def claim(
         self,

@@ -15,7 +15,7 @@ FULLER = {
     "triggers": 19,
     "triggers/cli": 17,
     "triggers/pipeline": 17,
-    "history/redis": 21,
+    "history/redis": 22,
     "history/sql": 18,
     "history/redis/lua/entries": 18,
     "history/contract": 20,

@@ -22,6 +22,34 @@ DURABILITY = statement(
 """
 )
 
+# How commits wait for standbys, and whether there are any.
+STANDBYS = statement(
+    postgresql="""
+    SELECT current_setting('synchronous_commit') AS waits,
+        current_setting('synchronous_standby_names') AS names,
+        (SELECT COUNT(*) FROM pg_stat_replication) AS standbys
+"""
+)
+
+
+async def remarks_on(connection: AnyConnection) -> Sequence[str]:
+    """Say what is as most have it, and may lose the last commits all the same; see ``doubtless doctor``."""
+    if connection.dialect.name == Dialect.SQLITE:
+        return []
+    ((waits, names, standbys),) = await fetch(connection, STANDBYS)
+    remark = ""
+    if names and waits in {"local", "remote_write"}:
+        remark = (
+            f"synchronous_commit = {waits}: no commit waits until a standby has it on disk, and what a "
+            "failover loses runs again; synchronous_commit = on waits"
+        )
+    elif standbys and not names:
+        remark = (
+            f"{standbys} standbys, and no commit waits for them: what a failover loses runs again; "
+            "synchronous_standby_names makes commits wait"
+        )
+    return [remark] if remark else []
+
 
 async def warnings_about(connection: AnyConnection) -> Sequence[str]:
     """Return one sentence for each setting that may lose what was committed."""

@@ -92,6 +92,20 @@ def test_a_redis_that_evicts_is_a_problem(
     assert "noeviction" in row["remedy"]
 
 
+def test_what_most_have_so_is_told_and_is_no_warning(
+    doubtless: InProcess, shop: Any, private_redis: RedisServer
+) -> None:
+    with client_of(private_redis.url) as client:
+        client.config_set("appendonly", "yes")
+        client.config_set("appendfsync", "everysec")
+
+    answer = doubtless("doctor", "clinic", "--history", private_redis.url, "--json")
+
+    assert answer.code == 0
+    (row,) = [row for row in answer.json if "appendfsync everysec" in row["finding"]]
+    assert (row["of"], row["level"]) == ("history of book", "ok")
+
+
 def test_a_role_that_may_not_write_is_a_problem(
     doubtless: InProcess, shop: Any, private_redis: RedisServer
 ) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import uuid4
 
 import typer
@@ -59,6 +59,15 @@ class Finding(NamedTuple):
     level: Level
     finding: str
     remedy: str = ""
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """A history that says what is as most have it, and may lose something all the same."""
+
+    async def remarks(self) -> Sequence[str]:
+        """Return a sentence for each such thing, with what would be safer."""
+        ...
 
 
 #: What looks at one thing; whatever it raises is a finding, too.
@@ -167,6 +176,9 @@ def _of_history(trigger: AnyTrigger, history: str | None) -> Iterator[Finding]:
     with _store_of(trigger, history) as store:
         for warning in drive(store.check()):
             yield Finding(of, Level.WARNING, warning, "change that setting, unless this is what you want")
+        if isinstance(store, Remarking):
+            for remark in drive(store.remarks()):
+                yield Finding(of, Level.OK, remark)
         yield from _claims(of, trigger.name, store)
 
 

@@ -8,7 +8,7 @@ from types import FunctionType, MethodType
 from typing import Any, cast
 
 from history.bridge import drive
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.support.rendering import text_of
 from triggers.declaration.decorator import Trigger
 from triggers.guards.guard import Guard
@@ -69,8 +69,7 @@ def guarantee_of(trigger: Trigger[..., Any]) -> Reached:
 def checked_guarantee_of(trigger: Trigger[..., Any]) -> Reached:
     """Return what a trigger promises after its history was asked whether it may forget.
 
-    Raises:
-        UnavailableError: the history did not answer.
+    A history that does not answer is no reason to say nothing of the others.
     """
     reached = guarantee_of(trigger)
     if not trigger.has_history or trigger.needs_history:
@@ -80,7 +79,7 @@ def checked_guarantee_of(trigger: Trigger[..., Any]) -> Reached:
         return reached
     try:
         warnings = list(drive(store.check()))
-    except ConfigurationError as error:
+    except (ConfigurationError, UnavailableError) as error:
         warnings = [text_of(error)]
     finally:
         if trigger.opens_its_history:

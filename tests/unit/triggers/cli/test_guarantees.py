@@ -11,6 +11,7 @@ from history.memory import MemoryHistory
 from resolvers import Resolution
 from tests import ROOT
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.ports import closed_port
 from triggers import Delivery, Message, trigger
 from triggers.cli.shared.guarantee_levels import GUARANTEES, Reached, guarantee_of
 
@@ -155,3 +156,23 @@ def test_a_level_can_be_required(words: list[str], code: int, tmp_path: Path) ->
 
 def test_a_requirement_needs_a_module(tmp_path: Path) -> None:
     assert InProcess(tmp_path)("guarantees", "--require", "atomic").code == 2
+
+
+def test_a_history_that_is_away_hides_no_other_trigger(tmp_path: Path) -> None:
+    away = f"redis://127.0.0.1:{closed_port()}/0"
+    (tmp_path / "away_shop.py").write_text(
+        _MODULE
+        + f"""
+@trigger("orders", name="without-a-server", history="{away}")
+def note(message: Message, delivery: Delivery) -> None: ...
+"""
+    )
+
+    answer = InProcess(tmp_path)("guarantees", "away_shop", "--check", "--require", "fenced", "--json")
+
+    assert answer.code == 1
+    assert {row["trigger"]: row["guarantee"] for row in answer.json} == {
+        "guards-the-bank": "fenced",
+        "without-a-server": "fenced unless its history forgets",
+    }
+    assert any("unavailable while checking" in row["why"] for row in answer.json), answer.json

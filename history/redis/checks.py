@@ -1,0 +1,105 @@
+"""What of a Redis server's settings may make it forget, or lose what it has confirmed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import redis
+
+from history.errors import ConfigurationError
+from history.redis.client import RedisClient
+from history.redis.errors import NotPermittedError
+
+
+class Server(NamedTuple):
+    """A server that takes writes: its address, empty where there is but one, and what INFO says of it."""
+
+    address: str
+    info: Mapping[str, Any]
+
+
+async def servers_of(client: RedisClient) -> Sequence[Server]:
+    """Return each server that takes writes; a cluster has several."""
+    if not client.is_cluster:
+        return [Server("", await client.call("checking", client.client.info))]
+    found = await client.call("checking", lambda: client.client.info(target_nodes="primaries"))
+    if "redis_version" in found:
+        return [Server("", found)]
+    return [Server(str(name), info) for name, info in found.items()]
+
+
+def refuse_eviction(servers: Sequence[Server]) -> list[str]:
+    """Warn of servers that do not say whether they evict.
+
+    Raises:
+        ConfigurationError: maxmemory-policy is not noeviction; each server where it is not is named.
+    """
+    evicting = [
+        f"{policy} at {address}" if address else str(policy)
+        for address, info in servers
+        if (policy := info.get("maxmemory_policy", "noeviction")) != "noeviction"
+    ]
+    if evicting:
+        raise ConfigurationError(
+            "maxmemory-policy",
+            f"{', '.join(evicting)} lets Redis forget history, and a forgotten message runs again",
+            "CONFIG SET maxmemory-policy noeviction, or use a Redis of its own for the history",
+        )
+    if all("maxmemory_policy" in server.info for server in servers):
+        return []
+    return ["Redis does not say its maxmemory-policy: make sure that it is noeviction"]
+
+
+async def warnings_about(client: RedisClient, servers: Sequence[Server]) -> list[str]:
+    """Warn about a server that keeps nothing on disk, or has too few replicas for what is asked of them."""
+    kept = all(server.info.get("aof_enabled") for server in servers) or await _saves(client)
+    warnings = [] if kept else ["Redis keeps nothing on disk: a restart forgets it all"]
+    durability, replicas = client.durability, _replicas(servers)
+    if durability is not None and replicas < durability.replicas:
+        warnings.append(
+            f"Redis has {replicas} replicas now, and durability=replicas:{durability.replicas} waits for "
+            "more: nothing runs until they are there"
+        )
+    return warnings
+
+
+async def remarks_on(client: RedisClient) -> list[str]:
+    """Say what is as most have it, and may lose the last writes all the same; see ``doubtless doctor``."""
+    remarks: list[str] = []
+    try:
+        servers = await servers_of(client)
+        synced = await _setting(client, "appendfsync")
+    except (redis.ResponseError, NotPermittedError):
+        return remarks
+    if synced in {"everysec", "no"} and any(server.info.get("aof_enabled") for server in servers):
+        lost = "the last second" if synced == "everysec" else "what the system had not written yet"
+        remarks.append(
+            f"appendfsync {synced}: after a power cut {lost} is missing, and those messages run again; "
+            "appendfsync always writes each, and is slower"
+        )
+    replicas = _replicas(servers)
+    if replicas and client.durability is None:
+        remarks.append(
+            f"{replicas} replicas, and no write waits for them: what a failover loses runs again; "
+            + (
+                "a Redis Cluster cannot be asked to wait"
+                if client.is_cluster
+                else "durability=replicas:1 in the URL waits for one"
+            )
+        )
+    return remarks
+
+
+def _replicas(servers: Sequence[Server]) -> int:
+    return min(int(server.info.get("connected_slaves", 0)) for server in servers)
+
+
+async def _saves(client: RedisClient) -> bool:
+    try:
+        return bool(await _setting(client, "save"))
+    except (redis.ResponseError, NotPermittedError):
+        return True  # a hosted Redis that does not tell
+
+
+async def _setting(client: RedisClient, name: str) -> str:
+    found = await client.call("checking", lambda: client.client.config_get(name))
+    return str(found.get(name, ""))
