@@ -1,4 +1,4 @@
-"""What settings of servers may lose although most have them so: remarked on for doctor, and no false alarm."""
+"""Settings of servers that may lose something although most have them so: for doctor, and no false alarm."""
 
 import subprocess
 from collections.abc import Sequence
