@@ -62,6 +62,7 @@ class _Supervisor:
     _stopping: bool = False
     _children: list[_Child] = field(default_factory=list[_Child])
     _signals: deque[int] = field(default_factory=deque[int])
+    _handed_on: set[int] = field(default_factory=set[int])
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -81,6 +82,7 @@ class _Supervisor:
         while self._signals:
             number = self._signals.popleft()
             self._stopping = True
+            self._handed_on.add(number)
             for child in self._children:
                 if child.process is not None:
                     child.process.send_signal(number)
@@ -95,7 +97,9 @@ class _Supervisor:
         if ended is None:
             return True
         if self._stopping or ended in FINAL_CODES:
-            self.code = max(self.code, ended if ended >= 0 else 128 - ended)
+            # A child that a signal itself ends had only been started, and held nothing: it is drained.
+            if -ended not in self._handed_on:
+                self.code = max(self.code, ended if ended >= 0 else 128 - ended)
             return False
         child.note_crash(time.monotonic())
         _log.warning(

@@ -1,0 +1,109 @@
+"""The unit and the image in ``deploy/``: what they start is started here, and is told of in the docs."""
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.fixtures.waiting import PATIENCE, eventually
+from triggers.testing.redis_server import free_port
+
+UNIT, IMAGE = ROOT / "deploy" / "doubtless.service", ROOT / "deploy" / "Dockerfile"
+DOUBTLESS = Path(sys.executable).parent / "doubtless"
+
+
+def unit() -> configparser.SectionProxy:
+    """Return the part of the unit that says what is run."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.read(UNIT, encoding="utf-8")
+    return parser["Service"]
+
+
+def instructions() -> dict[str, str]:
+    """Return the last of each instruction of the image, in one line each."""
+    lines = re.sub(r"\\\n\s*", "", IMAGE.read_text(encoding="utf-8")).splitlines()
+    return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A service as ``doubtless init`` writes it."""
+    subprocess.run([DOUBTLESS, "init", tmp_path / "shop"], check=True, capture_output=True)
+    return tmp_path / "shop"
+
+
+def start_and_end(words: list[str], shop: Path) -> None:
+    """Start what a unit or an image starts, and end it as they do."""
+    log = shop / "log"
+    with log.open("wb") as told:
+        process = subprocess.Popen([DOUBTLESS, *words[1:]], cwd=shop, stdout=told, stderr=told)
+        try:
+            eventually(lambda: b"running book-order" in log.read_bytes())
+            process.send_signal(signal.SIGTERM)
+            # One that has just been started does not know yet what to do about it, and holds nothing.
+            assert process.wait(PATIENCE) in (0, -signal.SIGTERM), log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.crash
+def test_the_unit_starts_a_service_and_ends_it(shop: Path) -> None:
+    words = shlex.split(unit()["execstart"])
+
+    start_and_end(words, shop)
+
+    assert Path(words[0]).name == "doubtless"
+
+
+@pytest.mark.crash
+def test_the_image_starts_a_service_and_ends_it(shop: Path) -> None:
+    words: list[str] = json.loads(instructions()["ENTRYPOINT"])
+
+    start_and_end([word.replace("9464", str(free_port())) for word in words], shop)
+
+
+def test_a_wrong_configuration_is_not_started_again(shop: Path) -> None:
+    (shop / "doubtless.toml").write_text("provder = 'redis://'")
+
+    ended = subprocess.run([DOUBTLESS, "run", "orders"], cwd=shop, capture_output=True, check=False)
+
+    assert str(ended.returncode) == unit()["RestartPreventExitStatus"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    text = UNIT.read_text(encoding="utf-8").replace("/srv/shop/.venv/bin/doubtless", str(DOUBTLESS))
+    (tmp_path / "shop.service").write_text(text.replace("User=shop", f"User={os.geteuid()}"))
+
+    said = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / "shop.service"], capture_output=True, text=True, check=False
+    )
+
+    assert "shop.service" not in said.stderr, said.stderr
+
+
+def test_the_image_installs_extras_that_there_are_and_runs_for_a_user_of_its_own() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    (asked,) = re.findall(r"doubtless\[([a-z,]+)\]", instructions()["RUN"])
+
+    assert set(asked.split(",")) <= set(extras)
+    assert instructions()["USER"] != "root"
+    assert instructions()["STOPSIGNAL"] == f"SIG{unit()['KillSignal'].removeprefix('SIG')}"
+
+
+@pytest.mark.parametrize(("file", "kind"), [(UNIT, "ini"), (IMAGE, "dockerfile")], ids=["unit", "image"])
+def test_the_docs_show_what_is_in_deploy(file: Path, kind: str) -> None:
+    page = (ROOT / "docs" / "how-to" / "deploy-a-service.md").read_text(encoding="utf-8")
+
+    assert f"```{kind}\n{file.read_text(encoding='utf-8')}```" in page
