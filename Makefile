@@ -43,7 +43,7 @@ test: $(DEV) servers  ## Run the tests, a small form of each proof among them
 
 prove: $(DEV) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
 	@.ci/setup browser
-	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof docs/proof.md
+	$(BIN)/pytest -n 3 --dist loadgroup -m "prove or proof" --proof=docs/proof.md
 
 installs: $(DEV) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
 	.ci/installs

@@ -61,8 +61,9 @@ def compute_for(seconds: float) -> int:
     return number
 
 
-def take_over(store: HistoryStore) -> None:
-    """Do what another consumer does once it takes the run for dead."""
+def take_over(store: HistoryStore, begun: threading.Event) -> None:
+    """Do what another consumer does once it takes the run for dead; the service has begun."""
+    assert begun.wait(PATIENCE)
     entry = eventually(lambda: entry_of(store))
     assert drive(store.take_over("book", "u-1", "somebody else", LEASE, entry.fence)) is not None
 
@@ -118,9 +119,11 @@ def test_a_run_that_lost_its_lease_can_stop_and_leaves_the_message_to_its_new_ow
     history_url: str, store: HistoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[LeaseLostError] = []
+    begun = threading.Event()
 
     @trigger("orders", name="book", history=history_url, lease=LEASE)
     def book(message: Message, delivery: Delivery) -> None:
+        begun.set()
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             try:
@@ -131,7 +134,7 @@ def test_a_run_that_lost_its_lease_can_stop_and_leaves_the_message_to_its_new_ow
             time.sleep(0.01)
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        take_over(store)
+        take_over(store, begun)
 
     (outcome,) = outcomes
     assert seen[0].taken_by == "somebody else"
@@ -144,15 +147,16 @@ def test_a_run_that_lost_its_lease_can_stop_and_leaves_the_message_to_its_new_ow
 
 
 def test_a_late_completion_is_refused_with_both_owners_named(history_url: str, store: HistoryStore) -> None:
-    may_end = threading.Event()
+    begun, may_end = threading.Event(), threading.Event()
 
     @trigger("orders", name="book", history=history_url, lease=LEASE)
     def book(message: Message) -> None:
+        begun.set()
         may_end.wait(PATIENCE)
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
         first = eventually(lambda: entry_of(store)).owner
-        take_over(store)
+        take_over(store, begun)
         may_end.set()
 
     (outcome,) = outcomes
@@ -166,15 +170,16 @@ def test_a_late_completion_is_refused_with_both_owners_named(history_url: str, s
 def test_a_failure_after_the_lease_was_lost_is_the_new_owners_business(
     history_url: str, store: HistoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    may_end = threading.Event()
+    begun, may_end = threading.Event(), threading.Event()
 
     @trigger("orders", name="book", history=history_url, lease=LEASE)
     def book(message: Message) -> None:
+        begun.set()
         may_end.wait(PATIENCE)
         raise ValueError("too late")
 
     with closing(book), running(book, Message(uuid="u-1", body="x")) as outcomes:
-        take_over(store)
+        take_over(store, begun)
         eventually(lambda: "has the entry now" in caplog.text)
         may_end.set()
 
