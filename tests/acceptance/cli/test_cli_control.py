@@ -31,7 +31,7 @@ def steering(tmp_path: Path) -> Iterator[Steering]:
     steering.let_end(*(uuid for uuid, _ in steering.noted("begun")))
 
 
-@pytest.fixture(params=["redis", "sqlite"])
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.prove), "sqlite"])
 def history_url(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str) -> str:
     """A history on a server, and one in a file."""
     return redis_url if request.param == "redis" else f"sqlite:///{tmp_path}/history.sqlite3"

@@ -229,6 +229,7 @@ def test_files_that_are_written_anew_are_counted(
     check(report, planted)
 
 
+@pytest.mark.prove
 def test_a_script_that_was_found_runs_again(spark: SparkSession) -> None:
     sample = an_execute_over_a_sink_that_appends()
 

@@ -138,6 +138,7 @@ def always_new(uuids: Sequence[str], trigger_name: str, messages: Sequence[Messa
     return [Resolution.NEW for _ in messages]
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("step", "how"),
     [
@@ -169,6 +170,7 @@ def _is_all_completed(url: str, *uuids: str) -> bool:
     return all(entry is not None and entry.outcome == "ok" for entry in entries)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("part", ["", "+"], ids=["claimed", "taken over"])
 def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
     batches: Batches, folder: Folder, part: str
@@ -189,6 +191,7 @@ def test_a_batch_that_an_older_version_left_half_completed_is_handed_over_whole(
     assert _is_all_completed(batches.url, "a", "b", "x")
 
 
+@pytest.mark.prove
 def test_a_row_that_comes_to_a_completed_batch_does_not_push_the_others_out(
     batches: Batches, folder: Folder
 ) -> None:
@@ -205,6 +208,7 @@ def test_a_row_that_comes_to_a_completed_batch_does_not_push_the_others_out(
     assert (folder.calls, _is_all_completed(batches.url, "a", "b", "x")) == (3, True)
 
 
+@pytest.mark.prove
 def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_processed_it(
     batches: Batches, folder: Folder
 ) -> None:
@@ -221,6 +225,7 @@ def test_what_a_released_attempt_wrote_does_not_stay_when_somebody_else_has_proc
     assert folder.calls == 2
 
 
+@pytest.mark.prove
 def test_what_a_dead_attempt_wrote_does_not_stay_either(batches: Batches, folder: Folder) -> None:
     folder.run_and_die(BatchStep.RUN, ["a", "b"], lease=None)
     batches.run(["a"], batch_id=1, query="another", in_doubt="execute")
@@ -232,6 +237,7 @@ def test_what_a_dead_attempt_wrote_does_not_stay_either(batches: Batches, folder
     assert folder.holds == ["b"]
 
 
+@pytest.mark.prove
 def test_a_batch_that_never_entered_the_function_is_not_handed_over_empty(
     batches: Batches, folder: Folder
 ) -> None:
@@ -269,6 +275,7 @@ def by_rows(rows: DataFrame, trigger_name: str) -> DataFrame:
     return rows.select("doubtless_uuid", answer.otherwise("IN_DOUBT").alias("resolution"))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     ("setting", "resolver"),
     [
@@ -293,6 +300,7 @@ def test_a_resolver_has_the_last_word_on_what_was_handed_over(
     assert batches.run(["a", "d"]).duplicate == 2
 
 
+@pytest.mark.prove
 def test_effects_in_a_table_tell_what_has_run(batches: Batches, tmp_path: Path) -> None:
     effects = str(tmp_path / "effects")
     batches.rows(["b", "x"]).write.parquet(effects)
@@ -345,6 +353,7 @@ def test_a_fatal_failure_leaves_the_batch_to_its_next_run(batches: Batches) -> N
     assert _counts(batches.run(["a", "b"])) == (2, 0, 0, 2, 0)
 
 
+@pytest.mark.prove
 def test_a_fatal_failure_rejects_the_new_rows_where_it_is_told_to(batches: Batches) -> None:
     def fail() -> None:
         raise ValueError("no such column")
@@ -380,6 +389,7 @@ def test_what_is_kept_aside_is_handed_to_a_writer_with_reasons(batches: Batches)
     assert "row 10" in rows[0].doubtless_reason
 
 
+@pytest.mark.prove
 def test_verdicts_that_are_computed_again_come_out_the_same(batches: Batches) -> None:
     seen: list[list[str]] = []
 
@@ -397,6 +407,7 @@ def test_verdicts_that_are_computed_again_come_out_the_same(batches: Batches) ->
     assert _counts(made.reports[-1]) == (4, 2, 2, 0, 0)
 
 
+@pytest.mark.prove
 def test_a_run_that_somebody_began_anew_does_not_enter(batches: Batches) -> None:
     def load(new: DataFrame, _: int) -> None:
         batches.given.append("too late")
@@ -414,6 +425,7 @@ def test_a_run_that_somebody_began_anew_does_not_enter(batches: Batches) -> None
     assert batches.take() == ["a"]
 
 
+@pytest.mark.prove
 def test_a_run_that_somebody_began_anew_completes_nothing(batches: Batches, folder: Folder) -> None:
     def load(new: DataFrame, _: int) -> None:
         assert new.count() == 2
@@ -447,6 +459,7 @@ def test_the_ledger_holds_each_batch_with_its_counts(batches: Batches) -> None:
     ]
 
 
+@pytest.mark.prove
 def test_the_claims_wait_for_a_history_that_is_away(batches: Batches, redis_url: str) -> None:
     address = urlsplit(redis_url)
     with Network(address.hostname or "", address.port or 0) as network:
@@ -465,6 +478,7 @@ def test_the_claims_wait_for_a_history_that_is_away(batches: Batches, redis_url:
         assert batches.run(["b"], batch_id=8).new == 1
 
 
+@pytest.mark.prove
 def test_a_reset_checkpoint_is_noticed_and_said(
     spark: SparkSession, redis_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -493,6 +507,7 @@ def test_a_reset_checkpoint_is_noticed_and_said(
     assert "let the source start after them, or restore the checkpoint" in caplog.text
 
 
+@pytest.mark.prove
 def test_what_never_ran_is_new_under_a_new_checkpoint(
     spark: SparkSession, redis_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -525,6 +540,7 @@ def test_what_never_ran_is_new_under_a_new_checkpoint(
     assert "never came to its function" in caplog.text
 
 
+@pytest.mark.prove
 def test_what_ran_and_did_not_end_stays_in_doubt_under_a_new_checkpoint(
     spark: SparkSession, redis_url: str, tmp_path: Path
 ) -> None:
@@ -546,6 +562,7 @@ def test_what_ran_and_did_not_end_stays_in_doubt_under_a_new_checkpoint(
     assert [one.in_doubt for one in again.reports] == [1]
 
 
+@pytest.mark.prove
 def test_rows_that_are_wanted_once_more_are_a_generation_of_their_own(batches: Batches) -> None:
     batches.run(["a", "b"])
     batches.take()
