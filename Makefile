@@ -37,9 +37,9 @@ demo-redis: $(RUN)  ## The same on Redis
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis
 
-# Many tests wait for real servers and for processes that they kill: eight workers for two cores.
+# Many tests wait for real servers and for processes that they kill: seven workers for two cores.
 test: $(DEV) servers  ## Run the tests, a small form of each proof among them
-	$(BIN)/pytest -n 8 --dist loadgroup -m "not prove"
+	$(BIN)/pytest -n 7 --dist loadgroup -m "not prove"
 
 prove: $(DEV) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
 	@.ci/setup browser
