@@ -18,6 +18,7 @@ from tests.acceptance.docs.pages import follow
 from tests.fixtures.servers.activemq_server import ActiveMqServer
 from tests.fixtures.servers.http_server import HttpServer
 from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.spark import need_spark
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.installs.environments import EXTRAS, Environment, Kind, find_python, make
@@ -38,6 +39,7 @@ TOO_OLD = re.compile(r"needs PySpark 4\.\d or newer, and this is [34]\.\d")
 DRIVERS = {
     "pytest": "contract",
     "confluent_kafka": "kafka",
+    "nats": "nats",
     "httpx": "http",
     "psycopg": "postgres",
     "pyspark": "spark",
@@ -238,6 +240,12 @@ def test_kafka_brings_its_provider(environment: Environment, tmp_path: Path) -> 
     with KafkaServer() as kafka:
         kafka.create("orders", 1)
         send_and_run(environment, tmp_path, kafka.url)
+
+
+@each_of(Kind("nats"), Kind("nats", oldest=True))
+def test_nats_brings_its_provider(environment: Environment, tmp_path: Path) -> None:
+    with NatsServer() as nats:
+        send_and_run(environment, tmp_path, nats.url)
 
 
 @each_of(Kind("amqp"), Kind("amqp", oldest=True))

@@ -12,7 +12,8 @@ from triggers.providers.provider import Provider
 PROVIDER_URLS = (
     "redis://host:6379/0 (Redis Streams), rediss://..., redis+sentinel://a,b,c/service/0, "
     "redis+cluster://a,b,c, sqlite:///file.db or postgresql://user@host/database "
-    "(SQL-JMS), kafka://host:9092, rabbitmq://user@host/vhost, amqp://user@host (AMQP 1.0), "
+    "(SQL-JMS), kafka://host:9092, nats://host:4222, rabbitmq://user@host/vhost, "
+    "amqp://user@host (AMQP 1.0), "
     "jms+tcp://user@host:61616?factory=CLASS&classpath=JARS (JMS), "
     "sqlremote:links.toml (SQL Remote) or memory://"
 )
@@ -51,6 +52,10 @@ def _open(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
             from triggers.providers.kafka.provider import Kafka  # noqa: PLC0415  (as above)
 
             return Kafka.from_url(url)
+        case "nats" | "natss":
+            from triggers.providers.nats.provider import Nats  # noqa: PLC0415  (as above)
+
+            return Nats.from_url(url)
         case "sqlremote":
             from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
 

@@ -47,6 +47,7 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "amqp": [lambda: open_provider("amqp://h")],
     "rabbitmq": [lambda: open_provider("rabbitmq://h")],
     "kafka": [lambda: open_provider("kafka://h")],
+    "nats": [lambda: open_provider("nats://h")],
     "celery": [lambda: import_module("triggers.guards.celery").guarded(history="memory://")],
     "dramatiq": [lambda: import_module("triggers.guards.dramatiq").guarded(history="memory://")],
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],

@@ -17,6 +17,7 @@ from tests.fixtures.needed import missing
 from tests.fixtures.network import Network, NetworkBefore
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.certificates import make_certificate
+from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.integration.helpers.rabbitmq_queues import subscribe
 from triggers.providers.opening import open_provider
@@ -113,6 +114,21 @@ def test_a_history_whose_line_is_cut_at_any_moment_is_away(
     network = network_before(url)
 
     chunks = cut_at_each_chunk(network, lambda: remember(network.url(url)))
+
+    assert chunks > 3
+    proved(moments=chunks)
+
+
+@pytest.mark.parametrize("use", [send, receive])
+def test_a_nats_server_whose_line_is_cut_at_any_moment_is_away(
+    use: Callable[[str], None], network_before: NetworkBefore, proved: Proved
+) -> None:
+    with NatsServer() as server:
+        url = f"nats://{server.address}"
+        receive(url)  # makes stream and consumer
+        network = network_before(url)
+
+        chunks = cut_at_each_chunk(network, lambda: use(network.url(url)))
 
     assert chunks > 3
     proved(moments=chunks)

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +26,9 @@ from triggers.providers.provider import (
 
 #: How long nobody may ask for messages before what was pushed meanwhile goes back, in seconds.
 IDLE = 2.0
+
+#: The part of its interval after which a renewal is due: whoever calls may come a little early.
+_EARLY = 0.9
 
 
 def _new_id() -> str:
@@ -60,6 +63,11 @@ class Inbox:
     def size(self) -> int:
         """How many were pushed and not handed over."""
         return len(self._pushed)
+
+    @property
+    def asking(self) -> bool:
+        """Whether somebody waits for messages right now."""
+        return self._asking
 
     def push(self, token: Token, raw: Any) -> None:
         """Take a delivery."""
@@ -176,11 +184,10 @@ class PushReceiver:
     that is kept unanswered until its delay has passed: it survives as any other, and comes back sooner when
     the consumer ends. After ProviderUnavailableError nothing is held any more, and the next ``receive``
     connects again; what it was asked to answer then is delivered again. ``name_of`` names deliveries of a
-    broker that numbers its messages; ``check_limits`` refuses what a trigger may not have as its limits.
+    broker that numbers its messages; ``check_limits`` refuses what a trigger may not have as its limits;
+    ``confirmed`` waits until a broker that says so has what was acknowledged; ``renew`` tells a broker that
+    gives a message to others after a while that those which are not answered are still being worked on.
     """
-
-    #: How often it is looked whether what was pushed must go back.
-    keep_alive_interval = timedelta(seconds=IDLE / 2)
 
     def __init__(
         self,
@@ -190,7 +197,15 @@ class PushReceiver:
         left: Callable[[], None] = lambda: None,
         name_of: Callable[[Any], str] | None = None,
         check_limits: Callable[[Limits], None] = lambda _: None,
+        confirmed: Callable[[], Awaitable[None]] | None = None,
+        renew: Callable[[], None] | None = None,
     ) -> None:
+        #: How often it is looked whether what was pushed must go back, or is to be renewed.
+        self.keep_alive_interval = timedelta(seconds=IDLE / 2)
+        self._confirmed = confirmed
+        self._renew = renew
+        self._renew_every = 0.0
+        self._renewed_at = time.monotonic()
         self._wire = wire
         self._shell = shell
         self._left = left
@@ -222,6 +237,11 @@ class PushReceiver:
         inbox = Inbox()
         await self._wire.open(inbox)
         self._inbox = inbox
+
+    def renew_every(self, interval: timedelta) -> None:
+        """Set how often what is not answered is renewed; it may be so often, and not less."""
+        self._renew_every = interval.total_seconds()
+        self.keep_alive_interval = min(self.keep_alive_interval, interval)
 
     async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
         """Return up to ``limit`` deliveries, in the order in which the broker pushed them."""
@@ -282,6 +302,11 @@ class PushReceiver:
         """Tell the broker that these are done."""
         if received:
             self._answer(self._mine(received), self._wire.accept)
+            await self._until_confirmed()
+
+    async def _until_confirmed(self) -> None:
+        if self._confirmed is not None:
+            await self._guarded(self._confirmed)
 
     async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
         """Give these back, counted as failed; first see to it that they do not come straight back to us."""
@@ -300,6 +325,7 @@ class PushReceiver:
         copied = [delivery for delivery in received if delivery.handle in tokens]
         await self._guarded(lambda: self._wire.dead_letter(copied, reason))
         self._answer(tokens, self._wire.accept)
+        await self._until_confirmed()
 
     def _answer(self, tokens: Sequence[Token], answer: Callable[[Sequence[Token]], None]) -> None:
         try:
@@ -320,7 +346,10 @@ class PushReceiver:
     async def keep_alive(self) -> None:
         """Give back what was pushed while nobody asked; the connection keeps itself alive."""
         inbox = self._inbox
-        if self._closed or inbox is None or self._held:
+        if self._closed or inbox is None:
+            return
+        self._renew_now_and_then()
+        if self._held:
             return
         unasked = inbox.take_unasked()
         if unasked is None:
@@ -328,6 +357,12 @@ class PushReceiver:
         self._wire.stop_soon()
         if unasked:
             self._wire.release(unasked)
+
+    def _renew_now_and_then(self) -> None:
+        now = time.monotonic()
+        if self._renew is not None and now - self._renewed_at >= self._renew_every * _EARLY:
+            self._renewed_at = now
+            self._renew()
 
     async def close(self) -> None:
         """Give back what is not answered, and leave."""

@@ -173,6 +173,13 @@ KAFKA_SHARE = TrustProfile(
     queue="topic, share group",
     effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.UNKNOWN),
 )
+#: JetStream writes the state of a consumer behind its deliveries, also with ``sync_interval: always``.
+NATS = TrustProfile(
+    broker="NATS JetStream 2.15",
+    wire="NATS",
+    queue="stream, pull consumer",
+    effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.FORGOTTEN),
+)
 #: A broker that nobody here has measured: its 1 is not believed.
 OTHER_AMQP = TrustProfile(broker="any other", wire="AMQP 1.0", queue="any", effects=_NOT_MEASURED)
 OTHER_JMS = TrustProfile(broker="any other", wire="JMS", queue="any", effects=_NOT_MEASURED)
@@ -187,6 +194,7 @@ PROFILES: Sequence[TrustProfile] = (
     ACTIVEMQ,
     KAFKA,
     KAFKA_SHARE,
+    NATS,
     OTHER_AMQP,
     OTHER_JMS,
 )

@@ -89,7 +89,7 @@ class BrokerUrl:
     @classmethod
     def _checked(cls, url: str, example: str, ports: tuple[int, int], known: set[str]) -> Self:
         try:
-            return cls._read(url, ports, known)
+            return cls._read(url, example.partition(":")[0], ports, known)
         except ValueError as error:
             if isinstance(error, ConfigurationError):
                 raise
@@ -98,9 +98,9 @@ class BrokerUrl:
             ) from error
 
     @classmethod
-    def _read(cls, url: str, ports: tuple[int, int], known: set[str]) -> Self:
+    def _read(cls, url: str, scheme: str, ports: tuple[int, int], known: set[str]) -> Self:
         parts = urlsplit(url)
-        secure = parts.scheme.endswith("s")
+        secure = parts.scheme == f"{scheme}s"
         account, _, hosts = parts.netloc.rpartition("@")
         user, colon, password = account.partition(":")
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))

@@ -16,32 +16,20 @@ without a header ``uuid`` or ``JMSMessageID`` is known by its topic, partition a
 redeliveries apart from new messages, and not what a producer sends twice.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
-from triggers.providers.brokers.codec import COUNTED, checked, decode_body, encode_body, make
-from triggers.providers.brokers.delivery import UndecodableError
+from history.message import UNDEFINED_COUNT, Message
+from triggers.providers.brokers.codec import decode_body, encode_body, make
+from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, to_texts, typed_of
 from triggers.providers.provider import NO_LIMITS, Limits
-
-#: The header that says what kind of body it is.
-CONTENT_TYPE = "content-type"
-
-#: The header with the properties that are no text.
-TYPED = "properties"
 
 #: The property of a record without a value, which deletes its key where a topic is compacted.
 TOMBSTONE = "kafka_tombstone"
 
 #: The property of a key that is no text.
 KEY = "kafka_key"
-
-#: What an absent header reads as, so it need not be sent.
-_DEFAULTS = {"JMSDeliveryMode": 2, "JMSPriority": 4}
-
-_NAMES = HEADER_FIELDS.keys() - {"uuid"}
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -84,24 +72,15 @@ def encode(message: Message) -> Record:
     """
     content_type, body = encode_body(message.body)
     headers: list[tuple[str, bytes | None]] = [(CONTENT_TYPE, content_type.encode())]
-    typed: dict[str, Any] = {}
-    for name, value in message.headers().items():
-        if name in COUNTED or (name in _DEFAULTS and _DEFAULTS[name] == value):
-            continue
-        if name in _NAMES or (isinstance(value, str) and _is_plain(name)):
-            headers.append((name, str(checked(name, value)).encode()))
-        else:
-            typed[name] = value
-    if typed:
-        headers.append((TYPED, json.dumps(typed).encode("ascii")))
+    headers += [(name, text.encode()) for name, text in to_texts(message, _fits)]
     key = None if message.group_id is None else message.group_id.encode()
     sent = None if message.timestamp is None else round(message.timestamp.timestamp() * 1000)
     return Record(body, key, headers, sent if sent is None or sent >= 0 else None)
 
 
-def _is_plain(name: str) -> bool:
-    """Whether a property can be a header of its own: librdkafka ends a name at a zero."""
-    return name not in (CONTENT_TYPE, TYPED, TOMBSTONE, KEY, "") and "\0" not in name
+def _fits(name: str, _: str) -> bool:
+    """Whether something can be a header of its own: librdkafka ends a name at a zero."""
+    return name not in (TOMBSTONE, KEY, "") and "\0" not in name
 
 
 def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
@@ -119,7 +98,7 @@ def decode(consumed: Consumed, limits: Limits = NO_LIMITS) -> Message:
         "JMSTimestamp": record.timestamp,
         **_of_key(record.key),
         **texts,
-        **(_typed(typed) if typed is not None else {}),
+        **typed_of(typed),
         "JMSXDeliveryCount": consumed.count,
         "JMSRedelivered": consumed.again,
     }
@@ -146,16 +125,6 @@ def _of_key(key: bytes | None) -> dict[str, str]:
         return {"JMSXGroupID": key.decode()}
     except UnicodeDecodeError:
         return {KEY: key.hex()}
-
-
-def _typed(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UndecodableError(TYPED, f"is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise UndecodableError(TYPED, "is not a JSON object", 'send {"name": value}')
-    return cast("dict[str, Any]", found)
 
 
 def raw_fields(consumed: Consumed) -> dict[bytes, bytes]:

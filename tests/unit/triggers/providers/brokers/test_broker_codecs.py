@@ -166,7 +166,7 @@ def test_a_url_that_cannot_be_used_is_refused(url: str) -> None:
 
 
 def test_a_tls_file_that_is_missing_is_named() -> None:
-    url = BrokerUrl.read("amqps://host/?cafile=/nowhere.pem", example="", ports=(1, 2), known=set())
+    url = BrokerUrl.read("amqps://host/?cafile=/nowhere.pem", example="amqp://h", ports=(1, 2), known=set())
     assert url.tls is not None
 
     with pytest.raises(ConfigurationError, match=r"/nowhere\.pem"):

@@ -1,0 +1,62 @@
+"""A message's headers and properties as text headers of a broker, and back: for Kafka and NATS.
+
+What is text goes as a header of its own. All else, and text that a broker's headers cannot carry, stands
+together in one header, as a JSON object.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+from history.message import HEADER_FIELDS, Message
+from triggers.providers.brokers.codec import COUNTED, checked
+from triggers.providers.brokers.delivery import UndecodableError
+
+#: The header that says what kind of body it is.
+CONTENT_TYPE = "content-type"
+
+#: The header with the properties that are no text.
+TYPED = "properties"
+
+#: What an absent header reads as, so it need not be sent.
+_DEFAULTS = {"JMSDeliveryMode": 2, "JMSPriority": 4}
+
+_NAMES = HEADER_FIELDS.keys() - {"uuid"}
+
+
+def to_texts(message: Message, fits: Callable[[str, str], bool]) -> list[tuple[str, str]]:
+    """Return the headers of a message; ``fits`` says whether a name and a text can be one.
+
+    Raises:
+        ConfigurationError: a property cannot be sent so.
+    """
+    texts: list[tuple[str, str]] = []
+    typed: dict[str, Any] = {}
+    for name, value in message.headers().items():
+        if name in COUNTED or (name in _DEFAULTS and _DEFAULTS[name] == value):
+            continue
+        is_text = name in _NAMES or isinstance(value, str)
+        if is_text and name not in (CONTENT_TYPE, TYPED) and fits(name, str(value)):
+            texts.append((name, str(checked(name, value))))
+        else:
+            typed[name] = value
+    if typed:
+        texts.append((TYPED, json.dumps(typed)))
+    return texts
+
+
+def typed_of(text: str | None) -> dict[str, Any]:
+    """Return the properties that are no text.
+
+    Raises:
+        UndecodableError: it is no JSON object.
+    """
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError(TYPED, f"is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise UndecodableError(TYPED, "is not a JSON object", 'send {"name": value}')
+    return cast("dict[str, Any]", found)

@@ -1,0 +1,13 @@
+"""The one import of nats-py."""
+
+from typing import Any, cast
+
+from history.errors import MissingExtraError
+
+try:
+    import nats
+except ImportError as error:
+    raise MissingExtraError("the NATS provider", extra="nats", package="nats-py") from error
+
+#: As Any: nats-py is typed for a part only.
+driver = cast("Any", nats)

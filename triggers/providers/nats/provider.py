@@ -1,0 +1,153 @@
+"""NATS JetStream: a subject is a destination, a durable pull consumer is a subscription."""
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Self, cast
+
+from history.message import Message
+from history.shell import Shell, TaskShell, ThreadShell
+from triggers.providers.brokers.push_receiver import PushReceiver, Token
+from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.url import BrokerUrl
+from triggers.providers.nats.codec import Delivered, Published, encode, letter_of
+from triggers.providers.nats.connection import Connection
+from triggers.providers.nats.consumer import NatsConsumer
+from triggers.providers.nats.publisher import publish
+from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of
+from triggers.providers.nats.streams import bind, stream_of
+from triggers.providers.provider import Arrival, Received
+
+
+class Nats:
+    """Destinations in NATS JetStream, over nats-py; blocking or asyncio, safe between threads.
+
+    A destination ``orders`` is the subject of that name in the stream that has it, a subscription
+    ``book-order`` the durable pull consumer ``orders:book-order`` (or the one that ``durable`` names). A
+    stream that is missing is made, named as the subject. So is the consumer, which begins with the oldest
+    message that the stream has (``start``). Dead letters of ``orders`` go to the subject ``DLQ.orders``, with
+    the header ``dead-letter-reason``.
+
+    A message is acknowledged by ``+ACK``, which the server confirms, recovered by ``-NAK`` with a delay that
+    the server waits for, and ended by ``+TERM`` when it has a dead letter. While it is worked on, ``+WPI``
+    says so three times in each ``ack_wait``.
+
+    The delivery count is a lower bound: a server that is killed right after a delivery forgets it, so 1 reads
+    as -1 and more is believed. ``max_deliver`` of the consumers that are made here is -1: it is the trigger
+    that gives a message up. See ``docs/delivery-counts.md``.
+
+    A message with a delivery time ahead is refused. What is sent is in the stream when ``send`` returns; the
+    uuid is not sent as ``Nats-Msg-Id``, so that no server drops what a trigger should see.
+
+    One connection with a thread of its own, which connects again when it is used after it was lost.
+
+    Args:
+        url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`. A user without a
+            password is a token.
+        settings: see :class:`~triggers.providers.nats.settings.NatsSettings`.
+
+    Guarantee: in doubt, or what the trigger's effects add to it (fenced, atomic). By itself: each
+    subscription gets every message until it acknowledges it, as long as the stream keeps it: its limits
+    delete what nobody has read.
+    """
+
+    def __init__(self, url: BrokerUrl, settings: NatsSettings, *, shell: Shell | None = None) -> None:
+        self._url = url
+        self._settings = settings
+        self._shell = shell or ThreadShell()
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Make a provider for ``nats://user:password@host:4222``; nothing is connected yet.
+
+        Raises:
+            ConfigurationError: the URL cannot be used.
+        """
+        settings, read = NatsSettings.from_url(url)
+        return cls(read, settings)
+
+    def for_asyncio(self) -> "Nats":
+        """Return a provider of the same servers for an event loop; it must be closed by itself."""
+        return Nats(self._url, self._settings, shell=TaskShell())
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
+        """Send messages, wait until the stream has them, and return their JMSMessageIDs."""
+        refuse_later(messages)
+        check_subject(destination, sending=True)
+        messages = [named(message) for message in messages]
+        await self._publish(destination, [encode(message) for message in messages])
+        return [message.message_id or "" for message in messages]
+
+    async def _publish(self, subject: str, messages: Sequence[Published]) -> None:
+        if messages:
+            connection = await self._connected()
+            work = partial(publish, connection, subject, messages, self._settings)
+            await connection.do(f"sending to {subject!r}", work)
+
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> PushReceiver:  # noqa: ARG002  (JetStream names no consumers' members)
+        """Open a consumer; stream and durable consumer are made where they are missing."""
+        check_subject(destination, sending=False)
+        durable = self._settings.durable_of(destination, subscription)
+        consumer = NatsConsumer(
+            self._connected,
+            partial(bind, destination=destination, durable=durable, settings=self._settings),
+            partial(self._dead_letter, destination),
+            self._settings.count_of,
+        )
+        receiver = PushReceiver(
+            consumer,
+            self._shell,
+            name_of=_name_of,
+            check_limits=consumer.check_limits,
+            confirmed=consumer.confirmed,
+            renew=consumer.renew,
+        )
+        await receiver.open()
+        receiver.renew_every(consumer.renewal)
+        return receiver
+
+    async def _dead_letter(self, destination: str, received: Sequence[Received], reason: str) -> None:
+        """Send copies to the subject of the dead letters; that of a wildcard has the message's own words."""
+        connection = await self._connected()
+        letters = dead_letters_of(destination)
+        await connection.do(
+            "making the stream of the dead letters", partial(stream_of, connection, letters, self._settings)
+        )
+        for delivery in received:
+            came = cast("Delivered", cast("Token", delivery.handle).tag)
+            letter = (
+                encode(dead_copy(delivery.message, reason))
+                if isinstance(delivery, Arrival)
+                else letter_of(delivery.fields, reason)
+            )
+            await self._publish(dead_letters_of(came.subject), [letter])
+
+    async def _connected(self) -> Connection:
+        with self._lock:
+            if self._connection is None or self._connection.over:
+                self._connection = Connection(self._url, self._settings, self._shell)
+                self._connection.start()
+            connection = self._connection
+        await connection.opened()
+        return connection
+
+    async def ping(self) -> None:
+        """Return when the server answers.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        connection = await self._connected()
+        await connection.do("asking whether it is there", connection.native.flush)
+
+    async def close(self) -> None:
+        """Close the connection. Receivers are to be closed before."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+def _name_of(raw: object) -> str:
+    return raw.name if isinstance(raw, Delivered) else ""

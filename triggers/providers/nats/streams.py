@@ -1,0 +1,135 @@
+"""The stream of a subject and the durable consumer of a subscription: found, or made where they are missing.
+
+Everything here runs on the connection's thread.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.providers.nats.connection import ANSWER, Connection
+from triggers.providers.nats.driver import driver
+from triggers.providers.nats.settings import UNLIMITED, NatsSettings, plain
+
+#: What JetStream says when somebody else has just made a stream of this name, or of this subject.
+_MADE_MEANWHILE = (10058, 10065)
+
+#: How many requests of consumers may wait for messages at a time: one for each worker.
+_MOST_WAITING = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A durable consumer; ``ack_wait`` is in seconds, ``max_deliver`` -1 where there is no limit."""
+
+    stream: str
+    durable: str
+    ack_wait: float
+    max_deliver: int
+
+
+async def stream_of(connection: Connection, subject: str, settings: NatsSettings) -> str:
+    """Return the name of the stream that has a subject; where none has it, make one, named as the subject.
+
+    Raises:
+        ConfigurationError: there is none and none may be made, or there are several.
+    """
+    found = await _streams(connection, subject)
+    if not found:
+        found = await _make(connection, subject, settings)
+    if len(found) > 1:
+        raise ConfigurationError(
+            "destination",
+            f"{subject!r} is in several streams of NATS: {', '.join(sorted(found)[:5])}",
+            "name a subject of one of them",
+        )
+    return found[0]
+
+
+async def _streams(connection: Connection, subject: str) -> list[str]:
+    asked = json.dumps({"subject": subject}).encode()
+    answer = await connection.replies.request("$JS.API.STREAM.NAMES", asked)
+    await connection.replies.wait([answer], ANSWER)
+    told: dict[str, Any] = json.loads(answer.result())
+    if (error := told.get("error")) is not None:
+        raise driver.js.errors.APIError(**error)
+    return list(told.get("streams") or ())
+
+
+async def _make(connection: Connection, subject: str, settings: NatsSettings) -> list[str]:
+    if not settings.create:
+        raise ConfigurationError(
+            "destination", f"NATS has no stream with the subject {subject!r}", "make one, or correct it"
+        )
+    api = driver.js.api
+    wanted = api.StreamConfig(
+        name=plain(subject),
+        description="made by doubtless",
+        subjects=[subject],
+        retention=api.RetentionPolicy.LIMITS,
+        storage=api.StorageType.FILE,
+        num_replicas=settings.replicas,
+        max_age=settings.max_age,
+    )
+    try:
+        await connection.native.jsm(timeout=ANSWER).add_stream(wanted)
+    except driver.js.errors.APIError as error:
+        if error.err_code not in _MADE_MEANWHILE:
+            raise
+        found = await _streams(connection, subject)
+        if not found:
+            raise
+        return found
+    return [plain(subject)]
+
+
+async def bind(connection: Connection, destination: str, durable: str, settings: NatsSettings) -> Bound:
+    """Return a durable consumer; one that is missing is made.
+
+    Raises:
+        ConfigurationError: it is missing and may not be made, or it is one that cannot be used.
+    """
+    stream = await stream_of(connection, destination, settings)
+    manager = connection.native.jsm(timeout=ANSWER)
+    try:
+        info = await manager.consumer_info(stream, durable)
+    except driver.js.errors.NotFoundError:
+        if not settings.create:
+            raise ConfigurationError(
+                "durable", f"the stream {stream} has no consumer {durable!r}", "make it, or correct its name"
+            ) from None
+        info = await manager.add_consumer(stream, _consumer(destination, durable, settings))
+    return _checked(stream, durable, info.config)
+
+
+def _consumer(destination: str, durable: str, settings: NatsSettings) -> Any:
+    api = driver.js.api
+    return api.ConsumerConfig(
+        name=durable,
+        durable_name=durable,
+        description="made by doubtless",
+        deliver_policy=api.DeliverPolicy.ALL if settings.start == "all" else api.DeliverPolicy.NEW,
+        ack_policy=api.AckPolicy.EXPLICIT,
+        ack_wait=settings.ack_wait,
+        max_deliver=UNLIMITED,
+        filter_subject=destination,
+        max_waiting=_MOST_WAITING,
+        max_ack_pending=UNLIMITED,  # what waits for its retry holds nothing up
+    )
+
+
+def _checked(stream: str, durable: str, config: Any) -> Bound:
+    problem = ""
+    if config.deliver_subject:
+        problem = "is a push consumer"
+    elif config.ack_policy != driver.js.api.AckPolicy.EXPLICIT:
+        problem = f"has the ack policy {config.ack_policy}"
+    if problem:
+        raise ConfigurationError(
+            "durable",
+            f"{durable!r} of the stream {stream} {problem}",
+            "name a pull consumer with the ack policy explicit",
+        )
+    waits = [config.ack_wait, *(config.backoff or ())]
+    return Bound(stream, durable, min(waits), config.max_deliver or UNLIMITED)
