@@ -19,7 +19,6 @@ def nats_server() -> Iterator[NatsServer]:
 
 class TestNats(ProviderContract):
     asyncio = False
-    delays = False
     refuses_same_name = False
     takes_over = False
     server: NatsServer

@@ -1,6 +1,6 @@
 """Consumers on ActiveMQ are killed at every step and at random, and so is the broker; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` the Java producer sends 5,000 messages, and there are 10 kills.
+With ``DOUBTLESS_FULL=1`` the Java producer sends 20,000 messages, and there are 20 kills.
 """
 
 import time

@@ -1,6 +1,6 @@
 """Consumers on Kafka are killed at every step and at random, and so is its connection; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
 """
 
 import threading
@@ -27,7 +27,7 @@ from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.xdist_group("kafka")]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
 #: Over how many partitions the orders are spread: more than there are processes.
 PARTITIONS = 4

@@ -1,7 +1,7 @@
 """Members of a share group are killed at random; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills. What a share group has not answered
-cannot be asked of this broker: an empty queue is not looked for.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills. What a share group has not
+answered cannot be asked of this broker: an empty queue is not looked for.
 """
 
 import threading
@@ -19,7 +19,7 @@ from tests.fixtures.servers.kafka_server import KafkaServer
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.prove,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.xdist_group("kafka"),
 ]
 

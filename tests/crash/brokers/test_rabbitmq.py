@@ -1,7 +1,7 @@
 """Consumers on RabbitMQ are killed at every step and at random, and so is the broker; effects are counted.
 
 Everything runs over both wires: AMQP 0-9-1 to RabbitMQ 3.10, and AMQP 1.0 to RabbitMQ 4.
-With ``DOUBTLESS_FULL=1`` 5,000 messages are sent, and there are 10 kills.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
 """
 
 import threading

@@ -11,10 +11,10 @@ from tests.fixtures.scale import sized
 from tests.fixtures.waiting import eventually
 from tests.integration.helpers.consumers import parked_in
 
-MESSAGES = sized(300, full=5000)
+MESSAGES = sized(300, full=20_000)
 
-#: There is a kill for each 500 messages, and at least two.
-KILLS = max(2, MESSAGES // 500)
+#: There is a kill for each 1,000 messages, and at least two.
+KILLS = max(2, MESSAGES // 1000)
 
 PROCESSES = 2
 

@@ -11,12 +11,12 @@ from tests.crash.victims.booking_service import NAME
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider
 
-#: How many are sent at once; a tenth of them once more with the next ones.
+#: How many are sent at once; a fifth of them once more with the next ones.
 BATCH = 50
 
 
 def produce(url: str) -> None:
-    """Send everything, a tenth of it twice; and again, under the same uuids, what may be lost."""
+    """Send everything, a fifth of it twice; and again, under the same uuids, what may be lost."""
     provider = open_provider(url)
     copies: Sequence[str] = []
     for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
@@ -24,7 +24,7 @@ def produce(url: str) -> None:
         batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in [*uuids, *copies]]
         while not _arrived(provider, batch):
             time.sleep(0.1)
-        copies = uuids[: BATCH // 10]
+        copies = uuids[: BATCH // 5]
     drive(provider.close())
 
 

@@ -11,6 +11,11 @@ from history.message import Message
 REASON = "dead-letter-reason"
 
 
+def is_later(message: Message, now: datetime) -> bool:
+    """Whether the message must not be delivered yet."""
+    return message.delivery_time is not None and message.delivery_time > now
+
+
 def refuse_later(messages: Sequence[Message]) -> None:
     """Refuse what is not to be delivered yet: the broker would deliver it at once.
 
@@ -18,7 +23,7 @@ def refuse_later(messages: Sequence[Message]) -> None:
         ConfigurationError: one of them has its delivery time ahead.
     """
     now = datetime.now(UTC)
-    if any(message.delivery_time is not None and message.delivery_time > now for message in messages):
+    if any(is_later(message, now) for message in messages):
         raise ConfigurationError(
             "delivery_time",
             "this broker cannot delay a message",

@@ -18,6 +18,7 @@ and not what a publisher sends twice.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from history.message import UNDEFINED_COUNT, Message
 from triggers.providers.brokers.codec import decode_body, encode_body, make
@@ -26,6 +27,9 @@ from triggers.providers.provider import NO_LIMITS, Limits
 
 #: The header by which JetStream knows copies of one message.
 MESSAGE_ID = "Nats-Msg-Id"
+
+#: The header that says when a message is due. What it becomes then says by headers of these beginnings.
+SCHEDULE = "Nats-Schedule"
 
 #: How headers begin that tell the server to do something. As properties they are only carried.
 _OF_SERVER = "nats-"
@@ -91,6 +95,15 @@ def encode(message: Message) -> Published:
     return Published(body, {CONTENT_TYPE: content_type, **dict(to_texts(message, _fits))})
 
 
+def later(published: Published, due: datetime, subject: str) -> Published:
+    """Return what waits in the stream until ``due``, and then goes to a subject of it by itself.
+
+    Source: ADR-51 of NATS, of servers from 2.12 on.
+    """
+    headers = {SCHEDULE: f"@at {due.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}", f"{SCHEDULE}-Target": subject}
+    return Published(published.payload, {**published.headers, **headers})
+
+
 def _fits(name: str, text: str) -> bool:
     """Whether something can be a header of its own and come back as it was."""
     return (
@@ -107,7 +120,7 @@ def decode(came: Delivered, count: int = UNDEFINED_COUNT, limits: Limits = NO_LI
     Raises:
         UndecodableError: it is none.
     """
-    texts = dict(came.headers)
+    texts = {name: text for name, text in came.headers.items() if not name.startswith(SCHEDULE)}
     content_type, typed = _content_type(texts), texts.pop(TYPED, None)
     headers = {
         "JMSMessageID": texts.get(MESSAGE_ID) or came.name,

@@ -34,6 +34,9 @@ _PAUSE = 0.1
 #: How long JetStream may take to answer, in seconds.
 ANSWER = 10.0
 
+#: Since when a server keeps messages until they are due.
+_SCHEDULING = (2, 12)
+
 #: How long the client may take to end after it could not connect, in seconds.
 _ENDING = 1.0
 
@@ -49,6 +52,7 @@ _NEVER = {
     10054: ("message", "send less, or raise max_msg_size of the stream"),
     10074: ("replicas", "give as many replicas as the cluster has servers, at most"),
     10076: ("provider", "start the server with JetStream (-js)"),
+    10188: ("delivery_time", "set allow_msg_schedules of the stream, or send the message when it is due"),
     10099: ("destination", "a work queue has one consumer for a subject: name it by durable"),
     10100: ("destination", "a work queue has one consumer for a subject: name it by durable"),
 }
@@ -79,6 +83,12 @@ class Connection(BrokerConnection):
         """Begin to connect."""
         at_fork(self, _belongs_to_the_parent)
         super().start()
+
+    @property
+    def schedules(self) -> bool:
+        """Whether the server can keep a message until it is due."""
+        version = self.native.connected_server_version
+        return (version.major, version.minor) >= _SCHEDULING
 
     async def do(self, doing: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the connection's thread, and wait for its result; raises as :meth:`ask`."""

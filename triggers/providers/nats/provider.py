@@ -1,22 +1,26 @@
 """NATS JetStream: a subject is a destination, a durable pull consumer is a subscription."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
 from functools import partial
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.brokers.push_receiver import PushReceiver, Token
-from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.nats.codec import Delivered, Published, encode, letter_of
+from triggers.providers.nats.codec import Delivered, Published, encode, later, letter_of
 from triggers.providers.nats.connection import Connection
 from triggers.providers.nats.consumer import NatsConsumer
-from triggers.providers.nats.publisher import publish
+from triggers.providers.nats.publisher import publish, publish_later
 from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of
 from triggers.providers.nats.streams import bind, stream_of
 from triggers.providers.provider import Arrival, Received
+
+#: Sends to a subject, on the connection's thread.
+Publish = Callable[[Connection, str, Sequence[Published], NatsSettings], Coroutine[Any, Any, None]]
 
 
 class Nats:
@@ -36,8 +40,9 @@ class Nats:
     as -1 and more is believed. ``max_deliver`` of the consumers that are made here is -1: it is the trigger
     that gives a message up. See ``docs/delivery-counts.md``.
 
-    A message with a delivery time ahead is refused. What is sent is in the stream when ``send`` returns; the
-    uuid is not sent as ``Nats-Msg-Id``, so that no server drops what a trigger should see.
+    A message with a delivery time ahead waits in the stream, under a subject of its own (``LATER.orders.*``),
+    and the server sends it when it is due: NATS 2.12 or newer. What is sent is in the stream when ``send``
+    returns; the uuid is not sent as ``Nats-Msg-Id``, so that no server drops what a trigger should see.
 
     One connection with a thread of its own, which connects again when it is used after it was lost.
 
@@ -74,13 +79,20 @@ class Nats:
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages, wait until the stream has them, and return their JMSMessageIDs."""
-        refuse_later(messages)
         check_subject(destination, sending=True)
         messages = [named(message) for message in messages]
-        await self._publish(destination, [encode(message) for message in messages])
+        now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
+        at_once = [encode(message) for message in messages if not is_later(message, now)]
+        waiting = [
+            later(encode(message), message.delivery_time or now, destination)
+            for message in messages
+            if is_later(message, now)
+        ]
+        await self._publish(destination, at_once)
+        await self._publish(destination, waiting, publish_later)
         return [message.message_id or "" for message in messages]
 
-    async def _publish(self, subject: str, messages: Sequence[Published]) -> None:
+    async def _publish(self, subject: str, messages: Sequence[Published], publish: Publish = publish) -> None:
         if messages:
             connection = await self._connected()
             work = partial(publish, connection, subject, messages, self._settings)

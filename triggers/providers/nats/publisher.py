@@ -7,13 +7,18 @@ import json
 from asyncio import Future
 from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
+from history.errors import ConfigurationError
 from triggers.providers.nats.codec import Published
 from triggers.providers.nats.connection import Connection, refusal
 from triggers.providers.nats.replies import NobodyError
-from triggers.providers.nats.settings import NatsSettings
+from triggers.providers.nats.settings import NatsSettings, later_of
 from triggers.providers.nats.streams import stream_of
 from triggers.providers.provider import ProviderUnavailableError
+
+#: A message, and the subject that it goes to.
+Addressed = tuple[str, Published]
 
 #: How many messages are on their way at once, at most.
 CHUNK = 500
@@ -34,12 +39,29 @@ async def publish(
     for first in range(0, len(messages), CHUNK):
         chunk = messages[first : first + CHUNK]
         await _look(connection, subject, settings)
-        left = await _send(connection, subject, chunk)
+        left = await _send(connection, [(subject, message) for message in chunk])
         if left:  # the stream is gone since it was looked for, and so nobody took these
             connection.streamed.discard(subject)
             await _look(connection, subject, settings)
-            if await _send(connection, subject, left):
+            if await _send(connection, left):
                 raise ProviderUnavailableError("NATS", f"sending to {subject!r}: no stream takes it")
+
+
+async def publish_later(
+    connection: Connection, subject: str, messages: Sequence[Published], settings: NatsSettings
+) -> None:
+    """Send what waits in the subject's stream until it is due; raises as :func:`publish`."""
+    await _look(connection, subject, settings)
+    place = later_of(subject).removesuffix("*")
+    for first in range(0, len(messages), CHUNK):
+        chunk = [(place + uuid4().hex, message) for message in messages[first : first + CHUNK]]
+        if await _send(connection, chunk):
+            raise ConfigurationError(
+                "delivery_time",
+                f"the stream of {subject!r} keeps nothing until it is due",
+                f"give it allow_msg_schedules and the subject {later_of(subject)} (NATS 2.12), "
+                "or send the message when it is due",
+            )
 
 
 async def _look(connection: Connection, subject: str, settings: NatsSettings) -> None:
@@ -49,15 +71,14 @@ async def _look(connection: Connection, subject: str, settings: NatsSettings) ->
         connection.streamed.add(subject)
 
 
-async def _send(connection: Connection, subject: str, messages: Sequence[Published]) -> list[Published]:
+async def _send(connection: Connection, addressed: Sequence[Addressed]) -> list[Addressed]:
     """Send messages; return those that nobody took."""
     answers = [
-        await connection.replies.request(subject, message.payload, message.headers) for message in messages
+        await connection.replies.request(subject, message.payload, message.headers)
+        for subject, message in addressed
     ]
     await connection.replies.wait(answers, PATIENCE)
-    return [
-        message for message, answer in zip(messages, answers, strict=True) if not _is_stored(answer, subject)
-    ]
+    return [one for one, answer in zip(addressed, answers, strict=True) if not _is_stored(answer, one[0])]
 
 
 def _is_stored(answer: "Future[bytes]", subject: str) -> bool:

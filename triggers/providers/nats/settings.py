@@ -121,7 +121,7 @@ def check_subject(destination: str, *, sending: bool) -> str:
             f"{destination!r} is no subject of NATS",
             "use words with single dots between them, and no spaces",
         )
-    if sending and re.search(r"(^|\.)[*>](\.|$)", destination):
+    if sending and has_wildcards(destination):
         raise ConfigurationError(
             "destination", f"{destination!r} has wildcards: nothing can be sent to it", "name one subject"
         )
@@ -140,6 +140,16 @@ def plain(name: str) -> str:
             "destination", f"its name {found[:40]}... is longer than {_LONGEST} bytes", "use a shorter one"
         )
     return found
+
+
+def later_of(destination: str) -> str:
+    """Name the subjects where messages of a subject wait until they are due, each under one of its own."""
+    return f"LATER.{destination}.*"
+
+
+def has_wildcards(subject: str) -> bool:
+    """Whether a subject stands for several."""
+    return re.search(r"(^|\.)[*>](\.|$)", subject) is not None
 
 
 def dead_letters_of(destination: str) -> str:

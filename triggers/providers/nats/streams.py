@@ -4,13 +4,14 @@ Everything here runs on the connection's thread.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from history.errors import ConfigurationError
 from triggers.providers.nats.connection import ANSWER, Connection
 from triggers.providers.nats.driver import driver
-from triggers.providers.nats.settings import UNLIMITED, NatsSettings, plain
+from triggers.providers.nats.settings import UNLIMITED, NatsSettings, has_wildcards, later_of, plain
 
 #: What JetStream says when somebody else has just made a stream of this name, or of this subject.
 _MADE_MEANWHILE = (10058, 10065)
@@ -48,13 +49,17 @@ async def stream_of(connection: Connection, subject: str, settings: NatsSettings
 
 
 async def _streams(connection: Connection, subject: str) -> list[str]:
-    asked = json.dumps({"subject": subject}).encode()
-    answer = await connection.replies.request("$JS.API.STREAM.NAMES", asked)
+    return list((await _ask(connection, "STREAM.NAMES", {"subject": subject})).get("streams") or ())
+
+
+async def _ask(connection: Connection, what: str, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask JetStream; nats-py knows the newer settings of streams in its newer releases only."""
+    answer = await connection.replies.request(f"$JS.API.{what}", json.dumps(words).encode())
     await connection.replies.wait([answer], ANSWER)
     told: dict[str, Any] = json.loads(answer.result())
     if (error := told.get("error")) is not None:
         raise driver.js.errors.APIError(**error)
-    return list(told.get("streams") or ())
+    return told
 
 
 async def _make(connection: Connection, subject: str, settings: NatsSettings) -> list[str]:
@@ -62,18 +67,19 @@ async def _make(connection: Connection, subject: str, settings: NatsSettings) ->
         raise ConfigurationError(
             "destination", f"NATS has no stream with the subject {subject!r}", "make one, or correct it"
         )
-    api = driver.js.api
-    wanted = api.StreamConfig(
-        name=plain(subject),
-        description="made by doubtless",
-        subjects=[subject],
-        retention=api.RetentionPolicy.LIMITS,
-        storage=api.StorageType.FILE,
-        num_replicas=settings.replicas,
-        max_age=settings.max_age,
-    )
+    config: dict[str, Any] = {
+        "name": plain(subject),
+        "description": "made by doubtless",
+        "subjects": [subject],
+        "retention": "limits",
+        "storage": "file",
+        "num_replicas": settings.replicas,
+        "max_age": (settings.max_age or 0) * 1_000_000_000,
+    }
+    if connection.schedules and not has_wildcards(subject):
+        config |= {"subjects": [subject, later_of(subject)], "allow_msg_schedules": True}
     try:
-        await connection.native.jsm(timeout=ANSWER).add_stream(wanted)
+        await _ask(connection, f"STREAM.CREATE.{config['name']}", config)
     except driver.js.errors.APIError as error:
         if error.err_code not in _MADE_MEANWHILE:
             raise

@@ -6,7 +6,6 @@ number; its score is when it is due, in milliseconds since 1970 by the sender's 
 """
 
 import struct
-from datetime import datetime
 from itertools import count
 from math import ceil
 from time import time_ns
@@ -25,11 +24,6 @@ PREFIX = 20
 
 #: Messages of one process that are due at once stay in the order in which they were sent.
 _sent = count(time_ns())
-
-
-def is_later(message: Message, now: datetime) -> bool:
-    """Whether the message must not be delivered yet."""
-    return message.delivery_time is not None and message.delivery_time > now
 
 
 def named(destination: str, message: Message) -> Message:

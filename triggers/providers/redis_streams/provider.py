@@ -19,10 +19,10 @@ from history.message import Message
 from history.redis.durability import Durability
 from history.redis.probe import pool_of
 from history.store.owners import process_token
+from triggers.providers.brokers.sending import is_later
 from triggers.providers.redis_streams import later as stream_later
 from triggers.providers.redis_streams.codec import encode, message_id
 from triggers.providers.redis_streams.keys import StreamKeys, name_in_use
-from triggers.providers.redis_streams.later import is_later
 from triggers.providers.redis_streams.link import PATIENCE, Client, RedisLink
 from triggers.providers.redis_streams.receiver import StreamReceiver
 from triggers.providers.redis_streams.settings import StreamSettings

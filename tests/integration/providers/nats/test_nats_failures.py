@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -225,6 +225,17 @@ class TestOutages:
             assert sorted(bodies(drive(take(receiver, 2)))) == ["0", "1"]
             drive(receiver.acknowledge(held))  # which is of no use any more
 
+    def test_what_waits_until_it_is_due_outlives_a_killed_server(self, subject: str) -> None:
+        with NatsServer() as server, closing(Open(f"nats://{server.address}")) as one:
+            due = datetime.now(UTC) + timedelta(seconds=2)
+            drive(one.provider.send(subject, [Message(body="later", delivery_time=due)]))
+            server.kill()
+            server.start()
+            drive(one.provider.close())
+
+            assert bodies(drive(take(one.receiver(subject), 1))) == ["later"]
+            assert datetime.now(UTC) >= due
+
     def test_a_consumer_that_is_deleted_is_made_again(
         self, server: NatsServer, opened: Callable[[], Open], subject: str
     ) -> None:
@@ -278,6 +289,17 @@ class TestForeign:
 
         with pytest.raises(ConfigurationError, match="several streams"):
             opened().receiver(f"{subject}.*")
+
+    @pytest.mark.parametrize("also", [[], ["LATER.{}.*"]], ids=["without a place", "that may not"])
+    def test_a_stream_that_keeps_nothing_until_it_is_due_refuses_it(
+        self, server: NatsServer, opened: Callable[[], Open], subject: str, also: list[str]
+    ) -> None:
+        subjects = [subject, *(one.format(subject) for one in also)]
+        by_hand(server, lambda js: js.add_stream(StreamConfig(name=subject, subjects=subjects)))
+        due = datetime.now(UTC) + timedelta(hours=1)
+
+        with pytest.raises(ConfigurationError, match=r"^delivery_time: .*allow_msg_schedules"):
+            drive(opened().provider.send(subject, [Message(body="later", delivery_time=due)]))
 
     def test_a_message_id_of_jetstream_is_an_identity(
         self, server: NatsServer, opened: Callable[[], Open], subject: str
