@@ -20,6 +20,7 @@ from tests.fixtures.servers.http_server import HttpServer
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.spark import need_spark
+from tests.fixtures.servers.sqs_server import SqsServer
 from tests.fixtures.servers.webhook_server import WebhookServer
 from tests.installs.environments import EXTRAS, Environment, Kind, find_python, make
 
@@ -40,6 +41,8 @@ DRIVERS = {
     "pytest": "contract",
     "confluent_kafka": "kafka",
     "nats": "nats",
+    "boto3": "sqs",
+    "botocore": "sqs",
     "httpx": "http",
     "psycopg": "postgres",
     "pyspark": "spark",
@@ -246,6 +249,14 @@ def test_kafka_brings_its_provider(environment: Environment, tmp_path: Path) -> 
 def test_nats_brings_its_provider(environment: Environment, tmp_path: Path) -> None:
     with NatsServer() as nats:
         send_and_run(environment, tmp_path, nats.url)
+
+
+@each_of(Kind("sqs"), Kind("sqs", oldest=True))
+def test_sqs_brings_its_provider(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SqsServer(monkeypatch) as sqs:
+        send_and_run(environment, tmp_path, sqs.url)
 
 
 @each_of(Kind("amqp"), Kind("amqp", oldest=True))

@@ -13,7 +13,7 @@ PACKAGES = (
     *("history", "history.memory", "history.redis", "history.sql", "history.store", "resolvers"),
     *("triggers.configuration", "triggers.patchbay", "triggers.providers", "triggers.selectors"),
     *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "kafka", "nats", "rabbitmq")),
-    *(f"triggers.providers.{name}" for name in ("redis_streams", "sqljms", "sqlremote")),
+    *(f"triggers.providers.{name}" for name in ("redis_streams", "sqljms", "sqlremote", "sqs")),
 )
 
 PROTOCOLS = ("Control", "HistoryStore", "Joining", "Parking", "Progress")

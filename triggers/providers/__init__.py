@@ -21,8 +21,9 @@ Each messaging system has a folder, and the files in it have the same names:
                        needs a thread of its own it is ``connection.py``
 =====================  ==============================================================================
 
-``redis_streams/``, ``jms/``, ``amqp/``, ``rabbitmq/``, ``kafka/``, ``nats/`` and ``sqljms/`` (queues in a SQL
-database) are brokers. ``sqlremote/`` carries committed transactions from one database to another.
+``redis_streams/``, ``jms/``, ``amqp/``, ``rabbitmq/``, ``kafka/``, ``nats/``, ``sqs/`` and ``sqljms/``
+(queues in a SQL database) are brokers. ``sqlremote/`` carries committed transactions from one database to
+another.
 
 To write one: implement the two protocols with methods that are coroutines (over a blocking driver they
 never suspend), raise :class:`ProviderUnavailableError` when the server does not answer, decode through

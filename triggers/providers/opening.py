@@ -12,7 +12,7 @@ from triggers.providers.provider import Provider
 PROVIDER_URLS = (
     "redis://host:6379/0 (Redis Streams), rediss://..., redis+sentinel://a,b,c/service/0, "
     "redis+cluster://a,b,c, sqlite:///file.db or postgresql://user@host/database "
-    "(SQL-JMS), kafka://host:9092, nats://host:4222, rabbitmq://user@host/vhost, "
+    "(SQL-JMS), kafka://host:9092, nats://host:4222, sqs://region/queue, rabbitmq://user@host/vhost, "
     "amqp://user@host (AMQP 1.0), "
     "jms+tcp://user@host:61616?factory=CLASS&classpath=JARS (JMS), "
     "sqlremote:links.toml (SQL Remote) or memory://"
@@ -30,7 +30,7 @@ def open_provider(url: str) -> Provider:
         return _open(url)
 
 
-def _open(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
+def _open(url: str) -> Provider:  # noqa: C901, PLR0911  (one for each kind)
     match urlsplit(url).scheme:
         case scheme if scheme.partition("+")[0] in {"redis", "rediss", "unix"}:
             from triggers.providers.redis_streams.provider import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
@@ -56,6 +56,10 @@ def _open(url: str) -> Provider:  # noqa: PLR0911  (one for each kind)
             from triggers.providers.nats.provider import Nats  # noqa: PLC0415  (as above)
 
             return Nats.from_url(url)
+        case "sqs":
+            from triggers.providers.sqs.provider import Sqs  # noqa: PLC0415  (as above)
+
+            return Sqs.from_url(url)
         case "sqlremote":
             from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
 

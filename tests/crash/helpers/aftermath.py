@@ -99,7 +99,7 @@ def impatient(server: str) -> str:
     """Return a provider's URL under which a silent consumer counts as dead soon."""
     if server.startswith("redis"):
         return server + FAST
-    if server.startswith(("jms", "kafka", "nats", "rabbitmq", "amqp")):
+    if server.startswith(("jms", "kafka", "nats", "sqs", "rabbitmq", "amqp")):
         return server  # the broker knows at once who is gone
     return f"{server}{'&' if '?' in server else '?'}{FAST_SQLJMS}"
 

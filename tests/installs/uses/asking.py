@@ -48,6 +48,7 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "rabbitmq": [lambda: open_provider("rabbitmq://h")],
     "kafka": [lambda: open_provider("kafka://h")],
     "nats": [lambda: open_provider("nats://h")],
+    "sqs": [lambda: open_provider("sqs://eu-west-1")],
     "celery": [lambda: import_module("triggers.guards.celery").guarded(history="memory://")],
     "dramatiq": [lambda: import_module("triggers.guards.dramatiq").guarded(history="memory://")],
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],

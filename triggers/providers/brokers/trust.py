@@ -173,6 +173,14 @@ KAFKA_SHARE = TrustProfile(
     queue="topic, share group",
     effects=_effects(Effect.COUNTED, Effect.COUNTED, Effect.COUNTED, Effect.UNKNOWN),
 )
+#: What SQS says is "approximate" by its own words, so the table is never told: see ``sqs/codec.py``.
+SQS = TrustProfile(
+    broker="Amazon SQS (moto)",
+    wire="SQS",
+    queue="standard, FIFO",
+    keeps_count=False,
+    effects=_effects(Effect.FLAGGED, Effect.FLAGGED, Effect.FLAGGED, Effect.UNKNOWN),
+)
 #: JetStream writes the state of a consumer behind its deliveries, also with ``sync_interval: always``.
 NATS = TrustProfile(
     broker="NATS JetStream 2.15",
@@ -195,6 +203,7 @@ PROFILES: Sequence[TrustProfile] = (
     KAFKA,
     KAFKA_SHARE,
     NATS,
+    SQS,
     OTHER_AMQP,
     OTHER_JMS,
 )

@@ -40,6 +40,9 @@ class ContractTools:
     #: Whether a message with a delivery time ahead waits for it; a provider that cannot delay refuses it.
     delays: ClassVar[bool] = True
 
+    #: How long a body may be, in bytes or characters, which the tests use.
+    largest: ClassVar[int] = 2**20
+
     #: Whether a message that waits for its delay lets the next ones pass.
     holds_nothing_up: ClassVar[bool] = True
     #: Whether two living consumers of one subscription cannot have the same name.

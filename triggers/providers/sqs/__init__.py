@@ -1,0 +1,17 @@
+"""Amazon SQS, over boto3: tested against moto, never against AWS.
+
+``provider.py`` sends and opens receivers, ``receiver.py`` is one consumer, ``sender.py`` sends in tens,
+``codec.py`` turns messages, ``settings.py`` has settings and names, ``link.py`` is the edge to boto3, where
+its errors are translated once, and ``driver.py`` its one import.
+"""
+
+from typing import TYPE_CHECKING
+
+from history.support.faces import lazy
+
+if TYPE_CHECKING:
+    from triggers.providers.sqs.provider import Sqs
+else:  # for a type checker, any name would be there
+    __getattr__ = lazy(__name__, provider=("Sqs",))
+
+__all__ = ["Sqs"]

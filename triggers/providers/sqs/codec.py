@@ -1,0 +1,192 @@
+"""A message as body and attributes of SQS, and back.
+
+=====================  ===========================================================================
+body                   the body as text; bytes, and text that SQS does not allow, in base64
+``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
+``content-encoding``   ``base64`` where the body is in it; an empty body is ``=``, for SQS takes none
+``uuid``               the uuid, where it is text that SQS allows
+``properties``         a JSON object of everything else: headers under their JMS names, and properties
+any other attribute    a property: text, a number, or bytes in hex
+=====================  ===========================================================================
+
+So there are never more than four attributes; SQS allows ten. A message of any other sender is a message, too:
+its body as text, and its attributes as properties. One without an attribute ``uuid`` or ``JMSMessageID`` is
+known by the id that SQS gave it: that tells redeliveries apart from new messages, and not what a sender sends
+twice.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from history.message import UNDEFINED_COUNT, Message
+from triggers.providers.brokers.codec import decode_body, encode_body, make
+from triggers.providers.brokers.delivery import UndecodableError
+from triggers.providers.brokers.headers import CONTENT_TYPE, TYPED, to_texts, typed_of
+from triggers.providers.provider import NO_LIMITS, Limits
+
+#: The attribute that says how the body is written.
+ENCODING = "content-encoding"
+
+_BASE64 = "base64"
+
+#: What stands for an empty body.
+_EMPTY = "="
+
+#: What SQS does not allow in text: all that XML 1.0 does not.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+#: What a message is known by; one of these may be an attribute of its own.
+_IDENTITY = "uuid"
+
+Attributes = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What goes to a queue."""
+
+    body: str
+    attributes: Attributes
+
+    @property
+    def size(self) -> int:
+        """How many bytes SQS counts."""
+        size = len(self.body.encode())
+        for name, one in self.attributes.items():
+            text = str(one.get("StringValue", ""))
+            size += len(name) + len(one["DataType"]) + len(text.encode()) + len(one.get("BinaryValue", b""))
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message as it came, with the handle that takes its answers; ``sent`` is in ms since 1970."""
+
+    queue: str
+    receipt: str
+    message_id: str
+    body: str
+    attributes: Attributes
+    count: int
+    sent: int
+    group: str | None
+
+    @classmethod
+    def of(cls, queue: str, told: Mapping[str, Any]) -> "Delivered":
+        """Return what came, from boto3's words for it."""
+        system: Mapping[str, str] = told.get("Attributes", {})
+        return cls(
+            queue,
+            told["ReceiptHandle"],
+            told["MessageId"],
+            told["Body"],
+            told.get("MessageAttributes", {}),
+            int(system.get("ApproximateReceiveCount", 1)),
+            int(system.get("SentTimestamp", 0)),
+            system.get("MessageGroupId"),
+        )
+
+
+def encode(message: Message) -> Sent:
+    """Return body and attributes.
+
+    Raises:
+        ConfigurationError: a property cannot be sent so.
+    """
+    content_type, payload = encode_body(message.body)
+    attributes = {CONTENT_TYPE: content_type}
+    body = _as_text(content_type, payload)
+    if body is None:
+        body, attributes[ENCODING] = base64.b64encode(payload).decode() or _EMPTY, _BASE64
+    attributes |= dict(to_texts(message, _fits))
+    written = {name: {"DataType": "String", "StringValue": text} for name, text in attributes.items()}
+    return Sent(body, written)
+
+
+def _as_text(content_type: str, payload: bytes) -> str | None:
+    """Return the body as SQS allows it; None where it does not."""
+    if content_type == "application/octet-stream" or not payload:
+        return None
+    text = payload.decode()
+    return None if _FORBIDDEN.search(text) else text
+
+
+def _fits(name: str, text: str) -> bool:
+    return name == _IDENTITY and bool(text) and not _FORBIDDEN.search(text)
+
+
+def decode(came: Delivered, limits: Limits = NO_LIMITS) -> Message:
+    """Return the message that came.
+
+    SQS only guesses how often a message was delivered, so its count is -1; but when it is more than the
+    trigger allows, it is told, and the message is given up.
+
+    Raises:
+        UndecodableError: it is none.
+    """
+    texts = {name: _value(one) for name, one in came.attributes.items()}
+    content_type, encoding = texts.pop(CONTENT_TYPE, None), texts.pop(ENCODING, None)
+    typed = texts.pop(TYPED, None)
+    count = came.count if came.count > limits.max_delivery_count else UNDEFINED_COUNT
+    headers = {
+        "JMSMessageID": f"ID:{came.message_id}",
+        "JMSDestination": came.queue,
+        "JMSTimestamp": came.sent or None,
+        "JMSXGroupID": came.group,
+        **texts,
+        **typed_of(None if typed is None else str(typed)),
+        "JMSXDeliveryCount": count,
+        "JMSRedelivered": came.count > 1,
+    }
+    if encoding == _BASE64:
+        payload = _from_base64(came.body)
+    elif content_type is None and encoding is None:
+        return make(headers, came.body)
+    else:
+        payload = came.body.encode()
+    if limits.leaves_encoded(len(payload), count):
+        return make(headers, payload)
+    other = None if encoding in {None, _BASE64} else str(encoding)
+    return make(headers, decode_body(None if content_type is None else str(content_type), other, payload))
+
+
+def _from_base64(body: str) -> bytes:
+    try:
+        return b"" if body == _EMPTY else base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UndecodableError("body", f"is not base64 ({error})") from error
+
+
+def _value(attribute: Mapping[str, Any]) -> str | int | float:
+    """Return an attribute's value as a property."""
+    kind = str(attribute.get("DataType", "String"))
+    if kind.startswith("Binary"):
+        return bytes(attribute.get("BinaryValue", b"")).hex()
+    text = str(attribute.get("StringValue", ""))
+    if not kind.startswith("Number"):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def raw_fields(came: Delivered) -> dict[bytes, bytes]:
+    """Return a message as it came."""
+    found = {name.encode(): str(_value(one)).encode() for name, one in came.attributes.items()}
+    place = {b"queue": came.queue.encode(), b"message_id": came.message_id.encode()}
+    return {**found, **place, b"body": came.body.encode()}
+
+
+def letter_of(came: Delivered, reason: str) -> Sent:
+    """Return a dead letter for what could not be read: as it came, with the reason.
+
+    An eleventh attribute has no place: the reason is in the list of what was parked, too.
+    """
+    kept = dict(list(came.attributes.items())[:9])
+    text = _FORBIDDEN.sub(" ", reason) or "unknown"
+    return Sent(came.body, {**kept, "dead-letter-reason": {"DataType": "String", "StringValue": text}})

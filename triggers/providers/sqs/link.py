@@ -1,0 +1,162 @@
+"""The edge to boto3: one client for all threads of a process, and its errors translated once."""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from history.errors import ConfigurationError
+from history.support.forks import keep
+from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.sqs.driver import core, driver
+from triggers.providers.sqs.settings import FIFO, SqsSettings
+
+T = TypeVar("T")
+
+#: How many messages one request takes.
+MOST = 10
+
+#: How many bytes one request takes, in all.
+LARGEST = 1_048_576
+
+#: How long connecting, and an answer beyond what it is asked to wait, may take, in seconds.
+_CONNECTING, _ANSWERING = 5, 30
+
+#: How many connections the client keeps, at most: one for each worker that waits for messages.
+_CONNECTIONS = 100
+
+#: How the service's error codes begin or end, which no repetition mends: the field, and what to do.
+_REFUSALS = (
+    ("AccessDenied", "provider", "give the account the permission"),
+    ("InvalidClientTokenId", "provider", "correct the access key"),
+    ("UnrecognizedClient", "provider", "correct the access key"),
+    ("SignatureDoesNotMatch", "provider", "correct the secret key"),
+    ("KmsAccessDenied", "provider", "let the account use the queue's key"),
+    ("InvalidMessageContents", "message", "send text that XML allows"),
+    ("BatchRequestTooLong", "message", "send less: SQS takes 1 MiB"),
+    ("MessageTooLong", "message", "send less: SQS takes 1 MiB"),
+    ("InvalidParameterValue", "message", "correct it; a queue may take less than 1 MiB"),
+    ("QueueDeletedRecently", "destination", "wait a minute, and try again"),
+)
+
+_MISSING = ("QueueDoesNotExist", "NonExistentQueue")
+
+
+class SqsLink:
+    """The client, and the addresses of queues."""
+
+    def __init__(self, settings: SqsSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._process = 0
+        self._addresses: dict[str, str] = {}
+
+    def client(self) -> Any:
+        """Return this process's client; a forked child has its own."""
+        with self._lock:
+            if self._client is None or self._process != os.getpid():
+                keep(self._client)
+                self._client, self._process = self._new(), os.getpid()
+            return self._client
+
+    def _new(self) -> Any:
+        config = core.config.Config(
+            connect_timeout=_CONNECTING,
+            read_timeout=_ANSWERING,
+            max_pool_connections=_CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": 2},
+        )
+        # A session of its own: boto3's default one is not safe between threads.
+        return driver.session.Session().client(
+            "sqs", region_name=self._settings.region, endpoint_url=self._settings.endpoint, config=config
+        )
+
+    def call(self, doing: str, method: str, **words: Any) -> Mapping[str, Any]:
+        """Ask SQS.
+
+        Raises:
+            ProviderUnavailableError: there is no answer.
+            ConfigurationError: it refuses this, whatever is tried.
+        """
+        try:
+            answer: Mapping[str, Any] = getattr(self.client(), method)(**words)
+        except core.exceptions.ClientError as error:
+            raise self._translated(error, doing) from error
+        except (core.exceptions.NoCredentialsError, core.exceptions.ProfileNotFound) as error:
+            remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role"
+            raise ConfigurationError("provider", f"there is no account for SQS ({error})", remedy) from error
+        except core.exceptions.ParamValidationError as error:
+            raise ConfigurationError("message", f"SQS cannot take it: {error}", "correct it") from error
+        except core.exceptions.BotoCoreError as error:
+            raise ProviderUnavailableError("SQS", doing) from error
+        return answer
+
+    def ping(self) -> None:
+        """Return when SQS answers, also where it does not let us list queues.
+
+        Raises:
+            ProviderUnavailableError: it does not.
+        """
+        try:
+            self.client().list_queues(MaxResults=1)
+        except core.exceptions.ClientError as error:
+            if "AccessDenied" not in str(error.response.get("Error", {}).get("Code", "")):
+                raise self._translated(error, "asking whether it is there") from error
+        except core.exceptions.BotoCoreError as error:
+            raise ProviderUnavailableError("SQS", "asking whether it is there") from error
+
+    def address_of(self, queue: str) -> str:
+        """Return the URL of a queue, which is made where it is missing.
+
+        Raises:
+            ConfigurationError: it is missing and may not be made.
+        """
+        if (known := self._addresses.get(queue)) is not None:
+            return known
+        try:
+            found = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)
+        except QueueGoneError:
+            found = self._make(queue)
+        self._addresses[queue] = found["QueueUrl"]
+        return self._addresses[queue]
+
+    def _make(self, queue: str) -> Mapping[str, Any]:
+        if not self._settings.create:
+            raise ConfigurationError("destination", f"SQS has no queue {queue!r}", "make it, or correct it")
+        attributes = {
+            "VisibilityTimeout": str(self._settings.visibility),
+            "MessageRetentionPeriod": str(self._settings.retention),
+        }
+        if queue.endswith(FIFO):
+            attributes["FifoQueue"] = "true"
+        return self.call(f"making {queue!r}", "create_queue", QueueName=queue, Attributes=attributes)
+
+    def forget(self, queue: str) -> None:
+        """Look for a queue anew the next time: somebody has deleted it."""
+        self._addresses.pop(queue, None)
+
+    def _translated(self, error: Any, doing: str) -> Exception:
+        told: Mapping[str, Any] = error.response.get("Error", {})
+        code, text = str(told.get("Code", "")), str(told.get("Message", error))
+        if any(code.endswith(word) for word in _MISSING):
+            return QueueGoneError("the queue of SQS, which is missing,", doing)
+        for word, field, remedy in _REFUSALS:
+            if word in code:
+                return ConfigurationError(field, f"SQS refuses {doing}: {text} ({code})", remedy)
+        return ProviderUnavailableError("SQS", f"{doing} ({code}: {text})")
+
+
+class QueueGoneError(ProviderUnavailableError):
+    """There is no such queue, or no more."""
+
+
+def in_tens(things: Sequence[T]) -> list[Sequence[T]]:
+    """Return what one request takes at a time."""
+    return [things[first : first + MOST] for first in range(0, len(things), MOST)]
+
+
+def failed_of(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what of a batch was not done."""
+    return list(islice(answer.get("Failed") or (), MOST))

@@ -1,0 +1,196 @@
+"""One consumer of a queue of SQS: it asks for messages, and answers for each."""
+
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from math import ceil
+from typing import Any, cast
+
+from history.errors import ConfigurationError
+from history.shell import Shell
+from triggers.providers.brokers.delivery import read
+from triggers.providers.provider import (
+    AT_ONCE,
+    NO_LIMITS,
+    RECEIVE_WAIT,
+    Limits,
+    ProviderUnavailableError,
+    Received,
+)
+from triggers.providers.sqs.codec import Delivered, decode, raw_fields
+from triggers.providers.sqs.link import MOST, QueueGoneError, SqsLink, failed_of, in_tens
+
+_log = logging.getLogger(__name__)
+
+#: How long one request waits for a message, in seconds, at most.
+_LONGEST_WAIT = 20
+
+#: How long a message can be hidden, in seconds, in all: SQS counts from when it was received.
+LONGEST_HOLD = 43_200
+
+#: Writes copies to the dead-letter queue, with a reason.
+DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
+
+
+class SqsReceiver:
+    """A consumer. What it holds is hidden from others for ``visibility`` seconds, and renewed before.
+
+    When twelve hours have passed since a message was received, SQS renews no more: a warning says so, and
+    the message goes to another consumer, whose history knows that it is running.
+    """
+
+    def __init__(
+        self, link: SqsLink, queue: str, dead_letter: DeadLetter, shell: Shell, *, visibility: int
+    ) -> None:
+        self._link = link
+        self._queue = queue
+        self._dead_letter = dead_letter
+        self._shell = shell
+        self._visibility = visibility
+        self._lock = threading.Lock()
+        #: By the handle for answers: until when it can be held.
+        self._held: dict[str, float] = {}
+        self._renewed_at = time.monotonic()
+        self.keep_alive_interval = timedelta(seconds=visibility / 3)
+        self.limits: Limits = NO_LIMITS
+
+    async def open(self) -> None:
+        """Find the queue, or make it."""
+        await self._call(partial(self._link.address_of, self._queue))
+
+    async def _call(self, work: Callable[[], Any]) -> Any:
+        return await self._shell.call("doubtless-sqs", work)
+
+    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
+        """Return up to ``limit`` deliveries; SQS waits for whole seconds, so a short wait becomes longer."""
+        if limit < 1:
+            raise ConfigurationError("limit", f"must be 1 or more, not {limit}", "ask for 1 or more")
+        seconds = min(_LONGEST_WAIT, max(0, ceil(wait.total_seconds())))
+        came: Sequence[Delivered] = await self._call(partial(self._fetch, limit, seconds))
+        limits = self.limits
+        return [
+            read(
+                partial(decode, one, limits),
+                handle=one,
+                delivery_id=partial(_name_of, one),
+                raw=partial(raw_fields, one),
+            )
+            for one in came
+        ]
+
+    def _fetch(self, limit: int, seconds: int) -> Sequence[Delivered]:
+        """Ask once, and, while requests come back full, again."""
+        found: list[Delivered] = []
+        while True:
+            asked = min(MOST, limit - len(found))
+            try:
+                came = self._ask(asked, 0 if found else seconds)
+            except ProviderUnavailableError:
+                if not found:
+                    raise
+                return found
+            found += came
+            if len(came) < asked or len(found) >= limit:
+                return found
+
+    def _ask(self, count: int, seconds: int) -> list[Delivered]:
+        try:
+            told = self._link.call(
+                "receiving",
+                "receive_message",
+                QueueUrl=self._link.address_of(self._queue),
+                MaxNumberOfMessages=count,
+                WaitTimeSeconds=seconds,
+                VisibilityTimeout=self._visibility,
+                MessageAttributeNames=["All"],
+                AttributeNames=["All"],
+            )
+        except QueueGoneError:
+            self._link.forget(self._queue)
+            raise
+        until = time.monotonic() + LONGEST_HOLD
+        came = [Delivered.of(self._queue, one) for one in told.get("Messages") or ()]
+        with self._lock:
+            self._held.update((one.receipt, until) for one in came)
+        return came
+
+    def _mine(self, received: Sequence[Received]) -> list[Delivered]:
+        """Take these out of what is held: whatever becomes of the answer, they are not renewed any more."""
+        came = [cast("Delivered", delivery.handle) for delivery in received]
+        with self._lock:
+            return [one for one in came if self._held.pop(one.receipt, None) is not None]
+
+    async def acknowledge(self, received: Sequence[Received]) -> None:
+        """Delete these."""
+        mine = self._mine(received)
+        if mine:
+            await self._call(partial(self._delete, mine))
+
+    def _delete(self, came: Sequence[Delivered]) -> None:
+        for chunk in in_tens(came):
+            entries = [{"Id": str(n), "ReceiptHandle": one.receipt} for n, one in enumerate(chunk)]
+            self._batch("acknowledging", "delete_message_batch", entries)
+
+    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
+        """Make these visible again when the delay has passed; after twelve hours at the latest."""
+        mine = self._mine(received)
+        if mine:
+            seconds = min(LONGEST_HOLD - 1, max(0, ceil(delay.total_seconds())))
+            await self._call(partial(self._hide, [one.receipt for one in mine], seconds))
+
+    def _hide(self, receipts: Sequence[str], seconds: int) -> None:
+        for chunk in in_tens(receipts):
+            entries = [
+                {"Id": str(n), "ReceiptHandle": receipt, "VisibilityTimeout": seconds}
+                for n, receipt in enumerate(chunk)
+            ]
+            self._batch("giving back", "change_message_visibility_batch", entries)
+
+    def _batch(self, doing: str, method: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        answer = self._link.call(
+            doing, method, QueueUrl=self._link.address_of(self._queue), Entries=list(entries)
+        )
+        for failed in failed_of(answer):
+            if not failed.get("SenderFault"):
+                raise ProviderUnavailableError("SQS", f"{doing} ({failed.get('Code')})")
+            # The handle is too old, or the message is deleted: it is another consumer's, or nobody's.
+            _log.info("SQS: %s: %s (%s)", doing, failed.get("Message"), failed.get("Code"))
+
+    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
+        """Copy these, with the reason, then delete them: a crash in between leaves both."""
+        with self._lock:
+            mine = [one for one in received if cast("Delivered", one.handle).receipt in self._held]
+        if mine:
+            await self._dead_letter(mine, reason)
+            await self.acknowledge(mine)
+
+    async def keep_alive(self) -> None:
+        """Hide what is held for as long again."""
+        now = time.monotonic()
+        with self._lock:
+            over = [receipt for receipt, until in self._held.items() if until < now + self._visibility]
+            for receipt in over:
+                del self._held[receipt]
+            held = list(self._held)
+        if over:
+            _log.warning(
+                "%d messages of the queue %s were held for twelve hours, which SQS does not prolong: they go "
+                "to another consumer when %d s have passed",
+                *(len(over), self._queue, self._visibility),
+            )
+        if held:
+            await self._call(partial(self._hide, held, self._visibility))
+
+    async def close(self) -> None:
+        """Make visible what is not answered."""
+        with self._lock:
+            held, self._held = list(self._held), {}
+        if held:
+            await self._call(partial(self._hide, held, 0))
+
+
+def _name_of(came: Delivered) -> str:
+    return f"{came.queue}:{came.message_id}"

@@ -1,0 +1,111 @@
+"""What can be set on the SQS provider, and the names it gives things."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from history.errors import ConfigurationError
+from history.support.urls import refuse_unknown
+
+#: The settings in a URL that are whole numbers, and the least and most that each may be, in seconds.
+_RANGES = {"visibility": (3, 43_200), "retention": (60, 1_209_600)}
+
+_KNOWN = {"create", "endpoint", *_RANGES}
+
+_REGION = re.compile(r"[a-z0-9-]+")
+
+#: What SQS allows as the name of a queue.
+_QUEUE = re.compile(r"[A-Za-z0-9_-]{1,75}(\.fifo)?")
+
+#: How the name of a queue ends that keeps the order of its groups.
+FIFO = ".fifo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqsSettings:
+    """The settings; region and queue stand in the URL, the others in its query.
+
+    - ``region``: of AWS, such as ``eu-west-1``.
+    - ``queue``: the one queue that this provider is for; left out, any.
+    - ``visibility``: for how many seconds a message is hidden from other consumers; 30 by default. It is
+      renewed three times in that time, as long as the consumer lives, for twelve hours at most, as SQS says.
+    - ``create``: ``false`` where queues are made by others; a missing one is then refused.
+    - ``retention``: for how many seconds queues that are made here keep a message; 14 days by default, which
+      is the most.
+    - ``endpoint``: another address than Amazon's, such as of a test server.
+    """
+
+    region: str
+    queue: str | None = None
+    visibility: int = 30
+    create: bool = True
+    retention: int = 1_209_600
+    endpoint: str | None = None
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Read a URL.
+
+        Raises:
+            ConfigurationError: it is none, or a setting has no such value.
+        """
+        parts = urlsplit(url)
+        if "@" in parts.netloc:
+            raise ConfigurationError(
+                "provider",
+                "its URL has an account, which SQS takes from the usual places of AWS",
+                "leave it out, and set AWS_ACCESS_KEY_ID, a profile or a role",
+            )
+        if not _REGION.fullmatch(parts.netloc):
+            raise ConfigurationError("provider", "its URL names no region", "use sqs://eu-west-1")
+        options: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+        refuse_unknown(list(options), tuple(sorted(_KNOWN)), "provider")
+        options |= {name: _whole(name, options[name]) for name in _RANGES if name in options}
+        if options.get("create", "true") not in {"true", "false"}:
+            raise ConfigurationError("create", f"{options['create']!r} is unknown", "give true or false")
+        options["create"] = options.get("create", "true") == "true"
+        queue = parts.path.removeprefix("/") or None
+        return cls(region=parts.netloc, queue=None if queue is None else check_queue(queue), **options)
+
+    def queue_of(self, destination: str) -> str:
+        """Return the name of a destination's queue.
+
+        Raises:
+            ConfigurationError: it is none, or not that of the URL.
+        """
+        check_queue(destination)
+        if self.queue is not None and destination not in {self.queue, dead_letters_of(self.queue)}:
+            raise ConfigurationError(
+                "destination",
+                f"{destination!r} is not the queue {self.queue!r} of the provider's URL",
+                "leave the queue out of the URL, or correct one of them",
+            )
+        return destination
+
+
+def check_queue(name: str) -> str:
+    """Return the name of a queue.
+
+    Raises:
+        ConfigurationError: SQS does not allow it.
+    """
+    if not _QUEUE.fullmatch(name):
+        raise ConfigurationError(
+            "destination",
+            f"{name!r} is no name of a queue of SQS",
+            "use at most 75 letters, digits, - and _, and .fifo at the end of a FIFO queue's name",
+        )
+    return name
+
+
+def _whole(name: str, text: str) -> int:
+    least, most = _RANGES[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):  # noqa: PLR2004
+        raise ConfigurationError(name, f"must be from {least} to {most} seconds, not {text!r}", "correct it")
+    return int(text)
+
+
+def dead_letters_of(queue: str) -> str:
+    """Name the queue of the dead letters of a queue; those of a FIFO queue have their order, too."""
+    return f"DLQ-{queue}"
