@@ -51,5 +51,6 @@ class TestNats(ProviderContract):
         await provider.close()
 
 
+@pytest.mark.prove
 class TestNatsThroughAsyncio(TestNats):
     asyncio = True
