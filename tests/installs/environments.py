@@ -21,7 +21,7 @@ RUNNING = patience(180.0)
 #: Every extra for users.
 EXTRAS = (
     *("asyncio", "postgres", "http", "spark", "jms", "amqp", "rabbitmq", "kafka", "nats", "sqs"),
-    *("celery", "dramatiq", "taskiq", "faststream", "dashboard", "metrics"),
+    *("celery", "dramatiq", "taskiq", "faststream", "dashboard", "metrics", "otel"),
 )
 
 

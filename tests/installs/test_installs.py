@@ -47,6 +47,7 @@ DRIVERS = {
     "psycopg": "postgres",
     "pyspark": "spark",
     "prometheus_client": "metrics",
+    "opentelemetry": "otel",
     "starlette": "dashboard",
     "jinja2": "dashboard",
     "markupsafe": "dashboard",

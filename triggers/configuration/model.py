@@ -73,6 +73,7 @@ class TriggerKeys(BaseModel):
     monitor_interval: Duration | None = None
     redelivery_horizon: Duration | None = None
     join_timeout: Duration | None = None
+    tracing: bool = False
     parking: Text | None = None
     local_parking_file: Path | None = None
 

@@ -31,6 +31,7 @@ from triggers.service.settings import Settings
 if TYPE_CHECKING:
     from triggers.declaration.journal import JournalKeeper
     from triggers.declaration.results import ResultKeeper
+    from triggers.service.tracing.processing import Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Parts:
             observe=observe,
             recall=None if keeper is None else keeper.recall,
             witness=None if journal is None else journal.keep,
+            spans=self._spans(),
             owned=[
                 *_owned(opened, store, leases, owned=owned),
                 *([] if journal is None or journal.owned is None else [journal.owned]),
@@ -118,6 +120,18 @@ class Parts:
         from triggers.declaration.journal import journal_keeper  # noqa: PLC0415  (few want it)
 
         return journal_keeper(self.settings, store, shell)
+
+    def _spans(self) -> "Spans | None":
+        """Return what traces messages; None where they are not traced.
+
+        Raises:
+            MissingExtraError: OpenTelemetry is not installed.
+        """
+        if not self.settings.tracing:
+            return None
+        from triggers.service.tracing.processing import Spans  # noqa: PLC0415  (loads OpenTelemetry)
+
+        return Spans(self.settings.name, self.settings.destination)
 
     def _bodies(self, store: HistoryStore | None) -> Bodies | None:
         """Return what compares the bodies of one uuid; None where they are not compared.

@@ -117,6 +117,8 @@ def trigger(
             given up, that a resolver gave a reason for, that was taken over from a run that died, or whose
             end came too late, leaves a line there, for ``doubtless why`` and the dashboard. About the
             youngest 10,000 of the trigger are kept. A line that cannot be written stops nothing.
+        tracing: True makes OpenTelemetry spans of what is handled and answered (extra ``otel``), with links
+            to the spans in which the messages were sent. Where spans go is set up with OpenTelemetry.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.

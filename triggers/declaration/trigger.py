@@ -267,6 +267,7 @@ class Trigger(Generic[P, R]):
                 ("keep_result", self.settings.keep),
                 ("fingerprint", self.settings.fingerprint),
                 ("journal", self.settings.journal),
+                ("tracing", self.settings.tracing),
             ):
                 if given:
                     raise ConfigurationError(

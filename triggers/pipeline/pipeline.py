@@ -68,6 +68,7 @@ from triggers.service.settings import Settings
 
 if TYPE_CHECKING:
     from history.sql.transaction import SqlTransaction
+    from triggers.service.tracing.processing import Answering, Spans
 
 _log = logging.getLogger(__name__)
 
@@ -123,6 +124,7 @@ class MessagePipeline:
     pace: Pace | None = None
     recall: Recall | None = None
     witness: Witness | None = None
+    spans: "Spans | None" = None
 
     @property
     def store(self) -> HistoryStore | None:
@@ -180,6 +182,15 @@ class MessagePipeline:
     ) -> Sequence[Outcome]:
         """Handle what a receiver handed over, and answer all of it; ``can`` is what the receiver can do."""
         can = can or capabilities_of(receiver)
+        if self.spans is None:
+            return await self._deliver(receiver, received, can)
+        messages = [delivery.message for delivery in received if isinstance(delivery, Arrival)]
+        with self.spans.processing(messages):
+            return await self._deliver(self.spans.answering(receiver), received, can)
+
+    async def _deliver(
+        self, receiver: "Receiver | Answering", received: Sequence[Received], can: Capabilities
+    ) -> Sequence[Outcome]:
         self._reach(Step.RECEIVED)
         arrivals = [delivery for delivery in received if isinstance(delivery, Arrival)]
         if at_once := self.settings.acknowledge_mode == "auto":
@@ -211,6 +222,12 @@ class MessagePipeline:
 
     async def handle(self, message: Message) -> Outcome:
         """Handle one message: a batch of one."""
+        if self.spans is None:
+            return await self._handle(message)
+        with self.spans.processing([message]):
+            return await self._handle(message)
+
+    async def _handle(self, message: Message) -> Outcome:
         run = self._begin(message)
         await self._handle_wave([run])
         if is_duplicate(run):
@@ -219,14 +236,17 @@ class MessagePipeline:
             await tell_of_duplicates([run], self.settings, self.shell, self.forward)
         if self.witness is not None:
             await self.witness([run])
-        return run.outcome()
+        return self._outcomes_of([run])[0]
 
     async def handle_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Detect all with one claim, run the NEW ones in order, and complete them with one write.
 
         A uuid that stands twice is decided in order: its second message waits for the first to be completed.
         """
-        return await self._handle_runs([self._begin(message) for message in messages])
+        if self.spans is None:
+            return await self._handle_runs([self._begin(message) for message in messages])
+        with self.spans.processing(messages):
+            return await self._handle_runs([self._begin(message) for message in messages])
 
     async def close(self) -> None:
         """Stop renewing leases, and give back the connections that were opened for this pipeline."""
@@ -247,7 +267,14 @@ class MessagePipeline:
         await tell_of_duplicates(runs, self.settings, self.shell, self.forward)
         if self.witness is not None:
             await self.witness(runs)
-        return [run.outcome() for run in runs]
+        return self._outcomes_of(runs)
+
+    def _outcomes_of(self, runs: Sequence[Run]) -> Sequence[Outcome]:
+        """Return the outcomes, which the span of these messages is told, too."""
+        outcomes = [run.outcome() for run in runs]
+        if self.spans is not None and runs:
+            self.spans.tell(outcomes, [run.fence for run in runs])
+        return outcomes
 
     def _begin(self, message: Message) -> Run:
         finding = NO_HISTORY if self.judge.store is None else NOT_ASKED

@@ -55,6 +55,8 @@ class Producer:
         retry: further tries of one send, under the same uuid, before it raises or is queued.
         max_redelivery_count: after so many failures, with the provider there, a queued message is given up:
             a delivery failure event is raised, and the message is kept among ``producer.queue.failed()``.
+        tracing: True makes an OpenTelemetry span of each sending (extra ``otel``), and the messages carry its
+            context in the properties ``traceparent`` and ``tracestate``.
 
     Raises:
         ConfigurationError: naming what is wrong and the remedy.
@@ -73,6 +75,7 @@ class Producer:
         ordered: bool = True,
         retry: Retry = DEFAULT_SEND_RETRY,
         max_redelivery_count: int = DEFAULT_MAX_REDELIVERY_COUNT,
+        tracing: bool = False,
     ) -> None:
         with pointing():
             _check_sources(provider, queue)
@@ -83,6 +86,7 @@ class Producer:
                 ordered=ordered,
                 retry=retry,
                 max_redelivery_count=max_redelivery_count,
+                tracing=tracing,
             )
             self._provider = open_provider(provider) if isinstance(provider, str) else provider
         self._owned = isinstance(provider, str)

@@ -1,6 +1,7 @@
 """The way of a message from a producer: to the provider, or onto the disk; one for each kind of caller."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 
 from history.message import Message
@@ -40,6 +41,7 @@ class Sender:
         self._queue = queue
         self._owned = owned
         self._draining = False
+        self._span = _tracing() if settings.tracing else None
         self._locks = [shell.lock() for _ in range(_LOCKS)]
         self.replies = Replies(provider, shell, settings.alias)
         self.drainer = (
@@ -64,6 +66,14 @@ class Sender:
         """
         if not messages:
             return []
+        if self._span is None:
+            return await self._send_or_keep(destination, messages, may_wait=may_wait)
+        with self._span(destination, messages) as carrying:
+            return await self._send_or_keep(destination, carrying, may_wait=may_wait)
+
+    async def _send_or_keep(
+        self, destination: str, messages: Sequence[Message], *, may_wait: bool
+    ) -> Sequence[SentMessage]:
         async with self._lock_of(destination):
             queue = self._queue
             waiting = self.look_after_backlog()
@@ -134,6 +144,16 @@ class Sender:
         await self._shell.join(CLOSE_PATIENCE)
         if self._owned:
             await self._provider.close()
+
+
+#: Makes a span of a sending, and gives the messages that carry it.
+Span = Callable[[str, Sequence[Message]], AbstractContextManager[Sequence[Message]]]
+
+
+def _tracing() -> Span:
+    from triggers.service.tracing.sending import sending  # noqa: PLC0415  (loads OpenTelemetry)
+
+    return sending
 
 
 def _updated(message: Message, **headers: str) -> Message:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from history.errors import ConfigurationError
-from triggers.service.checking import check_kind, check_switch, check_text
+from triggers.service.checking import check_kind, check_switch, check_text, check_tracing
 from triggers.service.failures import Retry
 
 #: How many messages a client-side queue holds when nobody says otherwise.
@@ -33,10 +33,12 @@ class ProducerSettings:
     ordered: bool
     retry: Retry
     max_redelivery_count: int
+    tracing: bool = False
 
     def __post_init__(self) -> None:
         check_text("alias", self.alias, "name the producer, or leave it out")
         check_switch("ordered", self.ordered)
+        check_tracing(self.tracing)
         check_kind("retry", self.retry, Retry, "use Retry(max_attempts=2), or leave it out")
         _check_whole("queue_limit", self.queue_limit, UNLIMITED, "-1 for no limit, 0 for no queue")
         _check_whole("max_redelivery_count", self.max_redelivery_count, 1, "1 or more")

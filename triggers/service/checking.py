@@ -8,11 +8,12 @@ import inspect
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, get_args
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, MissingExtraError
 
 _LONGEST_NAME = 200
 
@@ -71,6 +72,18 @@ def check_switch(setting: str, value: Any) -> None:
     """Refuse what is neither True nor False, such as "no", which would be true."""
     if not isinstance(value, bool):
         raise ConfigurationError(setting, f"must be True or False, not {value!r:.60}", "use one of them")
+
+
+def check_tracing(value: Any) -> None:
+    """Refuse what is no switch, and tracing without OpenTelemetry.
+
+    Raises:
+        ConfigurationError: it is neither True nor False.
+        MissingExtraError: OpenTelemetry is not installed.
+    """
+    check_switch("tracing", value)
+    if value and find_spec("opentelemetry") is None:
+        raise MissingExtraError("tracing=", extra="otel", package="opentelemetry-api")
 
 
 def check_duration(setting: str, value: Any, *, none: bool = False) -> None:

@@ -95,6 +95,7 @@ class TriggerOptions(CommonOptions, total=False):
     keep_result: bool | Keep
     fingerprint: FingerprintSource | None
     journal: bool | str
+    tracing: bool
 
 
 def showing_options(options: type, defaults: Mapping[str, Any]) -> Callable[[F], F]:

@@ -33,6 +33,7 @@ from triggers.service.checking import (
     check_name,
     check_switch,
     check_text,
+    check_tracing,
 )
 from triggers.service.failures import Retry, Transient
 from triggers.service.filters import MessageFilter
@@ -102,6 +103,7 @@ class Settings:
     keep_result: bool | Keep = False
     fingerprint: FingerprintSource | None = None
     journal: bool | str = False
+    tracing: bool = False
 
     @classmethod
     def of(cls, destinations: Sequence[str], options: Mapping[str, Any], service: Any) -> Self:
@@ -204,6 +206,7 @@ class Settings:
             check_text("journal", self.journal, "give True, or the URL of a history")
         else:
             check_switch("journal", self.journal)
+        check_tracing(self.tracing)
         if isinstance(self.parking, str):
             check_text("parking", self.parking, "give a URL or a parking lot")
         elif self.parking is not None:

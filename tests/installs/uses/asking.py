@@ -8,7 +8,7 @@ from typing import Any
 
 from history import SqlHistory, open_history
 from resolvers.effect_exists import http_resource_exists, spark_rows_exist, sql_row_exists
-from triggers import Consumer, trigger
+from triggers import Consumer, Producer, trigger
 from triggers.providers.opening import open_provider
 from triggers.sinks import open_sink
 
@@ -54,6 +54,10 @@ ASKED: dict[str, list[Callable[[], Any]]] = {
     "taskiq": [lambda: import_module("triggers.guards.taskiq").guarded(history="memory://")],
     "faststream": [lambda: import_module("triggers.guards.faststream").guarded],
     "metrics": [lambda: Consumer([book], "memory://", metrics="127.0.0.1:0")],
+    "otel": [
+        lambda: trigger("orders", name="traced", history="memory://", tracing=True)(print),
+        lambda: Producer("memory://", tracing=True),
+    ],
     "dashboard": [
         lambda: import_module("triggers.dashboard.command").dashboard,
         lambda: import_module("triggers.dashboard").create_app,

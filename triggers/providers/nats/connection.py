@@ -260,8 +260,8 @@ class Connection(BrokerConnection):
         if isinstance(error, NobodyError | driver.errors.NoRespondersError):
             return ProviderUnavailableError("JetStream, which may be switched off in the NATS server,", doing)
         if isinstance(error, driver.js.errors.APIError):
-            told = cast("Any", error)
-            return refusal(told.err_code, told.description, doing)
+            refused = cast("Any", error)
+            return refusal(refused.err_code, refused.description, doing)
         return ProviderUnavailableError("NATS", doing)
 
     def abandon(self) -> None:

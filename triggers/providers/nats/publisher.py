@@ -88,8 +88,8 @@ def _is_stored(answer: "Future[bytes]", subject: str) -> bool:
         return False
     if error is not None:
         raise error
-    told: dict[str, Any] = json.loads(answer.result())
-    if (refused := told.get("error")) is not None:
+    reply: dict[str, Any] = json.loads(answer.result())
+    if (refused := reply.get("error")) is not None:
         doing = f"sending to {subject!r}"
         raise refusal(refused.get("err_code"), refused.get("description"), doing)
     return True

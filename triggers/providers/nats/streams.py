@@ -56,10 +56,10 @@ async def _ask(connection: Connection, what: str, words: Mapping[str, Any]) -> d
     """Ask JetStream; nats-py knows the newer settings of streams in its newer releases only."""
     answer = await connection.replies.request(f"$JS.API.{what}", json.dumps(words).encode())
     await connection.replies.wait([answer], ANSWER)
-    told: dict[str, Any] = json.loads(answer.result())
-    if (error := told.get("error")) is not None:
+    reply: dict[str, Any] = json.loads(answer.result())
+    if (error := reply.get("error")) is not None:
         raise driver.js.errors.APIError(**error)
-    return told
+    return reply
 
 
 async def _make(connection: Connection, subject: str, settings: NatsSettings) -> list[str]:

@@ -76,15 +76,15 @@ class Delivered:
     group: str | None
 
     @classmethod
-    def of(cls, queue: str, told: Mapping[str, Any]) -> "Delivered":
+    def of(cls, queue: str, given: Mapping[str, Any]) -> "Delivered":
         """Return what came, from boto3's words for it."""
-        system: Mapping[str, str] = told.get("Attributes", {})
+        system: Mapping[str, str] = given.get("Attributes", {})
         return cls(
             queue,
-            told["ReceiptHandle"],
-            told["MessageId"],
-            told["Body"],
-            told.get("MessageAttributes", {}),
+            given["ReceiptHandle"],
+            given["MessageId"],
+            given["Body"],
+            given.get("MessageAttributes", {}),
             int(system.get("ApproximateReceiveCount", 1)),
             int(system.get("SentTimestamp", 0)),
             system.get("MessageGroupId"),

@@ -138,8 +138,8 @@ class SqsLink:
         self._addresses.pop(queue, None)
 
     def _translated(self, error: Any, doing: str) -> Exception:
-        told: Mapping[str, Any] = error.response.get("Error", {})
-        code, text = str(told.get("Code", "")), str(told.get("Message", error))
+        problem: Mapping[str, Any] = error.response.get("Error", {})
+        code, text = str(problem.get("Code", "")), str(problem.get("Message", error))
         if any(code.endswith(word) for word in _MISSING):
             return QueueGoneError("the queue of SQS, which is missing,", doing)
         for word, field, remedy in _REFUSALS:

@@ -98,7 +98,7 @@ class SqsReceiver:
 
     def _ask(self, count: int, seconds: int) -> list[Delivered]:
         try:
-            told = self._link.call(
+            answer = self._link.call(
                 "receiving",
                 "receive_message",
                 QueueUrl=self._link.address_of(self._queue),
@@ -112,7 +112,7 @@ class SqsReceiver:
             self._link.forget(self._queue)
             raise
         until = time.monotonic() + LONGEST_HOLD
-        came = [Delivered.of(self._queue, one) for one in told.get("Messages") or ()]
+        came = [Delivered.of(self._queue, one) for one in answer.get("Messages") or ()]
         with self._lock:
             self._held.update((one.receipt, until) for one in came)
         return came

@@ -59,6 +59,7 @@ TRIGGER: Mapping[str, Sequence[Any]] = {
     "keep_result": ("yes", 0, 1, None, timedelta(1), {"limit": 5}),
     "fingerprint": (5, "", "header", True, Nothing.asynchronously),
     "journal": ("", 0, 5, None, MemoryHistory()),
+    "tracing": NO_SWITCH,
     "history_time_to_live": (*NO_DURATION, None),
     "lease": NO_DURATION,
     "in_doubt": (*NO_CHOICE, None),
@@ -147,6 +148,7 @@ PRODUCER: Mapping[str, Sequence[Any]] = {
     "queue": ("", 5, b"queue", "/no/such/folder/queue.db"),
     "queue_limit": (-2, 1.5, "10", True, None),
     "ordered": NO_SWITCH,
+    "tracing": NO_SWITCH,
     "retry": (*TRIGGER["retry"], None),
     "max_redelivery_count": NO_COUNT,
 }
