@@ -1,7 +1,7 @@
 """A producer that sends the orders of the crash tests, through whatever happens to its provider."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from history.bridge import drive
 from history.errors import UnavailableError
@@ -15,13 +15,18 @@ from triggers.providers.provider import Provider
 BATCH = 50
 
 
-def produce(url: str) -> None:
-    """Send everything, a fifth of it twice; and again, under the same uuids, what may be lost."""
+def produce(url: str, has_room: Callable[[], bool] = lambda: True) -> None:
+    """Send everything, a fifth of it twice; and again, under the same uuids, what may be lost.
+
+    ``has_room`` is asked before each batch: some servers for tests grow slow with their queues.
+    """
     provider = open_provider(url)
     copies: Sequence[str] = []
     for first in range(0, MESSAGES + 1, BATCH):  # the last one has only copies
         uuids = ORDERS[first : first + BATCH]
         batch = [Message(uuid=uuid, body={"id": int(uuid[6:])}) for uuid in [*uuids, *copies]]
+        while not has_room():
+            time.sleep(0.05)
         while not _arrived(provider, batch):
             time.sleep(0.1)
         copies = uuids[: BATCH // 5]
