@@ -6,10 +6,8 @@ a message is completed, so what a crash leaves behind is lost to them. The broke
 Kafka's client, so the numbers are those of the clients.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, cast
 
 import confluent_kafka
@@ -18,6 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.measuring import WARM_UP, Times
 from benchmarks.result import Result
 from benchmarks.rows import floors
+from benchmarks.rows.steady import Steady
 from history.bridge import drive
 from history.message import Message
 from tests.fixtures.servers.kafka_server import KafkaServer
@@ -34,8 +33,6 @@ PREFETCH = 10
 #: More deliveries than there will be: this broker counts one whenever a connection ends.
 LIMIT = 10_000
 
-_NUMBERS = count()
-
 #: As Any: confluent-kafka is typed for a part only.
 _driver = cast("Any", confluent_kafka)
 
@@ -46,8 +43,12 @@ class Work:
 
     bench: Bench
     kafka: KafkaServer
-    topic: str = field(default_factory=lambda: f"consumed-{next(_NUMBERS)}")
-    times: list[float] = field(default_factory=list[float])
+    steady: Steady = field(default_factory=Steady)
+
+    @property
+    def topic(self) -> str:
+        """The topic of this competitor."""
+        return self.steady.destination
 
     def fill(self, messages: int) -> None:
         """Make the topic, of one partition, and send so many messages."""
@@ -55,15 +56,6 @@ class Work:
         provider = Kafka.from_url(f"kafka://{self.kafka.address}")
         drive(provider.send(self.topic, self.bench.fresh(messages)))
         drive(provider.close())
-
-    def note(self) -> None:
-        """Note that a message is worked on."""
-        self.times.append(time.perf_counter())
-
-    @property
-    def seconds(self) -> float:
-        """What one message took."""
-        return (self.times[-1] - self.times[0]) / (len(self.times) - 1)
 
 
 def _consume(work: Work, messages: int, *, share: bool) -> None:
@@ -73,8 +65,8 @@ def _consume(work: Work, messages: int, *, share: bool) -> None:
     @trigger(work.topic, name=work.topic, history=work.bench.server.url, prefetch=PREFETCH)
     def idle(message: Message) -> None:
         del message
-        work.note()
-        if len(work.times) == messages:
+        work.steady.note()
+        if len(work.steady.times) == messages:
             consumer.stop()
 
     consumer = Consumer([idle], f"kafka://{work.kafka.address}{options}")
@@ -97,12 +89,12 @@ def _loop(work: Work, messages: int, *, share: bool) -> None:
     """Poll, note and answer by hand until so many messages are worked on."""
     client: Any = work.bench.bare()
     member = _member(work, share=share)
-    while len(work.times) < messages:
+    while len(work.steady.times) < messages:
         found: Any = member.poll(1.0)
         for record in found if share else [found] if found is not None else []:
             uuid = dict(record.headers())["uuid"].decode()
             floors.claim(client, Message(body=record.value(), uuid=uuid, delivery_count=1))
-            work.note()
+            work.steady.note()
             if share:
                 member.acknowledge(record)
             else:
@@ -125,7 +117,7 @@ def measure(bench: Bench) -> Iterable[Result]:
                     work.fill(messages)
                     run(work, messages, share=share)
                     if number >= WARM_UP:
-                        rounds[f"{name} {share}"].append(work.seconds)
+                        rounds[f"{name} {share}"].append(work.steady.seconds)
     times = Times(rounds)
     for share, kind, text in (
         (False, "consumer group", "poll, SET NX, commit of each"),

@@ -12,7 +12,6 @@ from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.nats.codec import Delivered, decode, raw_fields
 from triggers.providers.nats.connection import ANSWER, Connection
 from triggers.providers.nats.pulling import Pulls
-from triggers.providers.nats.replies import NobodyError
 from triggers.providers.nats.settings import UNLIMITED
 from triggers.providers.nats.streams import Bound
 from triggers.providers.provider import AT_ONCE, NO_LIMITS, Limits, ProviderUnavailableError, Received
@@ -106,10 +105,13 @@ class NatsConsumer:
         self._done += tokens
 
     async def confirmed(self) -> None:
-        """Tell the server what is done, and wait until it has that.
+        """Tell the server what is done; whether it has that is looked at by the next call.
+
+        So a message costs no round trip to be acknowledged. What the server does not have it delivers again,
+        and the history knows that it has run.
 
         Raises:
-            ProviderUnavailableError: it does not say so; what it does not have is delivered again.
+            ProviderUnavailableError: it did not confirm what it was told before.
         """
         connection, pulls = self._living()
         done, self._done = self._done, []
@@ -118,15 +120,12 @@ class NatsConsumer:
         self._rejected.difference_update(rejected)
 
         async def settle() -> None:
-            awaited = [*await pulls.settle(accepted, _ACK), *await pulls.settle(rejected, _TERM)]
-            await connection.replies.wait(awaited, ANSWER)
-            for one in awaited:
-                if isinstance(error := one.exception(), NobodyError):
-                    raise ProviderUnavailableError("the NATS consumer", "acknowledging")
-                if error is not None:
-                    raise error
+            await pulls.settle(accepted, _ACK)
+            await pulls.settle(rejected, _TERM)
 
-        await connection.do("acknowledging", settle)
+        connection.do_soon(settle)
+        if (problem := pulls.unconfirmed) is not None:
+            raise ProviderUnavailableError("NATS", "acknowledging") from problem
 
     def give_back(self, tokens: Sequence[Token], delay: timedelta) -> None:
         """Have these delivered again when the delay has passed, which the server waits for."""
@@ -168,6 +167,7 @@ class NatsConsumer:
 
         async def leave() -> None:
             await pulls.stop()
+            await pulls.confirmed()
             await pulls.answer(list(pulls.unanswered), _NAK)
             await connection.native.flush(round(ANSWER))
             connection.lost.discard(pulls.lose)

@@ -32,9 +32,9 @@ class Nats:
     message that the stream has (``start``). Dead letters of ``orders`` go to the subject ``DLQ.orders``, with
     the header ``dead-letter-reason``.
 
-    A message is acknowledged by ``+ACK``, which the server confirms, recovered by ``-NAK`` with a delay that
-    the server waits for, and ended by ``+TERM`` when it has a dead letter. While it is worked on, ``+WPI``
-    says so three times in each ``ack_wait``.
+    A message is acknowledged by ``+ACK``, whose confirmation is looked at with the next one, recovered by
+    ``-NAK`` with a delay that the server waits for, and ended by ``+TERM`` when it has a dead letter. While
+    it is worked on, ``+WPI`` says so three times in each ``ack_wait``.
 
     The delivery count is a lower bound: a server that is killed right after a delivery forgets it, so 1 reads
     as -1 and more is believed. ``max_deliver`` of the consumers that are made here is -1: it is the trigger

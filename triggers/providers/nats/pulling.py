@@ -7,7 +7,9 @@ sent nothing more is to listen no more: the server then passes the request over.
 import asyncio
 import json
 import time
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -40,6 +42,10 @@ class Pulls:
         self._wanted = 0
         #: What is still to come, by the address of each request, and by when the request is over.
         self._requests: dict[str, tuple[int, float]] = {}
+        #: What was acknowledged, in order, and until when the server should have said that it has it.
+        self._confirmations: deque[tuple[asyncio.Future[bytes], float]] = deque()
+        #: Why the server has not what was acknowledged; None as long as it has.
+        self.unconfirmed: BaseException | None = None
         #: What came and is not answered.
         self.unanswered: dict[Token, None] = {}
 
@@ -131,14 +137,30 @@ class Pulls:
             if self.unanswered.pop(token, token) is None:
                 await self._connection.native.publish(token.tag.answer, word)
 
-    async def settle(self, tokens: Sequence[Token], word: bytes) -> "list[asyncio.Future[bytes]]":
-        """Say that deliveries are done; return what is fulfilled when the server has it."""
+    async def settle(self, tokens: Sequence[Token], word: bytes) -> None:
+        """Say that deliveries are done, and note whether the server confirms it."""
         request = self._connection.replies.request
-        return [
-            await request(token.tag.answer, word)
-            for token in tokens
-            if self.unanswered.pop(token, token) is None
-        ]
+        self._look_at_confirmations()
+        for token in tokens:
+            if self.unanswered.pop(token, token) is None:
+                answer = await request(token.tag.answer, word)
+                self._confirmations.append((answer, time.monotonic() + ANSWER))
+
+    def _look_at_confirmations(self) -> None:
+        """Forget what was confirmed, and note what was not: it was refused, or takes too long."""
+        while self._confirmations:
+            answer, until = self._confirmations[0]
+            if not answer.done():
+                if time.monotonic() > until:
+                    self.unconfirmed = TimeoutError(f"no confirmation in {ANSWER:g} s")
+                return
+            self._confirmations.popleft()
+            self.unconfirmed = answer.exception() or self.unconfirmed
+
+    async def confirmed(self) -> None:
+        """Wait until the server has confirmed everything, or is not going to."""
+        with suppress(TimeoutError):
+            await self._connection.replies.wait([answer for answer, _ in self._confirmations], ANSWER)
 
     async def renew(self) -> None:
         """Say that all that is not answered is still being worked on."""

@@ -253,6 +253,24 @@ class TestOutages:
 
         assert eventually(received)
 
+    def test_what_the_server_did_not_confirm_is_an_outage_for_the_next_one(
+        self, server: NatsServer, opened: Callable[[], Open], subject: str
+    ) -> None:
+        one = opened()
+        receiver = one.receiver(subject)
+        drive(one.provider.send(subject, numbered(100)))
+        held = drive(take(receiver, 100))
+        by_hand(server, lambda js: js.delete_consumer(subject, f"{subject}:book"))
+
+        def acknowledge_the_next() -> bool:
+            try:
+                drive(receiver.acknowledge([held.pop()]))
+            except ProviderUnavailableError:
+                return True
+            return False
+
+        eventually(acknowledge_the_next)
+
     def test_a_stream_that_is_deleted_is_made_again(
         self, server: NatsServer, opened: Callable[[], Open], subject: str
     ) -> None:

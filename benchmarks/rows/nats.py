@@ -1,0 +1,107 @@
+"""A consumer on NATS JetStream, one message at a time, beside the loop that one would write by hand.
+
+The loop fetches ten, notes each uuid with SET NX, and acknowledges each, with nats-py, and waits for no
+answer to that. It does not note that a message is completed, so what a crash leaves behind is lost to it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.bench import Bench
+from benchmarks.measuring import WARM_UP, Times
+from benchmarks.result import Result
+from benchmarks.rows import floors
+from benchmarks.rows.steady import Steady
+from history.bridge import drive
+from history.message import Message
+from tests.fixtures.servers.nats_server import NatsServer
+from triggers import trigger
+from triggers.consumer import Consumer
+from triggers.providers.nats import Nats
+from triggers.providers.nats.driver import driver
+
+#: How many messages a round has, for each message of the other rows.
+SHARE = 5
+
+#: How many the consumer and the loop fetch ahead.
+PREFETCH = 10
+
+
+@dataclass(slots=True)
+class Work:
+    """One competitor's subject."""
+
+    bench: Bench
+    server: NatsServer
+    steady: Steady = field(default_factory=Steady)
+
+    @property
+    def url(self) -> str:
+        """Where its messages are."""
+        return f"nats://{self.server.address}"
+
+    def fill(self, messages: int) -> None:
+        """Send so many messages, which makes the stream."""
+        provider = Nats.from_url(self.url)
+        drive(provider.send(self.steady.destination, self.bench.fresh(messages)))
+        drive(provider.close())
+
+
+def _consume(work: Work, messages: int) -> None:
+    """Run a consumer until it has worked on so many messages."""
+    steady = work.steady
+
+    @trigger(steady.destination, name=steady.destination, history=work.bench.server.url, prefetch=PREFETCH)
+    def idle(message: Message) -> None:
+        del message
+        steady.note()
+        if len(steady.times) == messages:
+            consumer.stop()
+
+    consumer = Consumer([idle], work.url)
+    consumer.run()
+
+
+def _loop(work: Work, messages: int) -> None:
+    """Fetch, note and acknowledge by hand until so many messages are worked on."""
+    asyncio.run(_fetch(work, messages))
+
+
+async def _fetch(work: Work, messages: int) -> None:
+    steady = work.steady
+    redis: Any = work.bench.bare()
+    client = await driver.connect(work.url)
+    subscription = await client.jetstream().pull_subscribe(steady.destination, durable="by-hand")
+    while len(steady.times) < messages:
+        for came in await subscription.fetch(PREFETCH):
+            floors.claim(redis, Message(body=came.data, uuid=came.headers["uuid"], delivery_count=1))
+            steady.note()
+            await came.ack()
+    await client.close()
+
+
+def measure(bench: Bench) -> Iterable[Result]:
+    """Let a consumer and a loop take turns."""
+    messages = bench.effort.messages * SHARE
+    runs: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
+    rounds: dict[str, list[float]] = {name: [] for name in runs}
+    rows = max(3, bench.effort.rounds // 6)
+    with NatsServer() as server:
+        for number in bench.progress.track(range(rows + WARM_UP), description="consumer on NATS"):
+            for name, run in runs.items():
+                work = Work(bench, server)
+                work.fill(messages)
+                run(work, messages)
+                if number >= WARM_UP:
+                    rounds[name].append(work.steady.seconds)
+    times = Times(rounds)
+    yield Result(
+        what=f"consumer on NATS, batch=1, prefetch={PREFETCH}",
+        beside=f"fetch({PREFETCH}), SET NX, ack of each",
+        unit="messages/s",
+        measured=1 / times.of("consumer"),
+        floor=1 / times.of("loop"),
+        ratio=1 / times.ratio("consumer", "loop"),
+    )
