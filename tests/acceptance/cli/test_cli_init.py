@@ -48,6 +48,7 @@ def test_each_command_that_it_names_next_is_one(doubtless: InProcess) -> None:
     assert named[-1] == "python -m pytest"
 
 
+@pytest.mark.prove
 def test_its_own_tests_pass(doubtless: InProcess) -> None:
     doubtless("init", "shop")
 
@@ -58,7 +59,7 @@ def test_its_own_tests_pass(doubtless: InProcess) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=5 * PATIENCE,  # it takes some ten seconds of CPU
     )
 
     assert ended.returncode == 0, ended.stdout
