@@ -16,7 +16,6 @@ pytestmark = pytest.mark.xdist_group("rabbitmq")
 
 class TestRabbitMQ(ProviderContract):
     asyncio = False
-    delays = False
     refuses_same_name = False
     takes_over = False
     names_deliveries = False

@@ -52,6 +52,9 @@ _MOST_DIGITS = 20
 #: How much of one field, and of all, is shown in a dead letter, in characters: they share one frame.
 _MOST_OF_ONE, _MOST_TOLD = 1024, 16 * 1024
 
+#: How the queues are called in which messages wait until they are due.
+LATER = "doubtless.later."
+
 #: Where quorum queues count the deliveries before this one.
 COUNT_HEADER = "x-delivery-count"
 
@@ -126,7 +129,7 @@ def decode(
         UndecodableError: it is none.
     """
     properties = read_properties(encoded)
-    received = properties.headers
+    received = _arrived(properties.headers)
     count = origin.count(received.pop(COUNT_HEADER, None), redelivered=redelivered)
     headers: dict[str, Any] = {"JMSDestination": origin.destination}
     for header, name in _TEXTS.items():
@@ -147,6 +150,15 @@ def decode(
     if limits.leaves_encoded(len(body), count):
         return make(headers, body)
     return make(headers, decode_body(properties.content_type, properties.content_encoding, body))
+
+
+def _arrived(headers: dict[str, Any]) -> dict[str, Any]:
+    """Return the headers without what says that the message waited until it was due: it never died."""
+    if not str(headers.get("x-first-death-queue", "")).startswith(LATER):
+        return headers
+    waited_last = str(headers.get("x-last-death-queue", LATER)).startswith(LATER)
+    words = ("x-first-death-", "x-last-death-") if waited_last else ("x-first-death-",)
+    return {name: value for name, value in headers.items() if not name.startswith(words)}
 
 
 _LEFT_OUT = object()

@@ -7,6 +7,7 @@ writes messages, ``rabbitmq_settings.py`` has settings and names, and ``rabbitmq
 import os
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
 from uuid import uuid4
@@ -14,12 +15,13 @@ from uuid import uuid4
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.brokers.push_receiver import PushReceiver
-from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq.connection import Channel, Connection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
+from triggers.providers.rabbitmq.later import slots_of
 from triggers.providers.rabbitmq.publisher import Encoded, Publisher
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -42,9 +44,10 @@ class RabbitMQ:
     too, what a policy of the broker expels.
 
     Everything that is sent is persistent unless the message says otherwise, mandatory and confirmed. A
-    message with a delivery time ahead is refused. A recovery with a delay keeps the delivery unanswered in
-    the consumer for so long: the message is never copied, its count stays true, and it comes back sooner if
-    the consumer ends.
+    message with a delivery time ahead waits in a queue of its time (``doubtless.later.*``), and comes by a
+    twentieth of its delay later at most. A recovery with a delay keeps the delivery unanswered in the
+    consumer for so long: the message is never copied, its count stays true, and it comes back sooner if the
+    consumer ends.
 
     The delivery count of quorum queues is exact: every delivery counts, also of what was prefetched but
     never started. Classic queues keep none: it is -1, and only ``redelivered`` is told. See
@@ -86,17 +89,37 @@ class RabbitMQ:
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Publish messages, confirmed, and return their JMSMessageIDs."""
-        refuse_later(messages)
         messages = [named(message) for message in messages]
-        await self._publish(destination, [encode(message) for message in messages])
+        now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
+        at_once = [message for message in messages if not is_later(message, now)]
+        await self._publish(destination, [encode(message) for message in at_once])
+        if len(at_once) < len(messages):
+            await self._publish_later(destination, [one for one in messages if is_later(one, now)], now)
         return [message.message_id or "" for message in messages]
+
+    async def _publish_later(self, destination: str, messages: Sequence[Message], now: datetime) -> None:
+        """Publish messages into the queues of their slots, which are declared before."""
+        if destination.startswith(TEMPORARY):
+            refuse_later(messages)
+        exchange, key = _address(destination)
+        quorum = self._settings.queue_type != "classic"
+        slots = slots_of(messages, now)
+        channel = await (await self._connected()).channel(lambda _: None)
+        await _look_for_target(destination, channel)
+        for slot, waiting in slots.items():
+            queue, arguments = slot.queue(destination), slot.arguments(exchange, key, quorum=quorum)
+            doing = f"declaring a queue for what is sent to {destination} later"
+            await channel.ask(doing, "queue_declare", queue=queue, durable=True, arguments=arguments)
+            encoded = [encode(message) for message in waiting]
+            for basic, _ in encoded:
+                basic.properties["expiration"] = slot.time_to_live(now)
+            await self._publish(QUEUE + queue, encoded)
+        await channel.close()
 
     async def _publish(self, destination: str, messages: Sequence[Encoded]) -> None:
         if not messages:
             return
-        exchange, key = destination, ""
-        if destination.startswith((QUEUE, TEMPORARY)):
-            exchange, key = "", destination.removeprefix(QUEUE)
+        exchange, key = _address(destination)
         publisher = await self._publisher()
         await publisher.publish(exchange, key, messages)
         # One that failed is left to the connection: what comes back on it is nobody's any more.
@@ -176,6 +199,23 @@ class RabbitMQ:
         connection, self._connection, self._publishers = self._connection, None, []
         if connection is not None:
             await connection.close()
+
+
+def _address(destination: str) -> tuple[str, str]:
+    """Return exchange and routing key of a destination."""
+    if destination.startswith((QUEUE, TEMPORARY)):
+        return "", destination.removeprefix(QUEUE)
+    return destination, ""
+
+
+async def _look_for_target(destination: str, channel: Channel) -> None:
+    """Refuse a destination that nobody has declared: what waits would go nowhere when it is due."""
+    if destination.startswith(QUEUE):
+        await _look_for(destination, channel)
+    else:
+        await channel.ask(
+            f"sending to {destination} later", "exchange_declare", exchange=destination, passive=True
+        )
 
 
 async def _look_for(destination: str, channel: Channel) -> str:
