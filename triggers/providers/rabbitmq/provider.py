@@ -21,7 +21,7 @@ from triggers.providers.provider import Arrival, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq.connection import Channel, Connection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
-from triggers.providers.rabbitmq.later import slots_of
+from triggers.providers.rabbitmq.later import Slot, slots_of
 from triggers.providers.rabbitmq.publisher import Encoded, Publisher
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -101,20 +101,26 @@ class RabbitMQ:
         """Publish messages into the queues of their slots, which are declared before."""
         if destination.startswith(TEMPORARY):
             refuse_later(messages)
-        exchange, key = _address(destination)
-        quorum = self._settings.queue_type != "classic"
         slots = slots_of(messages, now)
         channel = await (await self._connected()).channel(lambda _: None)
-        await _look_for_target(destination, channel)
-        for slot, waiting in slots.items():
-            queue, arguments = slot.queue(destination), slot.arguments(exchange, key, quorum=quorum)
-            doing = f"declaring a queue for what is sent to {destination} later"
-            await channel.ask(doing, "queue_declare", queue=queue, durable=True, arguments=arguments)
-            encoded = [encode(message) for message in waiting]
-            for basic, _ in encoded:
-                basic.properties["expiration"] = slot.time_to_live(now)
-            await self._publish(QUEUE + queue, encoded)
-        await channel.close()
+        try:
+            await _look_for_target(destination, channel)
+            for slot, waiting in slots.items():
+                queue = await self._declare_slot(destination, slot, channel)
+                encoded = [encode(message) for message in waiting]
+                for basic, _ in encoded:
+                    basic.properties["expiration"] = slot.time_to_live(now)
+                await self._publish(QUEUE + queue, encoded)
+        finally:
+            await channel.close()
+
+    async def _declare_slot(self, destination: str, slot: Slot, channel: Channel) -> str:
+        exchange, key = _address(destination)
+        queue = slot.queue(destination)
+        arguments = slot.arguments(exchange, key, quorum=self._settings.queue_type != "classic")
+        doing = f"declaring a queue for what is sent to {destination} later"
+        await channel.ask(doing, "queue_declare", queue=queue, durable=True, arguments=arguments)
+        return queue
 
     async def _publish(self, destination: str, messages: Sequence[Encoded]) -> None:
         if not messages:
