@@ -20,6 +20,7 @@ from history.sql.database.errors import is_conflict
 from history.sql.statements.dialects import Dialect
 from history.store import HistoryStore
 from history.support.forks import keep
+from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqljms.link import SqlLink, hang_up, translated_for_provider
 from triggers.providers.sqljms.tables import identity_of
 from triggers.providers.sqljms.waking import CONDITIONS, NOTIFY, Listener, listen, wait_for_notice
@@ -142,6 +143,11 @@ class ConsumerConnection:
                 return await identity_of(transaction.connection) == own
         except HistoryUnavailableError:
             return None
+        except DBAPIError as error:
+            fault = translated_for_provider(error, "looking whether the history is in this database")
+            if isinstance(fault, ProviderUnavailableError):
+                return None
+            raise fault from error
 
     async def close(self) -> None:
         """Give the connection back."""
