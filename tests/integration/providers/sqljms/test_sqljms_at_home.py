@@ -6,7 +6,7 @@ import pytest
 
 from history.opening import open_history
 from history.sql.database.engine import execute
-from history.sql.database.engine import statement as statement_of
+from history.sql.statements.dialects import statement as statement_of
 from triggers.providers.sqljms.provider import SqlJms
 from triggers.providers.sqljms.receiving import connection as receiving
 from triggers.providers.sqljms.tables import identity_of
