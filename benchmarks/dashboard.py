@@ -31,6 +31,7 @@ SECONDS = 15.0
 
 ALWAYS = (
     *("/", "/parked", "/triggers", "/trigger?name=book-1", "/decisions", "/story?uuid=order-1"),
+    *("/failures", "/providers", "/spark", "/metrics"),
     f"/message?trigger=book-1&id={1:024x}",
 )
 OF_A_GROUP = ("/group?key={}", "/group?key={}&page=50", "/decide?key={}&decision=done&all=yes")

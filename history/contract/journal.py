@@ -50,5 +50,18 @@ class JournalContract:
 
         assert [line.reason for line in read] == ["9", "10", "11"]
 
+    async def test_the_last_lines_of_a_trigger_are_read_whatever_they_are_about(
+        self, store: HistoryStore
+    ) -> None:
+        for uuid in ("u1", None, "u2"):
+            line = JournalLine(uuid=uuid, verdict="rejected", reason=f"of {uuid}")
+            await _journal(store).append(TRIGGER, [line])
+        await _journal(store).append(f"{TRIGGER}-2", [JournalLine(verdict="duplicate", reason="it ran")])
+
+        read = await _journal(store).read(TRIGGER, limit=2)
+
+        assert [line.reason for line in read] == ["of None", "of u2"]
+
     async def test_nothing_is_read_where_nothing_was_written(self, store: HistoryStore) -> None:
         assert await _journal(store).read(TRIGGER, "u1") == []
+        assert await _journal(store).read(TRIGGER) == []

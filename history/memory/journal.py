@@ -23,8 +23,8 @@ class MemoryJournal:
             now = self._clock()
             self._lines[trigger].extend(replace(line, at=now) for line in lines)
 
-    async def read(self, trigger: str, uuid: str, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines about a uuid."""
+    async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines, those about a uuid or all."""
         with self._lock:
-            mine = [line for line in self._lines.get(trigger, ()) if line.uuid == uuid]
+            mine = [line for line in self._lines.get(trigger, ()) if uuid is None or line.uuid == uuid]
         return told_once(mine)[-limit:]

@@ -34,13 +34,14 @@ class RedisJournal:
 
         await self._redis.call("writing the journal", add)
 
-    async def read(self, trigger: str, uuid: str, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines about a uuid; the stream is read from its end, a page at a time."""
-        key, wanted, last = _key(trigger), digest(uuid), b"+"
+    async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines, about a uuid or all; the stream is read from its end, a page at a time."""
+        key, last = _key(trigger), b"+"
+        wanted = None if uuid is None else digest(uuid)
         found: list[JournalLine] = []
         while len(found) < limit:
             page = await self._page(key, last)
-            mine = [(name, fields) for name, fields in page if fields.get(b"digest") == wanted]
+            mine = [(name, fields) for name, fields in page if wanted in {None, fields.get(b"digest")}]
             found = told_once([*found, *_lines(trigger, mine)])
             if len(page) < PAGE:
                 break

@@ -6,7 +6,7 @@ from functools import partial
 
 from history.entry import digest
 from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, execute_each, fetch
-from history.sql.statements.journal import APPEND, READ, TRIM
+from history.sql.statements.journal import APPEND, LATEST, READ, TRIM
 from history.sql.tables.history import JOURNAL
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.journal import JOURNAL_LENGTH, JournalLine
@@ -49,13 +49,15 @@ class SqlJournal:
             trim = partial(execute, statement=TRIM, trigger=trigger, kept=self._length - 1)
             await self._run("cutting the journal", trim)
 
-    async def read(self, trigger: str, uuid: str, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines about a uuid; none where nobody has written a journal."""
+    async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines, about a uuid or all; none where nobody has written a journal."""
+        statement = LATEST if uuid is None else READ
+        about = {} if uuid is None else {"digest": digest(uuid)}
 
         async def read(connection: AnyConnection) -> Sequence[AnyRow]:
             if not await table_exists(connection, JOURNAL):
                 return []
-            return await fetch(connection, READ, trigger=trigger, digest=digest(uuid), limit=limit)
+            return await fetch(connection, statement, trigger=trigger, limit=limit, **about)
 
         rows = await self._database.run("reading the journal", read)
         named = ((f"of the trigger {trigger} ({row.id})", row) for row in rows)

@@ -66,8 +66,8 @@ class Journal(Protocol):
         """Add lines, in one call."""
         ...
 
-    async def read(self, trigger: str, uuid: str, *, limit: int = 100) -> list[JournalLine]:
-        """Return the last lines about a uuid, the oldest of them first."""
+    async def read(self, trigger: str, uuid: str | None = None, *, limit: int = 100) -> list[JournalLine]:
+        """Return the last lines, those about a uuid or all, the oldest of them first."""
         ...
 
 

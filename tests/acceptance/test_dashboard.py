@@ -18,14 +18,20 @@ from history.bridge import drive
 from history.message import Message
 from history.store import HistoryStore
 from history.store.control import Counts, Report, TriggerState
+from history.store.journal import JournalLine, journal_of
 from history.store.parking import Evidence, Parked, ParkedKind, parked_id
+from history.store.progress import BatchState, Beginning, begin, change
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.needed import missing
 from tests.fixtures.waiting import PATIENCE, eventually
+from triggers.providers.opening import open_provider
 
 pytestmark = pytest.mark.prove
 
 HOSTILE = "<script>document.title = 'hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+
+#: Pages besides those that a test names.
+MORE = ("failures", "providers", "spark", "query?trigger=book&query=orders-to-lake")
 
 NOT_KNOWN = "an earlier run started and never finished; kept for you to decide (row 10)"
 
@@ -48,13 +54,16 @@ def chromium() -> Iterator[Browser]:
 def address(doubtless: InProcess, redis_url: str, store: HistoryStore) -> Iterator[str]:
     """The address that signs in, of a dashboard over a shop with something to decide."""
     fill(store)
+    send(redis_url)
     with beating(store):
         yield from served(doubtless, redis_url)
 
 
 def served(doubtless: InProcess, redis_url: str) -> Iterator[str]:
     """Serve it, and yield the address that signs in."""
-    process = doubtless.start("dashboard", "shop", "--port", "0", "--history", redis_url)
+    process = doubtless.start(
+        "dashboard", "shop", "--port", "0", "--history", redis_url, "--provider", redis_url
+    )
     assert process.stdout is not None
     try:
         yield process.stdout.readline().split()[-1]
@@ -99,6 +108,28 @@ def fill(store: HistoryStore) -> None:
             error_message="no such customer",
         )
     park(store, HOSTILE, now - timedelta(minutes=5), trigger_name="ship", reason=HOSTILE)
+    journal = journal_of(store)
+    assert journal is not None
+    drive(journal.append("book", [JournalLine(uuid="order-3", verdict="duplicate", reason="it ran before")]))
+    drive(journal.append("ship", [JournalLine(uuid=HOSTILE, verdict="given up", reason=HOSTILE)]))
+    for batch in range(3):
+        run_batch(store, batch, now - timedelta(minutes=3 - batch))
+
+
+def run_batch(store: HistoryStore, number: int, at: datetime) -> None:
+    """Let a query of Spark have had a batch."""
+    beginning = Beginning(query="orders-to-lake", batch=number, lineage="5b1e", run=f"run-{number}")
+    record = drive(begin(store.progress, "book", beginning, at))
+    counts = {"rows": 1200, "new": 1100 + number, "duplicate": 100 - number, "in_doubt": 0, "rejected": 0}
+    for state in (BatchState.RUNNING, BatchState.COMPLETED):
+        record = drive(change(store.progress, "book", record, state, at + timedelta(seconds=2), counts))
+
+
+def send(url: str) -> None:
+    """Let three orders wait at the provider."""
+    provider = open_provider(url)
+    drive(provider.send("orders", [Message(body={"id": f"order-{number}"}) for number in range(3)]))
+    drive(provider.close())
 
 
 @contextmanager
@@ -215,6 +246,22 @@ def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: Hist
     assert before - drive(store.parking.count()) == 2
 
 
+def test_what_waits_what_failed_and_what_spark_did_is_one_click_away(page: Page) -> None:
+    pages = page.get_by_role("navigation", name="Pages")
+    pages.get_by_role("link", name="Providers").click()
+    expect(page.get_by_role("row", name="orders book book 3")).to_be_visible()
+    picture(page, "providers")
+    pages.get_by_role("link", name="Spark").click()
+    page.get_by_role("link", name="orders-to-lake").click()
+    expect(page.get_by_role("row")).to_have_count(4)
+    picture(page, "spark")
+    pages.get_by_role("link", name="Failures").click()
+    expect(page.get_by_role("cell", name="no such customer")).to_be_visible()
+    picture(page, "failures")
+    page.get_by_role("link", name="order-3", exact=True).click()
+    expect(page.get_by_text("it ran before")).to_be_visible()
+
+
 def test_hostile_names_do_nothing_in_a_browser(page: Page) -> None:
     page.goto(page.url + "parked")
     page.get_by_role("link", name="ship").click()
@@ -261,7 +308,7 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
 
     start = page.url
-    for path in ("", "parked", "triggers", "decisions", "story?uuid=order-1", "trigger?name=book"):
+    for path in ("", "parked", "triggers", "decisions", "story?uuid=order-1", "trigger?name=book", *MORE):
         page.goto(start + path)
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 390, path
@@ -278,7 +325,7 @@ def test_it_fits_a_phone_and_the_dark(page: Page, scheme: str) -> None:
 def test_every_field_and_button_has_a_name_for_a_screen_reader(page: Page) -> None:
     start = page.url
     nameless: list[str] = []
-    for path in ("", "parked", "triggers", "decisions", "story", "trigger?name=book"):
+    for path in ("", "parked", "triggers", "decisions", "story", "trigger?name=book", *MORE):
         page.goto(start + path)
         nameless += page.evaluate(
             """[...document.querySelectorAll("input:not([type=hidden]), select, button, a")]

@@ -19,6 +19,7 @@ class TestAmqp(ProviderContract):
     # RabbitMQ says of everything in a quorum queue that it is durable.
     assigned = frozenset({"persistent"})
     delays = False
+    tells_backlog = False
     refuses_same_name = False
     takes_over = False
     names_deliveries = False

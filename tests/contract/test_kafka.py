@@ -75,6 +75,7 @@ def sharing_kafka() -> Iterator[KafkaServer]:
 class TestKafkaShareGroup(TestKafka):
     counts = True
     holds_nothing_up = False
+    tells_backlog = False
 
     @pytest.fixture(autouse=True)
     def _server(self, sharing_kafka: KafkaServer) -> None:

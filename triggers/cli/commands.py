@@ -50,6 +50,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "triggers.cli.control:statistics",
         "Show what all consumers of each trigger have counted together, also those that have ended.",
     ),
+    "backlog": LazyCommand(
+        "triggers.cli.checks.backlog:backlog",
+        "Say what waits at the provider for the triggers of a module: how much, and since when.",
+    ),
     "suspend": LazyCommand(
         "triggers.cli.control:suspend",
         'Let running consumers receive nothing for these triggers until "resume".',

@@ -24,8 +24,20 @@ try:
     from starlette.staticfiles import StaticFiles
 
     from triggers.dashboard.access.gate import Gate
-    from triggers.dashboard.pages import decide, decisions, message, overview, parked, story, triggers
+    from triggers.dashboard.pages import (
+        decide,
+        decisions,
+        failures,
+        message,
+        overview,
+        parked,
+        providers,
+        spark,
+        story,
+        triggers,
+    )
     from triggers.dashboard.pages.live import Live
+    from triggers.dashboard.pages.metrics import Metrics
     from triggers.dashboard.pages.sign_in import SignIn, sign_out
     from triggers.dashboard.security import Secured
     from triggers.dashboard.visit import Page, endpoint
@@ -46,6 +58,10 @@ SHOWN: dict[str, tuple[Page, Role]] = {
     "/story": (story.story_of, Role.VIEWER),
     "/triggers": (triggers.triggers, Role.VIEWER),
     "/trigger": (triggers.trigger, Role.VIEWER),
+    "/providers": (providers.providers, Role.VIEWER),
+    "/spark": (spark.queries, Role.VIEWER),
+    "/query": (spark.query, Role.VIEWER),
+    "/failures": (failures.failures, Role.VIEWER),
 }
 
 #: What changes something, and who may do it.
@@ -61,21 +77,23 @@ def create_app(
     *,
     access: Access,
     triggers: Sequence[AnyTrigger] = (),
+    providers: Sequence[str] = (),
     store: HistoryStore | None = None,
     background: bool = True,
     stopping: Callable[[], bool] = bool,
 ) -> Starlette:
     """Return the dashboard over the history at a URL, as an ASGI application.
 
-    Parked messages can be run with ``triggers``; without any they can be settled and discarded. ``store`` is
-    the history of the URL where it is open already, and is left open. ``background=False`` counts parked
+    Parked messages can be run with ``triggers``; without any they can be settled and discarded. ``providers``
+    are URLs of those that are asked, while somebody looks, what waits for the triggers. ``store`` is the
+    history of the URL where it is open already, and is left open. ``background=False`` counts parked
     messages anew for each page, for tests. Once ``stopping`` says so, pages that watch are let go.
 
     Raises:
         ConfigurationError: the history cannot be opened.
     """
     opened = store or open_history(history)
-    operations = Operations.over(opened, history, triggers, background=background)
+    operations = Operations.over(opened, history, triggers, providers, background=background)
     gate = Gate(access, Sessions(access.idle, access.longest))
 
     @asynccontextmanager
@@ -106,6 +124,7 @@ def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
         Route("/live/overview", live.serve, methods=["GET"]),
         Route("/sign-in", entrance.show, methods=["GET"]),
         Route("/sign-in", entrance.sign_in, methods=["POST"]),
+        Route("/metrics", Metrics(gate, operations).serve, methods=["GET"]),
         Route("/livez", alive, methods=["GET"]),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]

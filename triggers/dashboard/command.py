@@ -9,10 +9,10 @@ import typer
 
 from history.errors import ConfigurationError, MissingExtraError
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.embedded import history_or_file
+from triggers.cli.shared.embedded import FILE, URL, history_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.options import HISTORY_OPTION, opened
+from triggers.cli.shared.options import HISTORY_OPTION, opened, refuse_absent_file
 from triggers.cli.shared.output import State
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
@@ -34,6 +34,12 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 #: How long what is being answered may take after a signal, in seconds.
 GRACE = 10
 
+_PROVIDERS: Any = typer.Option(
+    None,
+    "--provider",
+    envvar="DOUBTLESS_PROVIDER",
+    help="A provider that is asked what waits for the triggers; may be repeated.",
+)
 _TOKENS: Any = typer.Option(None, help="A file with a name, a role and a secret on each line, for you alone.")
 _USER_HEADER: Any = typer.Option(None, help="The header in which a reverse proxy names who has signed in.")
 _ROLE_HEADER: Any = typer.Option(None, help="The header in which it names their role.")
@@ -50,6 +56,7 @@ def dashboard(
         None, metavar="[MODULE]...", help="Modules with the triggers that parked messages are run with."
     ),
     history: str | None = HISTORY_OPTION,
+    provider: list[str] | None = _PROVIDERS,
     host: str = typer.Option(HOST, help="The address to listen on."),
     port: int = typer.Option(PORT, min=0, max=65535, help="The port to listen on; 0 takes a free one."),
     tokens: Path | None = _TOKENS,
@@ -98,7 +105,7 @@ def dashboard(
     listening = _listen(host, port)
     with listening:
         _say(state, listening, drawn)
-        _serve(history_or_file(history, state), access, triggers, listening)
+        _serve(history_or_file(history, state), access, triggers, _providers(provider, history), listening)
 
 
 def _draw(host: str) -> Token:
@@ -126,7 +133,28 @@ def _say(state: State, listening: socket.socket, drawn: Token | None) -> None:
         state.say(f"the dashboard is at {signing_in}")
 
 
-def _serve(history: str | None, access: Access, triggers: list[AnyTrigger], listening: socket.socket) -> None:
+def _providers(given: list[str] | str | None, history: str | None) -> list[str]:
+    """Return the URLs of providers that were named, in one text where they are configured.
+
+    Raises:
+        ConfigurationError: one of them lives in another process only, or its file is not there.
+    """
+    urls = given.split() if isinstance(given, str) else [*(given or ())]
+    if not urls and history is None and FILE.exists():
+        urls = [URL]
+    for url in urls:
+        if not url.startswith("sqlremote:"):
+            refuse_absent_file("--provider", url)
+    return urls
+
+
+def _serve(
+    history: str | None,
+    access: Access,
+    triggers: list[AnyTrigger],
+    providers: list[str],
+    listening: socket.socket,
+) -> None:
     from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
 
     server: uvicorn.Server | None = None
@@ -135,7 +163,14 @@ def _serve(history: str | None, access: Access, triggers: list[AnyTrigger], list
         return server is not None and server.should_exit
 
     with opened(history) as store:
-        app = create_app(history or "", access=access, triggers=triggers, store=store, stopping=stopping)
+        app = create_app(
+            history or "",
+            access=access,
+            triggers=triggers,
+            providers=providers,
+            store=store,
+            stopping=stopping,
+        )
         server = uvicorn.Server(
             uvicorn.Config(
                 app,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from history.store import HistoryStore
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs import Jobs
+from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse
 from triggers.dashboard.survey import Surveyor
 
@@ -20,18 +21,27 @@ class Operations:
     surveyor: Surveyor
     pulse: Pulse
     jobs: Jobs
+    places: Places
 
     @classmethod
     def over(
-        cls, store: HistoryStore, history: str, triggers: Sequence[AnyTrigger], *, background: bool = True
+        cls,
+        store: HistoryStore,
+        history: str,
+        triggers: Sequence[AnyTrigger],
+        providers: Sequence[str] = (),
+        *,
+        background: bool = True,
     ) -> "Operations":
-        """Return the operations over an open history; ``history`` is its URL."""
+        """Return the operations over an open history; ``history`` is its URL, ``providers`` are URLs."""
         surveyor = Surveyor(store, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
         jobs = Jobs(store, surveyor, by_name, history)
-        return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs)
+        places = Places(providers, triggers, background=background)
+        return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs, places)
 
     def close(self) -> None:
         """Finish the step that is being done; nothing looks into the history afterwards."""
         self.jobs.close()
         self.surveyor.close()
+        self.places.close()

@@ -1,18 +1,20 @@
 """A provider in memory: for tests, the demo and first steps."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import cast
 from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Condition, Shell, TaskShell, ThreadShell
+from triggers.providers.backlog import Backlog, Place, in_order
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Arrival, Received
 
 
@@ -42,6 +44,21 @@ class _Subscription:
 
     def give_back(self, number: int, delay: timedelta) -> None:
         self.due[number] = time.monotonic() + delay.total_seconds()
+
+    def backlog(self, destination: str, name: str, later: int) -> Backlog:
+        held = sum(map(len, self.consumers.values()))
+        waiting = len(self.log) - self.read + len(self.due)
+        places = [*range(self.read, len(self.log)), *self.due, *chain(*self.consumers.values())]
+        oldest = min((self.log[place].timestamp or datetime.now(UTC) for place in places), default=None)
+        return Backlog(
+            destination=destination,
+            subscription=name,
+            waiting=waiting,
+            held=held,
+            later=later,
+            consumers=len(self.consumers),
+            oldest=oldest,
+        )
 
     def next_due(self) -> float:
         """When something will be due without anybody doing anything, on the monotonic clock."""
@@ -89,6 +106,10 @@ class _Broker(Condition):
     def subscription(self, destination: str, name: str) -> _Subscription:
         log = self._logs.setdefault(destination, [])
         return self._subscriptions.setdefault((destination, name), _Subscription(log))
+
+    def backlogs(self) -> list[Backlog]:
+        later = Counter(destination for _, _, destination, _ in self._later)
+        return [one.backlog(*place, later[place[0]]) for place, one in self._subscriptions.items()]
 
     def forget(self, destination: str) -> None:
         self._logs.pop(destination, None)
@@ -145,6 +166,11 @@ class MemoryProvider:
             self._broker, joined, self._shell, destination=destination, name="owner", left=left
         )
         return destination, receiver
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits for each subscription that there was ever a receiver of."""
+        with self._broker.changed:
+            return in_order(self._broker.backlogs(), places)
 
     async def close(self) -> None:
         """Do nothing: what was sent stays until the process ends."""

@@ -7,7 +7,7 @@ methods are coroutines that never suspend over a blocking driver.
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
 :class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and :class:`Limited` of receivers;
 :class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase`,
-:class:`Bounded` and :class:`ServingMany` of providers.
+:class:`Bounded`, :class:`ServingMany` and :class:`~triggers.providers.backlog.TellingBacklog` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -21,6 +21,7 @@ from history.errors import UnavailableError
 from history.message import Message
 from history.store import HistoryStore
 from history.store.turning import Place
+from triggers.providers.backlog import TellingBacklog
 
 if TYPE_CHECKING:
     from triggers.service.outcome import Outcome
@@ -345,6 +346,7 @@ class Capabilities:
     in_database: InDatabase | None = None
     bounded: Bounded | None = None
     serving_many: ServingMany | None = None
+    telling_backlog: TellingBacklog | None = None
 
 
 #: Of what can do nothing besides its protocol.
@@ -368,4 +370,5 @@ def capabilities_of(asked: Receiver | Provider) -> Capabilities:
         in_database=asked if isinstance(asked, InDatabase) else None,
         bounded=asked if isinstance(asked, Bounded) else None,
         serving_many=asked if isinstance(asked, ServingMany) else None,
+        telling_backlog=asked if isinstance(asked, TellingBacklog) else None,
     )

@@ -16,6 +16,13 @@ READ = statement("""
     ORDER BY written_at DESC, id DESC LIMIT :limit
 """)
 
+# The last lines of a trigger.
+LATEST = statement("""
+    SELECT id, written_at, document FROM doubtless_journal
+    WHERE trigger_name = :trigger
+    ORDER BY written_at DESC, id DESC LIMIT :limit
+""")
+
 # Forget the lines before the last so many of a trigger; two that do this at once find less to do.
 TRIM = statement("""
     DELETE FROM doubtless_journal WHERE trigger_name = :trigger AND written_at < (

@@ -40,8 +40,15 @@ class Site:
     app: Starlette = field(init=False)
     browsers: list[Browser] = field(default_factory=list[Browser])
 
-    def serve(self, triggers: Sequence[AnyTrigger], access: Access) -> None:
-        self.app = create_app(self.url, access=access, triggers=triggers, store=self.store, background=False)
+    def serve(self, triggers: Sequence[AnyTrigger], access: Access, *, providers: Sequence[str] = ()) -> None:
+        self.app = create_app(
+            self.url,
+            access=access,
+            triggers=triggers,
+            providers=providers,
+            store=self.store,
+            background=False,
+        )
 
     def browser(self, **how: Any) -> Browser:
         """Return the browser of somebody who has not signed in."""

@@ -39,6 +39,16 @@ class Gate:
             self.sessions.end(session)
         return None if vouched is None else self.sessions.begin(*vouched, by_proxy=True)
 
+    def admits(self, request: Request) -> bool:
+        """Whether a request may read without a session of its own: by a token in a header, as programs do."""
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.access.token_of(secret.strip()) is not None:
+            return True
+        if self._vouched(request) is not None:
+            return True
+        session = self.sessions.find(request.cookies.get(COOKIE), touch=False)
+        return session is not None and not session.by_proxy
+
     def sign_in(self, secret: str) -> Session | None:
         """Begin a session by a token; None where there is no such token."""
         token = self.access.token_of(secret)

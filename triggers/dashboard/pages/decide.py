@@ -47,7 +47,7 @@ def _preview(
     visit: Visit, word: DecisionKind, choice: Choice, status: int = 200, problem: str | None = None
 ) -> Response:
     return visit.show(
-        "preview.html",
+        "desk/preview.html",
         status,
         decision=word.value,
         count=len(choice.messages),
@@ -81,7 +81,7 @@ def job(visit: Visit) -> Response:
     found = visit.operations.jobs.find(visit.asked("key"))
     if found is None:
         return visit.go("/decisions")
-    return visit.show("job.html", job=found, running=not found.finished.is_set())
+    return visit.show("desk/job.html", job=found, running=not found.finished.is_set())
 
 
 def _wanted(text: str | None) -> DecisionKind:

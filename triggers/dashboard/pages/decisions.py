@@ -25,5 +25,5 @@ def decisions(visit: Visit) -> Response:
     first = min((visit.page - 1) * ROWS, FURTHEST)
     found = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
     return visit.show(
-        "decisions.html", rows=found[:ROWS], more=len(found) > ROWS, trigger=trigger, named=NAMED
+        "desk/decisions.html", rows=found[:ROWS], more=len(found) > ROWS, trigger=trigger, named=NAMED
     )

@@ -40,7 +40,7 @@ def message(visit: Visit) -> Response:
     decided = drive(operations.store.parking.decisions(trigger, limit=DECISIONS)).records
     whole = visit.sees_bodies
     return visit.show(
-        "message.html",
+        "desk/message.html",
         parked=parked,
         entry=entry,
         entry_state=None if entry is None else state_of(entry),

@@ -26,6 +26,7 @@ class TriggerRow:
     busy: int
     rates: dict[str, float] | None
     curve: list[float]
+    waiting: int | None
     parked: int
     remembered: int | None
 
@@ -45,19 +46,25 @@ def facts(operations: Operations) -> dict[str, Any]:
     reading, survey = operations.pulse.read(), operations.surveyor.latest()
     parked = survey.counts()
     names = sorted({*reading.triggers, *operations.triggers, *parked})
-    rows = [_row(operations, name, reading.overview, parked.get(name, 0)) for name in names]
+    waiting = operations.places.waiting()
+    rows = [
+        _row(operations, name, reading.overview, parked.get(name, 0), waiting.get(name)) for name in names
+    ]
     known = [row.rates for row in rows if row.rates is not None]
     return {
         "rows": rows,
         "survey": survey,
         "totals": {name: sum(rates[name] for rates in known) for name in RATES} if known else None,
         "consumers": len({beat.report.consumer for beat in reading.overview.beats}),
+        "asks_providers": bool(operations.places.latest()),
         "remembered": None if survey.sizes is None else sum(row.remembered or 0 for row in rows),
         "now": reading.overview.now,
     }
 
 
-def _row(operations: Operations, name: str, overview: Overview, parked: int) -> TriggerRow:
+def _row(
+    operations: Operations, name: str, overview: Overview, parked: int, waiting: int | None
+) -> TriggerRow:
     said = list(status_rows(name, overview))
     worst = min(said, key=lambda row: _WORST.index(row["state"]))
     rates, sizes = operations.pulse.rates(name), operations.surveyor.sizes.get(name)
@@ -69,6 +76,7 @@ def _row(operations: Operations, name: str, overview: Overview, parked: int) -> 
         busy=sum(row["busy"] for row in said),
         rates=None if rates is None else dict(rates),
         curve=operations.pulse.curve(name),
+        waiting=waiting,
         parked=parked,
         remembered=None if sizes is None else sizes.started + sizes.completed,
     )

@@ -17,7 +17,7 @@ def groups(visit: Visit) -> Response:
     found = [group for group in survey.groups if trigger in {None, group.trigger}]
     first = (visit.page - 1) * GROUPS
     return visit.show(
-        "groups.html",
+        "desk/groups.html",
         survey=survey,
         groups=found[first : first + GROUPS],
         more=len(found) > first + GROUPS,
@@ -34,7 +34,7 @@ def group(visit: Visit) -> Response:
         )
     first = (visit.page - 1) * LINES
     return visit.show(
-        "group.html",
+        "desk/group.html",
         group=found,
         lines=found.lines[first : first + LINES],
         more=len(found.lines) > first + LINES,

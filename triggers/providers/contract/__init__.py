@@ -27,6 +27,7 @@ from triggers.providers.contract.forking import ForkingContract
 from triggers.providers.contract.sharing import SharingContract
 from triggers.providers.contract.taking_over import TakingOverContract
 from triggers.providers.contract.undecodable import UndecodableContract
+from triggers.providers.contract.waiting import WaitingContract
 
 __all__ = ["ProviderContract"]
 
@@ -39,5 +40,6 @@ class ProviderContract(
     TakingOverContract,
     ForkingContract,
     UndecodableContract,
+    WaitingContract,
 ):
     """Everything that a provider must do; subclass it with the two fixtures, and say what garbage is."""

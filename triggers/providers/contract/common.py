@@ -55,6 +55,9 @@ class ContractTools:
     #: Whether each subscription gets everything; else a destination is one queue, which all of them share.
     subscribes: ClassVar[bool] = True
 
+    #: Whether it says what waits.
+    tells_backlog: ClassVar[bool] = True
+
     def new_destination(self) -> str:
         """Return a destination that nothing was sent to yet."""
         return f"contract-{uuid4().hex[:12]}"

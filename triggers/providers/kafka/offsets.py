@@ -61,6 +61,11 @@ class Partition:
                 if end <= self.begun:
                     self._settled.update(range(begin, end + 1))
 
+    @property
+    def settled_beyond(self) -> int:
+        """How many messages are settled beyond the first one that is not."""
+        return len(self._settled)
+
     def take(self, offset: int) -> bool | None:
         """Note that a message came. Return whether it was handed out before; None where it is settled."""
         self._next = max(self._next, offset + 1)

@@ -9,12 +9,14 @@ from typing import Self
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from history.support.forks import at_fork, keep
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.consumer import KafkaConsumer
+from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
 from triggers.providers.kafka.settings import (
@@ -144,6 +146,19 @@ class Kafka:
             ProviderUnavailableError: none does.
         """
         await self._shell.call("doubtless-kafka-ping", self._publishing().ping)
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits for the groups of these places, with what is held; nothing of share groups."""
+        if self._settings.share:
+            return [Backlog(destination=topic, subscription=name) for topic, name in places]
+        return [
+            await self._shell.call("doubtless-kafka-lag", partial(self._backlog, *place)) for place in places
+        ]
+
+    def _backlog(self, destination: str, subscription: str) -> Backlog:
+        group = self._settings.group_of(destination, subscription)
+        lag = lag_of(consuming(self._url, self._settings, group, "doubtless-lag"), destination)
+        return Backlog(destination=destination, subscription=subscription, waiting=lag)
 
     def leave_to_parent(self) -> None:
         """In a forked child: begin anew, and leave the producer to the parent, whose thread it needs."""

@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver, Token
 from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.brokers.url import BrokerUrl
@@ -16,7 +17,7 @@ from triggers.providers.nats.connection import Connection
 from triggers.providers.nats.consumer import NatsConsumer
 from triggers.providers.nats.publisher import publish, publish_later
 from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of
-from triggers.providers.nats.streams import bind, stream_of
+from triggers.providers.nats.streams import backlogs_of, bind, stream_of
 from triggers.providers.provider import Arrival, Received
 
 #: Sends to a subject, on the connection's thread.
@@ -153,6 +154,12 @@ class Nats:
         """
         connection = await self._connected()
         await connection.do("asking whether it is there", connection.native.flush)
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits for the durable consumers of these places."""
+        connection = await self._connected()
+        count = partial(backlogs_of, connection, places, self._settings)
+        return await connection.do("counting what waits", count)
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""

@@ -1,14 +1,16 @@
-"""The stream of a subject and the durable consumer of a subscription: found, or made where they are missing.
+"""The stream of a subject and the durable consumer of a subscription: found, or made; and what waits.
 
 Everything here runs on the connection's thread.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from history.errors import ConfigurationError
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.nats.connection import ANSWER, Connection
 from triggers.providers.nats.driver import driver
 from triggers.providers.nats.settings import UNLIMITED, NatsSettings, has_wildcards, later_of, plain
@@ -139,3 +141,24 @@ def _checked(stream: str, durable: str, config: Any) -> Bound:
         )
     waits = [config.ack_wait, *(config.backoff or ())]
     return Bound(stream, durable, min(waits), config.max_deliver or UNLIMITED)
+
+
+async def backlogs_of(
+    connection: Connection, places: Sequence[Place], settings: NatsSettings
+) -> Sequence[Backlog]:
+    """Return what waits for the durable consumers of these places; nothing is made that is missing."""
+    return [await _backlog(connection, place, settings) for place in places]
+
+
+async def _backlog(connection: Connection, place: Place, settings: NatsSettings) -> Backlog:
+    destination, subscription = place
+    of = partial(Backlog, destination=destination, subscription=subscription)
+    streams = await _streams(connection, destination)
+    if len(streams) != 1:
+        return of()
+    durable = settings.durable_of(destination, subscription)
+    try:
+        info = await connection.native.jsm(timeout=ANSWER).consumer_info(streams[0], durable)
+    except driver.js.errors.NotFoundError:
+        return of()
+    return of(waiting=info.num_pending, held=info.num_ack_pending)

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any, Self
 from uuid import uuid4
 
+from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
@@ -199,6 +201,23 @@ class RabbitMQ:
         """
         channel = await (await self._connected()).channel(lambda _: None)
         await channel.close()
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits in the queues of these places; RabbitMQ says nothing of what is held."""
+        return [await self._backlog(*place) for place in places]
+
+    async def _backlog(self, destination: str, subscription: str) -> Backlog:
+        plain = destination.startswith(QUEUE)
+        of = partial(Backlog, destination=destination, subscription=None if plain else subscription)
+        queue = destination.removeprefix(QUEUE) if plain else queue_of(destination, subscription)
+        # A channel for each: it ends where there is no such queue.
+        channel = await (await self._connected()).channel(lambda _: None)
+        try:
+            found = await channel.ask("counting what waits", "queue_declare", queue=queue, passive=True)
+        except ConfigurationError:
+            return of()
+        await channel.close()
+        return of(waiting=found.method.message_count, consumers=found.method.consumer_count)
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""

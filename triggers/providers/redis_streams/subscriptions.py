@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import cast
 
 from history.errors import ConfigurationError
-from triggers.providers.redis_streams.keys import StreamKeys
+from triggers.providers.backlog import Backlog
+from triggers.providers.redis_streams.keys import StreamKeys, later_of
 from triggers.providers.redis_streams.link import RedisLink
 
 #: How many entries that were not read are counted at most.
@@ -37,6 +38,29 @@ async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[Subscr
         Subscription(name.decode(errors="backslashreplace"), pending, unread, consumers, _instant(oldest))
         for name, pending, unread, consumers, oldest in rows
     ]
+
+
+async def backlogs_of(link: RedisLink, destination: str) -> Sequence[Backlog]:
+    """Return what waits for each subscription of a stream, last for one that begins; raises as ``link``."""
+    found = await subscriptions_of(link, destination)
+    doing = "counting what waits"
+    later = cast("int", await link.call(doing, "ZCARD", later_of(destination)))
+    length = cast("int", await link.call(doing, "XLEN", destination))
+    counted = [
+        Backlog(
+            destination=destination,
+            subscription=one.name,
+            waiting=one.unread,
+            held=one.pending,
+            later=later,
+            consumers=one.consumers,
+            oldest=one.oldest,
+            is_more=one.unread >= MOST_COUNTED,
+        )
+        for one in found
+    ]
+    begins = [] if not length else [Backlog(destination=destination, waiting=length, held=0, later=later)]
+    return [*counted, *begins]
 
 
 async def unsubscribe(link: RedisLink, destination: str, subscription: str, *, force: bool) -> bool:

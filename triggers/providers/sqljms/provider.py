@@ -21,6 +21,7 @@ from history.sql.database.engine import (
 )
 from history.sql.statements.dialects import Dialect, statement
 from history.store.owners import process_token
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.sqljms.destinations import TEMPORARY, Destination
 from triggers.providers.sqljms.link import SqlLink, as_providers
 from triggers.providers.sqljms.receiving import clients
@@ -115,6 +116,12 @@ class SqlJms:
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages in one transaction, and return their JMSMessageIDs."""
         return await self._outbox.send(destination, messages)
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits at these places, then at all other queues and subscriptions of the database."""
+        from triggers.providers.sqljms.backlogs import backlogs_of  # noqa: PLC0415  (no consumer asks)
+
+        return await backlogs_of(self._link, places)
 
     def sending(self, connection: AnyConnection | Session | AsyncSession) -> TransactionOutbox:
         """Return what sends in the transaction that a connection, or a session, has open.

@@ -43,6 +43,14 @@ _REFUSALS = (
 _MISSING = ("QueueDoesNotExist", "NonExistentQueue")
 
 
+#: What SQS calls the numbers of a backlog.
+_COUNTS = {
+    "ApproximateNumberOfMessages": "waiting",
+    "ApproximateNumberOfMessagesNotVisible": "held",
+    "ApproximateNumberOfMessagesDelayed": "later",
+}
+
+
 class SqsLink:
     """The client, and the addresses of queues."""
 
@@ -132,6 +140,16 @@ class SqsLink:
         if queue.endswith(FIFO):
             attributes["FifoQueue"] = "true"
         return self.call(f"making {queue!r}", "create_queue", QueueName=queue, Attributes=attributes)
+
+    def counts_of(self, queue: str) -> Mapping[str, int]:
+        """Return about how many messages of a queue wait, are held, and are for later; none of no queue."""
+        try:
+            address = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)["QueueUrl"]
+            words = {"QueueUrl": address, "AttributeNames": list(_COUNTS)}
+            found = self.call(f"counting what waits in {queue!r}", "get_queue_attributes", **words)
+        except QueueGoneError:
+            return {}
+        return {name: int(found["Attributes"][attribute]) for attribute, name in _COUNTS.items()}
 
     def forget(self, queue: str) -> None:
         """Look for a queue anew the next time: somebody has deleted it."""

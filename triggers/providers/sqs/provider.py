@@ -8,6 +8,7 @@ from typing import Self, cast
 
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.sending import dead_copy, is_later, named
 from triggers.providers.provider import Arrival, Received
 from triggers.providers.sqs.codec import Delivered, encode, letter_of
@@ -105,6 +106,20 @@ class Sqs:
             ProviderUnavailableError: it does not.
         """
         await self._shell.call("doubtless-sqs-ping", self._link.ping)
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits in the queues of these places, about: SQS counts from time to time."""
+        queues = dict.fromkeys(destination for destination, _ in places)
+        found = {
+            queue: await self._shell.call("doubtless-sqs-backlog", partial(self._backlog, queue))
+            for queue in queues
+        }
+        return [found[destination] for destination, _ in places]
+
+    def _backlog(self, destination: str) -> Backlog:
+        counts = self._link.counts_of(self._settings.queue_of(destination))
+        waiting, held, later = map(counts.get, ("waiting", "held", "later"))
+        return Backlog(destination=destination, waiting=waiting, held=held, later=later)
 
     async def close(self) -> None:
         """Do nothing: boto3 keeps connections only, which end with it."""

@@ -1,0 +1,79 @@
+"""The dashboard's own metrics: who may read them, and what they say."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from history.bridge import drive
+from history.message import Message
+from history.store.control import Counts, Report
+from tests.integration.dashboard.browser import Browser
+from tests.integration.dashboard.conftest import TOKENS, Site
+from triggers import trigger
+from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.providers.opening import open_provider
+
+
+def scraped(browser: Browser) -> dict[tuple[str, str], float]:
+    """Return the values by name and by the values of their labels."""
+    answer = browser.get("/metrics", Authorization=f"Bearer {TOKENS[Role.VIEWER].secret}")
+    assert answer.status_code == 200
+    return {
+        (sample.name, " ".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_what_all_consumers_counted_and_what_is_parked_is_said(site: Site) -> None:
+    for number in (1, 2):
+        report = Report(consumer=f"c-{number}", trigger="book", counts=Counts(new=10 * number, duplicate=1))
+        drive(site.store.control.beat(f"token-{number}", [report]))
+    site.park("order-1")
+
+    found = scraped(site.browser())
+
+    assert found["doubtless_history_messages_total", "book new"] == 30
+    assert found["doubtless_history_messages_total", "book duplicate"] == 2
+    assert found["doubtless_consumers", "book"] == 2
+    assert found["doubtless_parked_messages", "book"] == 1
+
+
+def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:
+    @trigger("queue://orders", name="book")
+    def book(order: dict[str, str]) -> None:
+        raise AssertionError(order)
+
+    url = f"sqlite:///{tmp_path}/messages.db"
+    provider = open_provider(url)
+    drive(provider.send("queue://orders", [Message(body={}), Message(body={})]))
+    drive(provider.close())
+    site.app.state.operations.close()
+    site.serve([book], Access(tokens=list(TOKENS.values())), providers=[url])
+
+    found = scraped(site.browser())
+
+    places = {
+        labels: value for (name, labels), value in found.items() if name == "doubtless_backlog_messages"
+    }
+    assert [value for labels, value in sorted(places.items()) if "queue://orders" in labels] == [0, 0, 2]
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer", f"Basic {TOKENS[Role.VIEWER].secret}"])
+def test_who_has_no_token_reads_nothing(site: Site, header: str | None) -> None:
+    given = {} if header is None else {"Authorization": header}
+
+    answer = site.browser().get("/metrics", **given)
+
+    assert answer.status_code == 401
+    assert "doubtless_" not in answer.text
+
+
+def test_a_session_and_a_proxy_may_read(site: Site) -> None:
+    signed_in = site.signed_in(Role.VIEWER).get("/metrics").status_code
+    site.serve([], Access(proxy=ProxyHeader(user_header="X-User")))
+    vouched = site.browser().get("/metrics", **{"X-User": "ann"}).status_code
+    elsewhere = site.browser(address="10.0.0.9").get("/metrics", **{"X-User": "ann"}).status_code
+
+    assert (signed_in, vouched, elsewhere) == (200, 200, 401)

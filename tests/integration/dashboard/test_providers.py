@@ -1,0 +1,121 @@
+"""What waits at the providers, in the dashboard."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from history.bridge import drive
+from history.message import Message
+from tests.fixtures.waiting import eventually
+from tests.integration.dashboard.browser import text_of
+from tests.integration.dashboard.conftest import TOKENS, Site
+from triggers import trigger
+from triggers.consumer.options import AnyTrigger
+from triggers.dashboard import Access, Role
+from triggers.dashboard.operations import Operations
+from triggers.dashboard.places import Places
+from triggers.providers.opening import open_provider
+
+#: Nobody listens there.
+AWAY = "redis://user:secret@127.0.0.1:1/0"
+
+
+@trigger("orders", name="book")
+def book(order: dict[str, str]) -> None:
+    raise AssertionError(order)
+
+
+@trigger("queue://invoices", name="bill")
+def bill(invoice: dict[str, str]) -> None:
+    raise AssertionError(invoice)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A database with three orders that nobody has subscribed to, two invoices, and a queue of others."""
+    url = f"sqlite:///{tmp_path}/messages.db"
+    provider = open_provider(url)
+    for destination, count in (("orders", 3), ("queue://invoices", 2), ("queue://others", 1)):
+        drive(provider.send(destination, [Message(body={"id": number}) for number in range(count)]))
+    drive(provider.close())
+    return url
+
+
+def serve(site: Site, *providers: str) -> None:
+    triggers: Sequence[AnyTrigger] = (book, bill)
+    site.app.state.operations.close()
+    site.serve(triggers, Access(tokens=list(TOKENS.values())), providers=providers)
+
+
+def rows_of(html: str) -> list[list[str]]:
+    """Return the words of each row of a page's tables."""
+    return [text_of(row).split() for row in html.split("<tr data-row>")[1:]]
+
+
+def test_what_waits_for_each_trigger_is_shown_and_what_waits_for_others(site: Site, file: str) -> None:
+    serve(site, file)
+
+    rows = rows_of(site.signed_in(Role.VIEWER).page("/providers"))
+
+    assert [row[:6] for row in rows] == [
+        ["orders", "book", "book", "3", "0", "0"],
+        ["queue://invoices", "-", "bill", "2", "0", "0"],
+        ["queue://others", "-", "1", "0", "0", "0"],
+    ]
+
+
+@pytest.mark.parametrize("path", ["/", "/trigger?name=book"])
+def test_other_pages_say_how_many_wait(site: Site, file: str, path: str) -> None:
+    serve(site, file)
+
+    page = site.signed_in(Role.VIEWER).page(path)
+
+    assert '<a href="/providers">3</a>' in page
+
+
+def test_a_provider_that_is_away_is_said_without_its_password_and_hides_no_other(
+    site: Site, file: str
+) -> None:
+    serve(site, AWAY, file)
+
+    page = site.signed_in(Role.VIEWER).page("/providers")
+
+    assert "the Redis server is unavailable" in text_of(page)
+    assert "secret" not in page
+    assert ["orders", "book", "book", "3"] in [row[:4] for row in rows_of(page)]
+
+
+def test_who_named_no_provider_reads_how(site: Site) -> None:
+    browser = site.signed_in(Role.VIEWER)
+
+    assert "--provider URL" in text_of(browser.page("/providers"))
+    assert ">waiting<" not in browser.page("/")
+
+
+def test_a_page_waits_for_no_provider_that_answered_before(file: str) -> None:
+    now = [0.0]
+    places = Places([file], [book, bill], clock=lambda: now[0])
+    assert eventually(lambda: places.waiting() == {"book": 3, "bill": 2})
+    provider = open_provider(file)
+    drive(provider.send("orders", [Message(body={})]))
+
+    same = places.waiting()
+    now[0] = 10.0
+
+    assert same == {"book": 3, "bill": 2}
+    assert eventually(lambda: places.waiting() == {"book": 4, "bill": 2})
+    places.close()
+    drive(provider.close())
+
+
+def test_operations_close_what_they_opened(site: Site, file: str) -> None:
+    serve(site, file)
+    site.signed_in(Role.VIEWER).page("/providers")
+    operations = cast("Operations", site.app.state.operations)
+
+    operations.places.close()
+
+    with pytest.raises(RuntimeError, match="shutdown"):
+        operations.places.latest()

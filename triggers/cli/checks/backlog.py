@@ -1,0 +1,66 @@
+"""``doubtless backlog``: what waits at the provider."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import typer
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from triggers.cli.shared.configured import configuration_of
+from triggers.cli.shared.embedded import FILE, URL
+from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.loading import collect
+from triggers.cli.shared.options import ONLY_OPTION, PROVIDER_OPTION, connected, refuse_absent_file
+from triggers.cli.shared.output import State
+from triggers.consumer.options import AnyTrigger
+from triggers.providers.backlog import Place
+from triggers.providers.provider import capabilities_of
+
+_COLUMNS = ["destination", "subscription", "waiting", "held", "later", "consumers", "oldest"]
+
+
+def places_of(triggers: Sequence[AnyTrigger]) -> list[Place]:
+    """Return where triggers receive from, each place once."""
+    return list(dict.fromkeys((place, one.name) for one in triggers for place in one.destinations))
+
+
+@with_general_options
+def backlog(
+    context: typer.Context,
+    module: str = typer.Argument(help="A module with triggers, such as examples.orders."),
+    provider: str | None = PROVIDER_OPTION,
+    only: list[str] | None = ONLY_OPTION,
+    most: int | None = typer.Option(
+        None,
+        "--most",
+        min=0,
+        help="Exit with 1 when more than this wait for one of the triggers; for alarms.",
+    ),
+) -> None:
+    """Say what waits at the provider for the triggers of a module: how much, and since when.
+
+    It takes and changes nothing. What a provider does not say is "-". Redis Streams and SQL databases also
+    name what waits for others.
+    """
+    state = State.of(context)
+    places = places_of(collect(module, only, configuration=configuration_of(state), guards=True))
+    url = provider or URL
+    if provider is None and not FILE.exists():
+        raise ConfigurationError("--provider", "is missing", "give the provider of the triggers")
+    refuse_absent_file("--provider", url)
+    with connected(url) as link:
+        telling = capabilities_of(link).telling_backlog
+        if telling is None:
+            raise ConfigurationError(
+                "--provider", "does not say what waits there", "ask its own tools, such as its console"
+            )
+        found = drive(telling.backlogs(places))
+    rows = [asdict(one) for one in found]
+    shown = [
+        row | {"waiting": f"more than {one.waiting}"} if one.is_more else row
+        for row, one in zip(rows, found, strict=True)
+    ]
+    state.show("what waits", _COLUMNS, rows if state.as_json else shown)
+    if most is not None and any((one.waiting or 0) > most for one in found[: len(places)]):
+        raise typer.Exit(1)

@@ -1,0 +1,88 @@
+"""Failures: how often, for which causes, and what the journal says of late."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+from starlette.responses import Response
+
+from history.bridge import drive
+from history.store.control import Counts
+from history.store.journal import JournalLine, journal_of
+from history.store.parking import ParkedKind
+from triggers.dashboard.visit import Visit
+
+#: How many lines of the journal a page shows, and how far back one may leaf.
+ROWS, FURTHEST = 50, 1_000
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """What of a trigger's messages did not go well, since its statistics began, and a second now."""
+
+    name: str
+    counts: Counts
+    rates: dict[str, float] | None
+
+    @property
+    def failed_share(self) -> float | None:
+        """Which part of the runs had to be repeated or given up; None before the first."""
+        return None if not self.counts.runs else (self.counts.failed + self.counts.retried) / self.counts.runs
+
+
+def failures(visit: Visit) -> Response:
+    """Show what fails, of one trigger or of all."""
+    operations, trigger = visit.operations, visit.asked("trigger")
+    reading, survey = operations.pulse.read(), operations.surveyor.latest()
+    names = [name for name in reading.triggers if trigger in {None, name}]
+    rows = [
+        FailureRow(name, counts, None if (rates := operations.pulse.rates(name)) is None else dict(rates))
+        for name in names
+        if _some(counts := reading.overview.statistics.get(name, Counts()))
+    ]
+    causes = [
+        group
+        for group in survey.groups
+        if group.kind is not ParkedKind.IN_DOUBT and trigger in {None, group.trigger}
+    ]
+    first = min((visit.page - 1) * ROWS, FURTHEST)
+    lines = list(islice(_lines(visit, names, first + ROWS + 1), first, None))
+    return visit.show(
+        "failures.html",
+        rows=sorted(rows, key=lambda row: (-row.counts.failed, row.name)),
+        causes=causes,
+        lines=lines[:ROWS],
+        more=len(lines) > ROWS,
+        trigger=trigger,
+        survey=survey,
+        keeps_journal=journal_of(operations.store) is not None,
+    )
+
+
+def _some(counts: Counts) -> bool:
+    wrong = (
+        counts.failed,
+        counts.recovered,
+        counts.rejected,
+        counts.unreadable,
+        counts.in_doubt,
+        counts.retried,
+    )
+    return any(wrong)
+
+
+def _lines(visit: Visit, names: list[str], most: int) -> Iterator[tuple[str, JournalLine]]:
+    """Yield the journal's last lines, the newest first, each with its trigger."""
+    journal = journal_of(visit.operations.store)
+    if journal is None:
+        return
+    lists = [[(name, line) for line in reversed(drive(journal.read(name, limit=most)))] for name in names]
+    yield from heapq.merge(*lists, key=_age, reverse=True)
+
+
+def _age(one: tuple[str, JournalLine]) -> tuple[datetime, str]:
+    return one[1].at or _NEVER, one[1].id

@@ -1,0 +1,97 @@
+"""``/metrics``: what no single consumer knows: all of them together, what is parked, and what waits."""
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from history.bridge import drive
+from history.errors import DoubtlessError
+from history.store.control import Overview
+from triggers.dashboard.access.gate import Gate
+from triggers.dashboard.operations import Operations
+from triggers.metrics.exposition import VERDICTS
+
+
+class Metrics:
+    """Answers whoever has a token or a session; nothing is counted between two scrapes."""
+
+    def __init__(self, gate: Gate, operations: Operations) -> None:
+        self._gate, self._operations = gate, operations
+
+    async def serve(self, request: Request) -> Response:
+        """Serve one scrape."""
+        if not self._gate.admits(request):
+            text = "send the header Authorization: Bearer TOKEN, with one of the dashboard's tokens\n"
+            return PlainTextResponse(text, 401, {"WWW-Authenticate": "Bearer"})
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(OperationsCollector(self._operations))
+        encoder, content_type = choose_encoder(request.headers.get("accept", ""))
+        try:
+            body = await run_in_threadpool(encoder, registry)
+        except DoubtlessError as error:
+            return PlainTextResponse(f"{error}\n", 503)
+        return Response(body, media_type=content_type)
+
+
+class OperationsCollector(Collector):
+    """The metrics of a history and its providers; names and labels are those of the docs."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def collect(self) -> Iterator[Metric]:
+        """Ask the history, and say what the providers said last."""
+        reading = self._operations.pulse.read()
+        yield _messages(reading.overview)
+        parking = self._operations.store.parking
+        yield _gauge(
+            "doubtless_parked_messages",
+            "Messages that wait for a decision",
+            {name: drive(parking.count(trigger=name)) for name in reading.triggers},
+        )
+        beats = [beat.report.trigger for beat in reading.overview.beats]
+        yield _gauge(
+            "doubtless_consumers",
+            "Consumers that live",
+            {name: beats.count(name) for name in reading.triggers},
+        )
+        yield self._backlog()
+
+    def _backlog(self) -> Metric:
+        family = GaugeMetricFamily(
+            "doubtless_backlog_messages",
+            "Messages at the provider",
+            labels=["provider", "destination", "subscription", "state"],
+        )
+        for asked in self._operations.places.latest():
+            for one in asked.backlogs:
+                for state, count in (("waiting", one.waiting), ("held", one.held), ("later", one.later)):
+                    if count is not None:
+                        place = [asked.address, one.destination, one.subscription or "", state]
+                        family.add_metric(place, count)
+        return family
+
+
+def _messages(overview: Overview) -> Metric:
+    family = CounterMetricFamily(
+        "doubtless_history_messages",
+        "Deliveries of messages by verdict, as all consumers of the history have counted them",
+        labels=["trigger", "verdict"],
+    )
+    for name, counts in overview.statistics.items():
+        for verdict in VERDICTS:
+            family.add_metric([name, verdict], getattr(counts, verdict))
+    return family
+
+
+def _gauge(name: str, text: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["trigger"])
+    for trigger, value in values.items():
+        family.add_metric([trigger], value)
+    return family

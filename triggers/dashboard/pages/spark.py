@@ -1,0 +1,28 @@
+"""Spark: how far each query is, what its batches held, and which of them were tried again."""
+
+from starlette.responses import Response
+
+from history.bridge import drive
+from history.store.progress import BatchRecord
+from triggers.dashboard.visit import Visit
+
+#: How many batches of a query a page shows.
+BATCHES = 100
+
+
+def queries(visit: Visit) -> Response:
+    """Show the last batch of each query that this history knows."""
+    store = visit.operations.store
+    rows: list[tuple[str, BatchRecord]] = [
+        (name, record) for name in drive(store.triggers()) for record in drive(store.progress.latest(name))
+    ]
+    return visit.show(
+        "queries.html", rows=sorted(rows, key=lambda row: (row[1].name or row[1].query, row[0]))
+    )
+
+
+def query(visit: Visit) -> Response:
+    """Show the last batches of one query."""
+    trigger, name = visit.asked("trigger") or "", visit.asked("query") or ""
+    records = drive(visit.operations.store.progress.batches(trigger, name, limit=BATCHES))
+    return visit.show("query.html", trigger=trigger, query=name, records=records)

@@ -1,0 +1,138 @@
+"""What waits at the providers: asked beside the pages, so that one that is away holds none of them up."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+from history.bridge import drive
+from history.support.urls import origin
+from triggers.cli.checks.backlog import places_of
+from triggers.cli.shared.output import first_line
+from triggers.consumer.options import AnyTrigger
+from triggers.providers.backlog import Backlog, Place
+from triggers.providers.opening import open_provider
+from triggers.providers.provider import Provider, capabilities_of
+
+#: How old what is shown may be before it is asked again, in seconds.
+FRESH = 2.0
+
+#: How long a page waits for an answer where there was none yet, in seconds.
+PATIENCE = 0.15
+
+#: How long the last answers are waited for at the end, in seconds.
+ENDING = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one provider said when it was asked last.
+
+    ``links`` are the rows of SQL Remote's links. ``problem`` is why it said nothing, ``is_silent`` that it
+    never says what waits. ``at`` is when that was, by the monotonic clock; None before the first time.
+    """
+
+    address: str
+    backlogs: Sequence[Backlog] = ()
+    links: Sequence[Mapping[str, Any]] = ()
+    problem: str | None = None
+    is_silent: bool = False
+    at: float | None = None
+
+
+@dataclass(slots=True)
+class _Desk:
+    """One provider, and who asks it now."""
+
+    url: str
+    latest: Asked
+    provider: Provider | None = None
+    asking: "Future[None] | None" = None
+
+
+class Places:
+    """Where triggers receive from, at some providers; safe to share between threads.
+
+    With ``background=False`` each look waits until all providers have answered, for tests.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        triggers: Sequence[AnyTrigger],
+        *,
+        background: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._triggers, self._background, self._clock = triggers, background, clock
+        self._places = places_of(triggers)
+        self._desks = [_Desk(url, Asked(origin(url))) for url in urls]
+        self._lock = Lock()
+        self._threads = ThreadPoolExecutor(max(1, len(urls)), thread_name_prefix="places")
+
+    def latest(self) -> Sequence[Asked]:
+        """Return what each provider said last, and ask those of which that is some time ago."""
+        asking: list[Future[None]] = []
+        for desk in self._desks:
+            future = self._ask(desk)
+            if future is not None and (desk.latest.at is None or not self._background):
+                asking.append(future)
+        wait(asking, PATIENCE if self._background else None)
+        return [desk.latest for desk in self._desks]
+
+    def waiting(self) -> Mapping[str, int]:
+        """Return how many messages wait for each trigger, as far as that is known."""
+        found: dict[str, int] = {}
+        for backlog in (backlog for one in self.latest() for backlog in one.backlogs):
+            for name in self.names_of(backlog) if backlog.waiting is not None else ():
+                found[name] = found.get(name, 0) + (backlog.waiting or 0)
+        return found
+
+    def names_of(self, backlog: Backlog) -> Sequence[str]:
+        """Return the names of the triggers that receive from a place."""
+        return [
+            one.name
+            for one in self._triggers
+            if backlog.destination in one.destinations and backlog.subscription in {None, one.name}
+        ]
+
+    def close(self) -> None:
+        """Wait for the answers that are on their way, and give the connections back."""
+        wait([desk.asking for desk in self._desks if desk.asking is not None], ENDING)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for desk in self._desks:
+            if desk.provider is not None:
+                drive(desk.provider.close())
+
+    def _ask(self, desk: _Desk) -> "Future[None] | None":
+        with self._lock:
+            at = desk.latest.at
+            is_fresh = self._background and at is not None and self._clock() - at < FRESH
+            if desk.asking is None and not is_fresh:
+                desk.asking = self._threads.submit(self._answer, desk)
+            return desk.asking
+
+    def _answer(self, desk: _Desk) -> None:
+        try:
+            if desk.provider is None:
+                desk.provider = open_provider(desk.url)
+            found = _asked(desk.latest.address, desk.provider, self._places)
+        except Exception as error:  # noqa: BLE001  (whatever a provider raises is shown, and it is asked again)
+            cause = "" if error.__cause__ is None else f": {first_line(error.__cause__)}"
+            found = Asked(desk.latest.address, problem=f"{first_line(error)}{cause}")
+        with self._lock:
+            desk.latest, desk.asking = replace(found, at=self._clock()), None
+
+
+def _asked(address: str, provider: Provider, places: Sequence[Place]) -> Asked:
+    from triggers.providers.sqlremote.inspection import status  # noqa: PLC0415  (loads SQLAlchemy)
+    from triggers.providers.sqlremote.links import Links  # noqa: PLC0415  (as above)
+
+    if isinstance(provider, Links):
+        return Asked(address, links=drive(status(provider)))
+    telling = capabilities_of(provider).telling_backlog
+    if telling is None:
+        return Asked(address, is_silent=True)
+    return Asked(address, drive(telling.backlogs(places)))

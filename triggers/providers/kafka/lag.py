@@ -1,0 +1,45 @@
+"""How far a consumer group is behind its topic; asked by a client that does not join the group."""
+
+from typing import Any
+
+from triggers.providers.kafka.driver import QUIET, driver
+from triggers.providers.kafka.errors import translated
+from triggers.providers.kafka.membership import PATIENCE
+from triggers.providers.kafka.offsets import Partition
+
+
+def lag_of(settings: dict[str, Any], topic: str) -> int | None:
+    """Return how many messages of a topic a group has not settled; None where there is no such topic.
+
+    ``settings`` are those of a member of the group. What a compacted topic has dropped is counted, too.
+
+    Raises:
+        ProviderUnavailableError: no broker answers.
+        ConfigurationError: the brokers refuse it.
+    """
+    own = {"error_cb": _ignored, "logger": QUIET}
+    client = driver.Consumer(settings | own)
+    try:
+        known = client.list_topics(timeout=PATIENCE).topics.get(topic)  # to ask for one may make it
+        if known is None or known.error is not None or not known.partitions:
+            return None
+        wanted = [driver.TopicPartition(topic, number) for number in known.partitions]
+        starts_late = settings["auto.offset.reset"] == "latest"
+        committed = client.committed(wanted, timeout=PATIENCE)
+        return sum(_lag(client, one, starts_late=starts_late) for one in committed)
+    except driver.KafkaException as error:
+        raise translated(error, topic=topic, doing="counting what waits") from error
+    finally:
+        client.close()
+
+
+def _lag(client: Any, place: Any, *, starts_late: bool) -> int:
+    low, high = client.get_watermark_offsets(place, timeout=PATIENCE)
+    if place.offset < 0:  # nothing was ever committed
+        return 0 if starts_late else int(high - low)
+    settled = Partition.resumed(place.topic, place.partition, place.offset, place.metadata).settled_beyond
+    return max(0, int(high - max(low, place.offset)) - settled)
+
+
+def _ignored(_: Any) -> None:
+    """Leave errors of connections to librdkafka, which tries again until its time is over."""

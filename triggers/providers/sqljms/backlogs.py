@@ -1,0 +1,66 @@
+"""What waits at the queues and subscriptions of a database, in the words of all providers."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from history.sql.database.engine import AnyConnection, fetch
+from history.sql.tables.making import table_exists
+from triggers.providers.backlog import Backlog, Place
+from triggers.providers.sqljms.admin.admin import Admin
+from triggers.providers.sqljms.admin.views import SourceView
+from triggers.providers.sqljms.destinations import NOBODY, Destination, DestinationKind
+from triggers.providers.sqljms.limbo.statements import HOW_MANY
+from triggers.providers.sqljms.limbo.tables import LIMBO_STATE
+from triggers.providers.sqljms.link import SqlLink
+
+#: What the limbo is called among destinations.
+LIMBO = "limbo"
+
+#: Kind, name and subscription of what a view is of.
+_Key = tuple[str, str, str | None]
+
+
+async def backlogs_of(link: SqlLink, places: Sequence[Place]) -> Sequence[Backlog]:
+    """Return what waits at these places, in order, then at all others and in limbo; raises as ``link``."""
+    admin = Admin(link)
+    views = [*await admin.queues(), *await admin.subscriptions()]
+    known: dict[_Key, SourceView] = {(one.kind, one.name, one.subscription): one for one in views}
+    keys = [_key(place, known) for place in places]
+    found = [_backlog(*place, key, known.get(key)) for place, key in zip(places, keys, strict=True)]
+    others = sorted(known.keys() - set(keys), key=str)
+    found += [_backlog(f"{key[0]}://{key[1]}", key[2], key, known[key]) for key in others]
+    limbo = await admin.run("counting what is in limbo", _in_limbo)
+    return found if limbo is None else [*found, Backlog(destination=LIMBO, waiting=0, later=limbo)]
+
+
+async def _in_limbo(connection: AnyConnection) -> int | None:
+    """Return how many messages wait in limbo; None where the database has none."""
+    if not await table_exists(connection, LIMBO_STATE):
+        return None
+    ((count,),) = await fetch(connection, HOW_MANY, input=None)
+    return int(count)
+
+
+def _key(place: Place, known: Mapping[_Key, SourceView]) -> _Key:
+    """Return where messages wait for a place: that of nobody, which its first consumer would get."""
+    destination = Destination.parse(place[0])
+    kind, name = destination.kind.value, destination.name
+    if destination.kind is DestinationKind.QUEUE:
+        return kind, name, None
+    own, nobodys = (kind, name, place[1]), (kind, name, NOBODY)
+    return nobodys if destination.retains and own not in known and nobodys in known else own
+
+
+def _backlog(name: str, subscription: str | None, key: _Key, view: SourceView | None) -> Backlog:
+    subscription = None if key[2] is None else subscription
+    if view is None:
+        return Backlog(destination=name, subscription=subscription)
+    return Backlog(
+        destination=name,
+        subscription=subscription,
+        waiting=max(0, view.messages - view.held - view.later),
+        held=view.held,
+        later=view.later,
+        consumers=view.consumers,
+        oldest=None if view.oldest is None else datetime.now(UTC) - view.oldest,
+    )
