@@ -11,7 +11,7 @@ DEV := $(VENV)/.installed-dev
 # Tests are rewritten once and then read, not rewritten by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup servers demo demo-redis test prove installs lint site types bench soak clean
+.PHONY: help setup servers demo demo-redis test prove installs release lint site types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ prove: $(DEV) servers  ## Run the long proofs: soaks, processes that are killed,
 
 installs: $(DEV) servers  ## Install the wheel in empty environments, and do there what README and tutorial say
 	.ci/installs
+
+release: $(DEV)  ## Build sdist, wheel, bill of materials and checksums, in build/release; publishes nothing
+	.ci/release
 
 lint: $(DEV)  ## Style, import contracts
 	$(BIN)/ruff check .

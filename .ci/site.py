@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 
 #: What the pages of the site are made of, and what they link to.
-SOURCES = ("README.md", "CHANGELOG.md", "LICENSE", "docs", "examples", "benchmarks/README.md")
+SOURCES = ("README.md", "CHANGELOG.md", "RELEASING.md", "LICENSE", "docs", "examples", "benchmarks/README.md")
 
 #: The beginning of a block of code. What follows its language is for our tests, and unknown to Markdown.
 FENCE = re.compile(r"^( *```\w+) [\w -]+$", re.MULTILINE)

@@ -124,6 +124,11 @@ def test_what_needs_an_extra_says_which_where_it_is_missing(environment: Environ
         assert refused == [not has(environment, extra)] * len(answers), answers
 
 
+@each_of(*PLAIN)
+def test_the_manual_page_is_where_man_looks(environment: Environment) -> None:
+    assert (environment.programs.parent / "share" / "man" / "man1" / "doubtless.1").stat().st_size > 0
+
+
 @each_of(*PLAIN, *OTHER_PYTHONS)
 def test_the_demo_accounts_for_every_line(environment: Environment, tmp_path: Path) -> None:
     demo = environment.run("doubtless", "demo", "--count", "300", "--json", "--no-spark", folder=tmp_path)

@@ -16,6 +16,7 @@ from history.bridge import drive
 from history.entry import EntryOutcome
 from history.opening import open_history
 from history.store import HistoryStore
+from history.store.journal import journal_of
 from history.store.parking import Parked
 from tests.crash.helpers import deaths
 from tests.crash.helpers.deaths import DEATHS, DOOMED, UUIDS, Death
@@ -32,7 +33,10 @@ DEADLINE = PATIENCE
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of one death: effects and events by uuid, parked copies, unacknowledged entries, ..."""
+    """What is left of one death: effects and events by uuid, parked copies, unacknowledged entries, ...
+
+    ``journal`` are the verdicts that the journal has of the doomed uuid.
+    """
 
     sent: Sequence[tuple[str, str]]
     effects: Counter[str]
@@ -41,11 +45,13 @@ class Left:
     completed: frozenset[str]
     events: Counter[str]
     unanswered: int
+    journal: frozenset[str]
 
     def check(self, death: Death) -> None:
         """Say that the death left what the table of the pipeline says, and nothing twice, lost or waiting."""
         others = set(UUIDS) - {DOOMED}
         assert max(self.effects.values()) == 1
+        assert death.ending.verdict in self.journal
         assert self.effects[DOOMED] == death.ending.effects
         assert [one.uuid for one in self.parked] == [DOOMED] * min(1, death.ending.parked)
         assert sum(one.copies for one in self.parked) >= death.ending.parked
@@ -144,7 +150,14 @@ def _look(
         ),
         events=Counter(uuid for name, uuid in events_of(folder).lines() if name == death.name),
         unanswered=count(death.name),
+        journal=_journal(store, death),
     )
+
+
+def _journal(store: HistoryStore, death: Death) -> frozenset[str]:
+    journal = journal_of(store)
+    assert journal is not None
+    return frozenset(line.verdict for line in drive(journal.read(death.name, DOOMED)))
 
 
 def count_unanswered(server: str, name: str) -> int:

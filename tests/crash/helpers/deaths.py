@@ -51,6 +51,11 @@ class Ending:
     parked: int
     event: bool = False
 
+    @property
+    def verdict(self) -> str:
+        """What the journal must say, whenever its process died: of the copy, if of nothing else."""
+        return "in doubt" if self.parked > 1 else "duplicate"
+
 
 @dataclass(frozen=True, slots=True)
 class Death:

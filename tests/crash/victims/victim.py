@@ -58,7 +58,9 @@ def make_trigger(folder: Path, history: str, death: Death, reach: Reach) -> Trig
     prefetch = 1 if history.startswith("redis") else 10
     file = folder / "parked.sqlite3"
 
-    @trigger(death.name, name=death.name, lease=LEASE, prefetch=prefetch, local_parking_file=file)
+    @trigger(
+        death.name, name=death.name, lease=LEASE, prefetch=prefetch, local_parking_file=file, journal=True
+    )
     def work(message: Message, delivery: Delivery) -> None:
         tell: Reach = reach if delivery.uuid == DOOMED else _ignore
         tell(Inside.BEFORE_EFFECT)
