@@ -19,6 +19,7 @@ from benchmarks.rows import (
     sqljms,
     starts,
     tasks,
+    watched,
 )
 
 ROWS = (
@@ -39,5 +40,6 @@ ROWS = (
     Row("sqljms", sqljms.measure),
     Row("atomic", atomic.measure),
     Row("starts", starts.measure),
+    Row("dashboard", watched.measure),
     Row("sqljms-growth", sqljms.measure_growth, full=True),
 )

@@ -1,0 +1,88 @@
+"""What a dashboard that somebody watches takes of the history's server, and so of its consumers at most."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from benchmarks.bench import Bench
+from benchmarks.result import TIME, Budget, Result
+from history.bridge import drive
+from history.message import Message
+from history.opening import open_history
+from history.store.parking import Parked, ParkedKind
+
+#: How many messages are parked, which the dashboard counts again and again.
+PARKED = 1_000
+
+#: For how many seconds it is watched, for each round of the other rows, and at least.
+SECONDS, SHORTEST = 0.5, 10.0
+
+
+def measure(bench: Bench) -> Iterable[Result]:
+    """Compare the server's CPU time of a while that is watched with as long a while that is not."""
+    _park(bench.server.url)
+    seconds = max(SHORTEST, SECONDS * bench.effort.rounds)
+    with _watching(bench.server.url):
+        watched = _cpu_in(bench.bare(), seconds)
+    idle = _cpu_in(bench.bare(), seconds)
+    yield Result(
+        what="dashboard that is watched, 1,000 messages parked",
+        beside="all the time of the Redis server",
+        unit="s of CPU a second",
+        measured=max(0.0, watched - idle),
+        floor=1.0,
+        ratio=max(0.0, watched - idle),
+        budget=Budget(0.01, TIME),
+    )
+
+
+def _park(url: str) -> None:
+    store = open_history(url)
+    parked = [
+        Parked(
+            id=f"{number:024x}",
+            trigger_name=f"watched-{number % 3}",
+            kind=ParkedKind.IN_DOUBT,
+            reason="an earlier run started and never finished",
+            uuid=f"order-{number}",
+            message=Message(body={"id": number}, uuid=f"order-{number}"),
+        )
+        for number in range(PARKED)
+    ]
+    drive(store.parking.park(parked))
+    drive(store.close())
+
+
+def _cpu_in(client: Any, seconds: float) -> float:
+    """Return the server's CPU time in each of some seconds."""
+    before = client.info("cpu")
+    time.sleep(seconds)
+    after = client.info("cpu")
+    return sum(after[name] - before[name] for name in ("used_cpu_user", "used_cpu_sys")) / seconds
+
+
+@contextmanager
+def _watching(url: str) -> Generator[None]:
+    """Start a dashboard, sign in, and watch its overview."""
+    words = [sys.executable, "-m", "triggers.cli", "--json", "dashboard", "--port", "0", "--history", url]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = urlsplit(json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["url"])
+            base = f"{address.scheme}://{address.netloc}"
+            with httpx.Client(base_url=base, timeout=30) as browser:
+                signed_in = browser.post("/sign-in", data={"token": address.fragment})
+                assert signed_in.is_redirect
+                with browser.stream("GET", "/live/overview") as live:
+                    assert live.is_success
+                    next(live.iter_raw())
+                    yield
+        finally:
+            process.terminate()
