@@ -11,7 +11,7 @@ DEV := $(VENV)/.installed-dev
 # Tests are rewritten once and then read, not rewritten by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup servers demo demo-redis test prove installs release lint site types bench soak clean
+.PHONY: help setup servers demo demo-redis demo-dashboard test prove installs release lint site types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,10 @@ demo: $(RUN)  ## Run the main job on one SQLite file: book orders once each, wit
 demo-redis: $(RUN)  ## The same on Redis
 	@.ci/setup redis
 	@$(BIN)/doubtless demo --on redis
+
+demo-dashboard: $(RUN)  ## The same, then the dashboard over it: run what is In Doubt, until Ctrl-C
+	@.ci/setup redis
+	@$(BIN)/doubtless demo --on redis --no-spark --dashboard
 
 # Many tests wait for real servers and for processes that they kill: seven workers for two cores.
 test: $(DEV) servers  ## Run the tests, a small form of each proof among them

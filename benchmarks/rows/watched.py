@@ -65,17 +65,19 @@ def _cpu_in(client: Any, seconds: float) -> float:
     before = client.info("cpu")
     time.sleep(seconds)
     after = client.info("cpu")
-    return sum(after[name] - before[name] for name in ("used_cpu_user", "used_cpu_sys")) / seconds
+    taken = (float(after[name]) - float(before[name]) for name in ("used_cpu_user", "used_cpu_sys"))
+    return sum(taken) / seconds
 
 
 @contextmanager
-def _watching(url: str) -> Generator[None]:
+def _watching(history: str) -> Generator[None]:
     """Start a dashboard, sign in, and watch its overview."""
-    words = [sys.executable, "-m", "triggers.cli", "--json", "dashboard", "--port", "0", "--history", url]
+    words = [sys.executable, "-m", "triggers.cli", "--json", "dashboard", "--port", "0", "--history", history]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            address = urlsplit(json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["url"])
+            url = str(json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["url"])
+            address = urlsplit(url)
             base = f"{address.scheme}://{address.netloc}"
             with httpx.Client(base_url=base, timeout=30) as browser:
                 signed_in = browser.post("/sign-in", data={"token": address.fragment})

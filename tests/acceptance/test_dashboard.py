@@ -5,6 +5,7 @@ With ``DOUBTLESS_SCREENSHOTS`` set to a folder the pictures of the docs are made
 
 import os
 import shutil
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -226,6 +227,37 @@ def test_somebody_runs_a_message_in_doubt_with_the_keyboard_and_it_is_in_the_aud
     expect(page.get_by_role("cell", name="it is not in the bank's list")).to_be_visible()
     expect(page.get_by_role("cell", name="administrator")).to_be_visible()
     picture(page, "decisions")
+
+
+@pytest.fixture
+def demo(doubtless: InProcess) -> Iterator[str]:
+    """The address of a dashboard over what a demo has left, which ends as it should."""
+    words = ("demo", "--on", "redis", "--count", "100", "--no-spark", "--dashboard")
+    process = doubtless.start(*words)
+    assert process.stdout is not None
+    yield next(line for line in process.stdout if "the dashboard is at" in line).split()[-1]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+def test_a_newcomer_runs_what_the_demo_left_in_doubt(chromium: Browser, demo: str) -> None:
+    window = chromium.new_page()
+    window.set_default_timeout(PATIENCE * 1000)
+    pages = window.get_by_role("navigation", name="Pages")
+    window.goto(demo)
+    pages.get_by_role("link", name="In Doubt desk").click()
+    window.get_by_role("row", name="in doubt").get_by_role("link").click()
+    expect(window.get_by_role("heading", name="demo-booking in doubt")).to_be_visible()
+    window.locator("[data-row] a").first.click()
+    expect(window.get_by_role("heading", name="Did demo-booking happen for")).to_be_visible()
+    window.keyboard.press("r")
+    window.keyboard.type("I have looked")
+    window.keyboard.press("Enter")
+    expect(window.get_by_text("1 of 1 closed")).to_be_visible()
+    pages.get_by_role("link", name="Decisions").click()
+    expect(window.get_by_role("cell", name="I have looked")).to_be_visible()
+    window.close()
 
 
 def test_somebody_settles_what_is_ticked_after_a_preview(page: Page, store: HistoryStore) -> None:

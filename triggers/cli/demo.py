@@ -1,15 +1,18 @@
 """``doubtless demo``: the main job, with a kill half way, checked row by row."""
 
 import dataclasses
+import os
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.loading import collect
 from triggers.cli.shared.output import State
 from triggers.demo.ground import Ground, GroundName
 
@@ -30,6 +33,11 @@ def demo(
     on: GroundName = typer.Option(
         GroundName.SQLITE, help="What it stands on: one SQLite file, or a Redis server that it starts."
     ),
+    dashboard: bool = typer.Option(
+        False,
+        "--dashboard",
+        help="Then serve the dashboard over it, until Ctrl-C; needs the extra dashboard.",
+    ),
     spark: bool = typer.Option(True, help="End with a pipeline of Spark, where Java and PySpark are there."),
 ) -> None:
     """Book a file of orders once each, although lines come twice, are broken, and the worker is killed.
@@ -41,6 +49,8 @@ def demo(
 
     In the end the same file goes to a pipeline of Spark with the same history, which books only what is new.
     """
+    if dashboard and context.obj.as_json:
+        raise typer.BadParameter("--dashboard is for people, and --json for programs: leave one out")
     from triggers.cli.demo_pipeline import end_with_pipeline  # noqa: PLC0415  (no other command needs any)
     from triggers.demo.job import Job  # noqa: PLC0415  (as above)
 
@@ -53,6 +63,8 @@ def demo(
             if not state.as_json:
                 _print(state, summary)
             pipeline = end_with_pipeline(state, ground.history, file, folder) if spark else None
+            if dashboard:
+                _serve_dashboard(state, ground)
     if state.as_json:
         of_spark = None if pipeline is None else dataclasses.asdict(pipeline)
         state.document({**dataclasses.asdict(summary), "spark": of_spark})
@@ -72,6 +84,15 @@ def _ground(name: GroundName, folder: Path, state: State) -> Generator[Ground]:
     with RedisServer(folder, appendfsync="everysec") as server:
         state.say(f"a private Redis listens on port {server.port}")
         yield Ground.redis(folder, server.url)
+
+
+def _serve_dashboard(state: State, ground: Ground) -> None:
+    """Let people look at what the demo has left, and decide about it, until Ctrl-C."""
+    serving: Any = import_module("triggers.dashboard.command")  # which stands above the command line
+    os.environ["BOOKINGS"] = str(ground.bookings)  # where what is run from there is booked
+    state.say("look around, and run what is In Doubt; Ctrl-C ends it, and deletes everything")
+    triggers = collect(ground.module)
+    serving.serve_until_stopped(state, ground.history, triggers, [ground.provider])
 
 
 def _write(file: Path, count: int) -> Path:

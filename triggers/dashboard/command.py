@@ -1,6 +1,7 @@
 """``doubtless dashboard``: serve it until a signal comes."""
 
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,14 @@ def dashboard(
     with listening:
         _say(state, listening, drawn)
         _serve(history_or_file(history, state), access, triggers, _providers(provider, history), listening)
+
+
+def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], providers: list[str]) -> None:
+    """Serve it to who started this process, over a history and providers, at a free port until a signal."""
+    drawn = _draw(HOST)
+    with _listen(HOST, 0) as listening, suppress(typer.Exit):
+        _say(state, listening, drawn)
+        _serve(history, Access(tokens=[drawn]), triggers, providers, listening)
 
 
 def _draw(host: str) -> Token:
