@@ -60,7 +60,12 @@ def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:
     assert [value for labels, value in sorted(places.items()) if "queue://orders" in labels] == [0, 0, 2]
 
 
-@pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer", f"Basic {TOKENS[Role.VIEWER].secret}"])
+# The secret is drawn anew in each process, so it must not be part of the test's name.
+@pytest.mark.parametrize(
+    "header",
+    [None, "Bearer wrong", "Bearer", f"Basic {TOKENS[Role.VIEWER].secret}"],
+    ids=["nothing", "another", "empty", "basic"],
+)
 def test_who_has_no_token_reads_nothing(site: Site, header: str | None) -> None:
     given = {} if header is None else {"Authorization": header}
 
