@@ -46,6 +46,7 @@ def test_the_demo_on_redis_accounts_for_every_line(doubtless: CommandLine) -> No
     assert 200 - summary["in_doubt"] <= summary["booked_once"] <= 200
 
 
+@pytest.mark.prove
 def test_the_demo_books_a_file_of_ones_own(doubtless: CommandLine) -> None:
     file = doubtless.folder / "mine.jsonl"
     file.write_text("".join(GOOD % f"u{number % 15}" for number in range(20)) + BROKEN * 2 + "garbage\n")

@@ -18,7 +18,8 @@ class TestAmqp(ProviderContract):
     asyncio = False
     # RabbitMQ says of everything in a quorum queue that it is durable.
     assigned = frozenset({"persistent"})
-    delays = False
+    # RabbitMQ says of what expired into a queue that somebody acquired it before.
+    marks_later = True
     tells_backlog = False
     refuses_same_name = False
     takes_over = False

@@ -70,10 +70,10 @@ def test_uv_installs_from_the_indexes_that_pip_has(venv: Path) -> None:
     called = set_up(venv, "run")
 
     indexes = "https://packages.example/simple file:///one/simple file:///two/simple /wheels"
-    assert called == [f"uv pip install -q --python {venv}/bin/python -e .[spark] from {indexes}"]
+    assert called == [f"uv pip install -q --python {venv}/bin/python -e .[spark,dashboard] from {indexes}"]
 
 
-@pytest.mark.parametrize(("what", "extra"), [("run", "spark"), ("dev", "dev")])
+@pytest.mark.parametrize(("what", "extra"), [("run", "spark,dashboard"), ("dev", "dev")])
 def test_where_uv_fails_pip_installs_the_same(venv: Path, what: str, extra: str) -> None:
     uv_that_ends_with(1, venv)
 
@@ -84,11 +84,11 @@ def test_where_uv_fails_pip_installs_the_same(venv: Path, what: str, extra: str)
 
 
 def test_where_uv_cannot_be_had_pip_installs(venv: Path) -> None:
-    assert set_up(venv, "run") == [f"{PIP} uv", f"{PIP} -e .[spark]"]
+    assert set_up(venv, "run") == [f"{PIP} uv", f"{PIP} -e .[spark,dashboard]"]
 
 
 def test_where_pip_is_to_use_no_index_uv_is_not_asked(venv: Path) -> None:
     uv_that_ends_with(0, venv)
     (venv.parent / "offline.conf").write_text("[install]\nno-index = true\nfind-links = /wheels\n")
 
-    assert set_up(venv, "run", pip_config="offline.conf") == [f"{PIP} -e .[spark]"]
+    assert set_up(venv, "run", pip_config="offline.conf") == [f"{PIP} -e .[spark,dashboard]"]

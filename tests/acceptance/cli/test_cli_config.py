@@ -235,6 +235,7 @@ def test_a_file_that_was_named_and_is_not_there_is_refused(doubtless: InProcess)
     )
 
 
+@pytest.mark.prove
 def test_each_process_of_a_run_reads_the_file_that_was_named(doubtless: InProcess, service: Path) -> None:
     (service / "doubtless.toml").rename(service / "other.toml")
     config = ("--config", "other.toml")

@@ -126,6 +126,7 @@ def test_the_sinks_may_stand_in_the_environment(doubtless: InProcess, redis_url:
 
 
 @pytest.mark.usefixtures("blocking")
+@pytest.mark.prove
 def test_each_process_has_the_sinks(doubtless: InProcess, redis_url: str, server: WebhookServer) -> None:
     sinks = (f"{redis_url}?stream=given-up", "sqlite:///events.db", server.url)
     uuids = [str(number) for number in range(30)]

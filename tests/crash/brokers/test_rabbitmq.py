@@ -110,6 +110,7 @@ def books_of(folder: Path, broker: Broker, history: str) -> Books:
     return Books(folder, broker.url, history, partial(broker.depth, NAME))
 
 
+@pytest.mark.prove
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
     tmp_path: Path, broker: Broker, redis_url: str, proved: Proved
 ) -> None:

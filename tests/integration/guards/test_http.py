@@ -131,6 +131,7 @@ def check(shop: Shop, answers: dict[str, list[dict[str, Any]]]) -> None:
 
 
 @pytest.mark.crash
+@pytest.mark.prove
 def test_a_request_that_comes_many_times_is_charged_once_although_the_server_is_killed(shop: Shop) -> None:
     check(shop, charge_with_kills(shop, orders=10, kills=1))
 

@@ -60,6 +60,7 @@ def survive(fleet: Fleet, orders: int, kills: int) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("host", HOSTS[:1], ids=str)
+@pytest.mark.prove
 def test_orders_sent_twice_to_workers_that_are_killed_have_one_effect(fleet_of: Make, host: Host) -> None:
     survive(fleet_of(host), orders=40, kills=1)
 

@@ -162,6 +162,7 @@ class TestDelays:
         assert [uuid for uuid, _ in ran] == [sent.uuid]
         assert ran[0][1] >= sent.message.delivery_time
 
+    @pytest.mark.prove
     def test_consumers_that_are_killed_while_they_move_delayed_messages_move_each_once(
         self, redis_url: str
     ) -> None:

@@ -53,8 +53,8 @@ _UINTS = range(1, 2**32)
 _MOST_OF_ONE, _MOST_FIELDS = 1024, 50
 
 
-def encode(message: Message) -> bytes:
-    """Return the encoded message.
+def encode(message: Message, time_to_live: int | None = None) -> bytes:
+    """Return the encoded message; where it is queued, it lives so many ms.
 
     Raises:
         ConfigurationError: a property cannot be sent so.
@@ -78,6 +78,8 @@ def encode(message: Message) -> bytes:
         elif name not in COUNTED and name not in {"JMSDeliveryMode", "JMSPriority"}:
             properties[name] = checked(name, value)
     sent.properties = properties
+    if time_to_live is not None:
+        sent.ttl = (time_to_live + 0.5) / 1000  # as above
     return cast("bytes", sent.encode())
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
 from uuid import uuid4
@@ -15,13 +16,15 @@ from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
 from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.brokers.push_receiver import PushReceiver
-from triggers.providers.brokers.sending import dead_copy, named, refuse_later
+from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival, Received
+from triggers.providers.rabbitmq.later import Slot, slots_of
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
     TEMPORARY,
+    address_of,
     arguments_of,
     dead_letters_of,
     queue_of,
@@ -46,9 +49,11 @@ class Amqp:
     and who gets what is sent there is the broker's affair.
 
     Everything is sent durable unless the message says otherwise, and accepted by the broker, or it is an
-    error. A message with a delivery time ahead is refused. Dead letters of ``orders`` go to ``DLQ.orders``,
-    with the property ``dead-letter-reason``. A recovery is "modified, delivery failed"; one with a delay
-    keeps the delivery unsettled in the consumer for so long.
+    error. A message with a delivery time ahead waits in a queue that nobody consumes, as over AMQP 0-9-1, see
+    :mod:`triggers.providers.rabbitmq.later`; another broker than RabbitMQ would deliver it at once, so there
+    it is refused. Dead letters of ``orders`` go to ``DLQ.orders``, with the property ``dead-letter-reason``.
+    A recovery is "modified, delivery failed"; one with a delay keeps the delivery unsettled in the consumer
+    for so long.
 
     JMSXDeliveryCount is the header's delivery-count + 1: a lower bound on RabbitMQ, where a message that was
     released is not counted, but marked as redelivered. A classic queue's is -1. See
@@ -90,10 +95,31 @@ class Amqp:
 
     async def send(self, destination: str, messages: Sequence[Message]) -> Sequence[str]:
         """Send messages and return their JMSMessageIDs, when the broker has accepted all of them."""
-        refuse_later(messages)
         messages = [named(message) for message in messages]
-        await self._send(destination, [encode(message) for message in messages])
+        now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
+        later = [message for message in messages if is_later(message, now)]
+        if later:
+            await self._look_for_delays(destination, later)
+        await self._send(destination, [encode(one) for one in messages if not is_later(one, now)])
+        for slot, waiting in slots_of(later, now).items():
+            queue = await self._declare_slot(destination, slot)
+            await self._send(QUEUE + queue, [encode(one, slot.time_to_live(now)) for one in waiting])
         return [message.message_id or "" for message in messages]
+
+    async def _look_for_delays(self, destination: str, messages: Sequence[Message]) -> None:
+        """Refuse a broker without delays, and a destination where what waits would go nowhere when due."""
+        connection = await self._connected()
+        if not connection.is_rabbitmq or destination.startswith(TEMPORARY):
+            refuse_later(messages)
+        address = _address(destination, connection)
+        self._senders.setdefault(address, []).append(await self._sender(connection, address))
+
+    async def _declare_slot(self, destination: str, slot: Slot) -> str:
+        """Declare the queue of what is due at one time; the provider over AMQP 0-9-1 declares the same."""
+        queue = slot.queue(destination)
+        management = await self._managed(await self._connected())
+        await management.declare_queue(queue, slot.arguments(*address_of(destination), quorum=True))
+        return queue
 
     async def _send(self, destination: str, messages: Sequence[bytes]) -> None:
         if not messages:

@@ -43,6 +43,9 @@ class ContractTools:
     #: How long a body may be, in bytes or characters, which the tests use.
     largest: ClassVar[int] = 2**20
 
+    #: Whether a message for later comes marked as redelivered when it is due, with an undefined count.
+    marks_later: ClassVar[bool] = False
+
     #: Whether a message that waits for its delay lets the next ones pass.
     holds_nothing_up: ClassVar[bool] = True
     #: Whether two living consumers of one subscription cannot have the same name.

@@ -76,9 +76,9 @@ class Slot:
             found |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
         return found
 
-    def time_to_live(self, now: datetime) -> str:
-        """Return for how long a message is to wait, in ms, as AMQP writes it."""
-        return str(max(1, ceil(self.end - now.timestamp() * 1000)))
+    def time_to_live(self, now: datetime) -> int:
+        """Return for how long a message is to wait, in ms."""
+        return max(1, ceil(self.end - now.timestamp() * 1000))
 
 
 def slots_of(messages: Sequence[Message], now: datetime) -> dict[Slot, list[Message]]:

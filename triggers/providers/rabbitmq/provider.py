@@ -1,7 +1,7 @@
 """RabbitMQ over AMQP 0-9-1: an exchange is a destination, a queue of its own is a subscription.
 
-``rabbitmq_consumer.py`` is one consumer, ``rabbitmq_publisher.py`` sends, ``rabbitmq_codec.py`` reads and
-writes messages, ``rabbitmq_settings.py`` has settings and names, and ``rabbitmq_line.py`` is the driver.
+``consumer.py`` is one consumer, ``publisher.py`` sends, ``later.py`` has the queues of what is due later,
+``codec.py`` reads and writes messages, ``settings.py`` has settings and names, ``connection.py`` is the line.
 """
 
 import os
@@ -29,6 +29,7 @@ from triggers.providers.rabbitmq.settings import (
     QUEUE,
     TEMPORARY,
     RabbitmqSettings,
+    address_of,
     arguments_of,
     dead_letters_of,
     queue_of,
@@ -111,15 +112,14 @@ class RabbitMQ:
                 queue = await self._declare_slot(destination, slot, channel)
                 encoded = [encode(message) for message in waiting]
                 for basic, _ in encoded:
-                    basic.properties["expiration"] = slot.time_to_live(now)
+                    basic.properties["expiration"] = str(slot.time_to_live(now))
                 await self._publish(QUEUE + queue, encoded)
         finally:
             await channel.close()
 
     async def _declare_slot(self, destination: str, slot: Slot, channel: Channel) -> str:
-        exchange, key = _address(destination)
         queue = slot.queue(destination)
-        arguments = slot.arguments(exchange, key, quorum=self._settings.queue_type != "classic")
+        arguments = slot.arguments(*address_of(destination), quorum=self._settings.queue_type != "classic")
         doing = f"declaring a queue for what is sent to {destination} later"
         await channel.ask(doing, "queue_declare", queue=queue, durable=True, arguments=arguments)
         return queue
@@ -127,7 +127,7 @@ class RabbitMQ:
     async def _publish(self, destination: str, messages: Sequence[Encoded]) -> None:
         if not messages:
             return
-        exchange, key = _address(destination)
+        exchange, key = address_of(destination)
         publisher = await self._publisher()
         await publisher.publish(exchange, key, messages)
         # One that failed is left to the connection: what comes back on it is nobody's any more.
@@ -224,13 +224,6 @@ class RabbitMQ:
         connection, self._connection, self._publishers = self._connection, None, []
         if connection is not None:
             await connection.close()
-
-
-def _address(destination: str) -> tuple[str, str]:
-    """Return exchange and routing key of a destination."""
-    if destination.startswith((QUEUE, TEMPORARY)):
-        return "", destination.removeprefix(QUEUE)
-    return destination, ""
 
 
 async def _look_for_target(destination: str, channel: Channel) -> None:

@@ -54,6 +54,13 @@ def queue_of(destination: str, subscription: str) -> str:
     return f"{destination}:{subscription}"
 
 
+def address_of(destination: str) -> tuple[str, str]:
+    """Return exchange and routing key of a destination."""
+    if destination.startswith((QUEUE, TEMPORARY)):
+        return "", destination.removeprefix(QUEUE)
+    return destination, ""
+
+
 def dead_letters_of(destination: str) -> str:
     """Name the destination of the dead letters of a destination."""
     return f"DLQ.{destination.removeprefix(QUEUE)}"

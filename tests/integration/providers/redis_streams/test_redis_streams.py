@@ -119,6 +119,7 @@ def test_what_a_killed_consumer_held_is_taken_over(provider: RedisStreams, redis
 
 
 @pytest.mark.crash
+@pytest.mark.prove
 def test_the_count_is_exact_over_several_deaths(provider: RedisStreams, redis_url: str) -> None:
     send(provider)
 

@@ -1,0 +1,77 @@
+"""Over AMQP 1.0, too, RabbitMQ 4 keeps messages until they are due; what cannot be kept is refused."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.message import Message, Uuid
+from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
+from triggers.providers.amqp.connection import Connection
+from triggers.providers.amqp.provider import Amqp
+from triggers.providers.contract.common import A_WHILE, bodies, take
+from triggers.providers.rabbitmq.provider import RabbitMQ
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("rabbitmq")]
+
+
+@pytest.fixture
+def provider(amqp_url: str) -> Iterator[Amqp]:
+    made = Amqp.from_url(amqp_url)
+    yield made
+    drive(made.close())
+
+
+def later(body: str, seconds: float) -> Message:
+    return Message(body=body, uuid=Uuid(body), delivery_time=datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def test_both_protocols_wait_in_the_same_queues(provider: Amqp, rabbitmq4_server: RabbitmqServer) -> None:
+    classic = RabbitMQ.from_url(f"rabbitmq://{rabbitmq4_server.address}/")
+    receiver = drive(classic.open_receiver("both", subscription="s", name="a"))
+    due = datetime.now(UTC) + timedelta(seconds=1)
+    # A text of AMQP 1.0 is a typed value, which RabbitMQ hands on to the older protocol as its bytes.
+    order = Message(body=b"order-1", uuid=Uuid("order-1"), delivery_time=due)
+    another = Message(body=b"order-2", uuid=Uuid("order-2"), delivery_time=due)
+    drive(provider.send("both", [order]))
+    drive(classic.send("both", [another]))
+
+    assert list(drive(receiver.receive(2, A_WHILE))) == []
+    arrived = drive(take(receiver, 2))
+
+    assert datetime.now(UTC) >= due
+    assert bodies(arrived) == [b"order-1", b"order-2"]
+    assert [dict(one.message.properties) for one in arrived] == [{"uuid": "order-1"}, {"uuid": "order-2"}]
+    drive(receiver.acknowledge(arrived))
+    drive(receiver.close())
+    drive(classic.close())
+
+
+def test_nothing_waits_for_a_destination_that_nobody_has_declared(provider: Amqp) -> None:
+    for nowhere in ("nowhere", "queue:nowhere"):
+        with pytest.raises(ConfigurationError, match="declare it, or start its consumer first"):
+            drive(provider.send(nowhere, [later("order-1", 1)]))
+
+
+def test_a_temporary_queue_may_be_gone_by_then(provider: Amqp) -> None:
+    name, receiver = drive(provider.open_temporary("replies"))
+
+    with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
+        drive(provider.send(name, [later("order-1", 1)]))
+
+    drive(receiver.close())
+
+
+def test_another_broker_would_deliver_at_once(provider: Amqp, monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = drive(provider.open_receiver("orders", subscription="s", name="a"))
+    # What RabbitMQ says of itself, as another broker would.
+    monkeypatch.setattr(Connection, "is_rabbitmq", False)
+
+    with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
+        drive(provider.send("orders", [Message(body="now"), later("order-1", 1)]))
+
+    monkeypatch.undo()
+    assert list(drive(receiver.receive(2, A_WHILE))) == []
+    drive(receiver.close())
