@@ -1,6 +1,7 @@
 """How long each page of the dashboard takes with 100,000 parked messages, also while they are counted.
 
-``python -m benchmarks.dashboard [COUNT]``: on a SQLite file and on a Redis server of its own.
+``python -m benchmarks.dashboard [COUNT [ENTRIES]]``: on a SQLite file and on a Redis server of its own, whose
+history remembers a million messages besides.
 """
 
 import asyncio
@@ -17,11 +18,16 @@ import httpx
 
 from history import HistoryStore, open_history
 from history.bridge import drive
-from history.message import Message
+from history.entry import EntryOutcome, Settlement
+from history.message import Message, Uuid
+from history.store import CLAIM_BATCH
 from history.store.parking import Evidence, Parked, ParkedKind
 from triggers.dashboard import Access, Role, Token, create_app
 from triggers.dashboard.operations import Operations
 from triggers.testing.redis_server import RedisServer
+
+#: How many messages are parked, and how many are remembered.
+USUAL = (100_000, 1_000_000)
 
 #: How many messages one call parks, and in how many groups they are.
 PIECE, GROUPS = 2_000, 15
@@ -39,10 +45,11 @@ OF_A_GROUP = ("/group?key={}", "/group?key={}&page=50", "/decide?key={}&decision
 
 def main() -> None:
     """Measure and print."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    given = [int(word) for word in sys.argv[1:]]
+    count, entries = (*given, *USUAL[len(given) :])
     with tempfile.TemporaryDirectory() as name:
         for title, url in urls(Path(name)):
-            asyncio.run(measure(title, url, count))
+            asyncio.run(measure(title, url, count, entries))
 
 
 def urls(folder: Path) -> Iterator[tuple[str, str]]:
@@ -52,9 +59,10 @@ def urls(folder: Path) -> Iterator[tuple[str, str]]:
         yield "Redis", server.url
 
 
-async def measure(title: str, url: str, count: int) -> None:
+async def measure(title: str, url: str, count: int, entries: int) -> None:
     """Open each page again and again, and print how long it took."""
     store = open_history(url)
+    remember(store, entries)
     fill(store, count)
     token = Token.drawn("somebody", Role.ADMIN)
     app = create_app(url, access=Access(tokens=[token]), store=store)
@@ -94,6 +102,19 @@ def show(times: dict[str, list[float]]) -> None:
     """Print the median and the longest time of each page."""
     for path, all_times in sorted(times.items(), key=lambda item: -max(item[1])):
         print(f"  {statistics.median(all_times) * 1000:6.0f} {max(all_times) * 1000:6.0f}  {path}")
+
+
+def remember(store: HistoryStore, entries: int) -> None:
+    """Claim and complete messages of the triggers that the pages are about."""
+    for start in range(0, entries, CLAIM_BATCH):
+        name = f"book-{start // CLAIM_BATCH % 3}"
+        uuids = [f"booked-{number}" for number in range(start, start + CLAIM_BATCH)]
+        claims = drive(store.claim(name, uuids, "benchmark"))
+        ends = [
+            Settlement(Uuid(uuid), claim.fence, EntryOutcome.OK)
+            for uuid, claim in zip(uuids, claims, strict=True)
+        ]
+        drive(store.settle(name, ends))
 
 
 def fill(store: HistoryStore, count: int) -> None:

@@ -43,7 +43,7 @@ def test_both_protocols_wait_in_the_same_queues(provider: Amqp, rabbitmq4_server
 
     assert datetime.now(UTC) >= due
     assert bodies(arrived) == [b"order-1", b"order-2"]
-    assert [dict(one.message.properties) for one in arrived] == [{"uuid": "order-1"}, {"uuid": "order-2"}]
+    assert not [name for one in arrived for name in one.message.properties if "death" in name]
     drive(receiver.acknowledge(arrived))
     drive(receiver.close())
     drive(classic.close())
