@@ -1,8 +1,10 @@
 """What the RabbitMQ tests share: looks into a broker from outside, and a destination that exists."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from history.bridge import drive
+from history.message import Message, Uuid
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from triggers.providers.opening import open_provider
 from triggers.providers.rabbitmq.frames import driver
@@ -30,3 +32,8 @@ def subscribe(url: str, *names: str) -> None:
     for name in names:
         drive(drive(provider.open_receiver(name, subscription=name, name="first")).close())
     drive(provider.close())
+
+
+def later(body: str, seconds: float) -> Message:
+    """Return a message that is due after so many seconds."""
+    return Message(body=body, uuid=Uuid(body), delivery_time=datetime.now(UTC) + timedelta(seconds=seconds))

@@ -16,7 +16,7 @@ from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
 from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
 from triggers.providers.brokers.push_receiver import PushReceiver
-from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
+from triggers.providers.brokers.sending import dead_copy, is_later, named, no_delays
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
 from triggers.providers.provider import Arrival, Received
@@ -99,39 +99,43 @@ class Amqp:
         now = datetime.now(UTC)  # one instant, lest a batch that is due while it is sent be split
         later = [message for message in messages if is_later(message, now)]
         if later:
-            await self._look_for_delays(destination, later)
+            await self._look_for_delays(destination)
+        slots = slots_of(later, now)  # before anything is sent: one may be too far ahead
         await self._send(destination, [encode(one) for one in messages if not is_later(one, now)])
-        for slot, waiting in slots_of(later, now).items():
-            queue = await self._declare_slot(destination, slot)
-            await self._send(QUEUE + queue, [encode(one, slot.time_to_live(now)) for one in waiting])
+        for slot, waiting in slots.items():
+            encoded = [encode(one, slot.time_to_live(now)) for one in waiting]
+            await self._send_to_slot(destination, slot, encoded)
         return [message.message_id or "" for message in messages]
 
-    async def _look_for_delays(self, destination: str, messages: Sequence[Message]) -> None:
+    async def _look_for_delays(self, destination: str) -> None:
         """Refuse a broker without delays, and a destination where what waits would go nowhere when due."""
         connection = await self._connected()
         if not connection.is_rabbitmq or destination.startswith(TEMPORARY):
-            refuse_later(messages)
-        address = _address(destination, connection)
-        self._senders.setdefault(address, []).append(await self._sender(connection, address))
+            raise no_delays()
+        self._keep(await self._sender(connection, _address(destination, connection)))
 
-    async def _declare_slot(self, destination: str, slot: Slot) -> str:
-        """Declare the queue of what is due at one time; the provider over AMQP 0-9-1 declares the same."""
+    async def _send_to_slot(self, destination: str, slot: Slot, messages: Sequence[bytes]) -> None:
+        """Send to the queue of what is due at one time, which the provider over AMQP 0-9-1 declares alike."""
+        connection = await self._connected()
         queue = slot.queue(destination)
-        management = await self._managed(await self._connected())
+        management = await self._managed(connection)
         await management.declare_queue(queue, slot.arguments(*address_of(destination), quorum=True))
-        return queue
+        sender = await self._sender(connection, queue_address(queue))
+        await _send_all(sender, destination, messages)
+        # Each slot has a queue of its own, and a connection has some dozens of links.
+        await sender.close()
 
     async def _send(self, destination: str, messages: Sequence[bytes]) -> None:
         if not messages:
             return
         connection = await self._connected()
-        address = _address(destination, connection)
-        sender = await self._sender(connection, address)
-        for first in range(0, len(messages), CHUNK):
-            chunk = messages[first : first + CHUNK]
-            await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
+        sender = await self._sender(connection, _address(destination, connection))
+        await _send_all(sender, destination, messages)
         # One that failed is left to the connection: what comes back on it is nobody's any more.
-        self._senders.setdefault(address, []).append(sender)
+        self._keep(sender)
+
+    def _keep(self, sender: SenderLink) -> None:
+        self._senders.setdefault(sender.address, []).append(sender)
 
     async def _sender(self, connection: Connection, address: str) -> SenderLink:
         idle = self._senders.get(address, [])
@@ -248,6 +252,12 @@ def _address(destination: str, connection: Connection) -> str:
     if destination.startswith((QUEUE, TEMPORARY)):
         return queue_address(destination.removeprefix(QUEUE))
     return exchange_address(destination)
+
+
+async def _send_all(sender: SenderLink, destination: str, messages: Sequence[bytes]) -> None:
+    for first in range(0, len(messages), CHUNK):
+        chunk = messages[first : first + CHUNK]
+        await sender.ask(f"sending to {destination}", partial(_send_chunk, sender, chunk))
 
 
 def _send_chunk(sender: SenderLink, chunk: Sequence[bytes], future: Any) -> None:

@@ -24,11 +24,14 @@ def refuse_later(messages: Sequence[Message]) -> None:
     """
     now = datetime.now(UTC)
     if any(is_later(message, now) for message in messages):
-        raise ConfigurationError(
-            "delivery_time",
-            "this broker cannot delay a message",
-            "send it when it is due, or use Redis Streams",
-        )
+        raise no_delays()
+
+
+def no_delays() -> ConfigurationError:
+    """Return the error of a message for later that the broker would deliver at once."""
+    return ConfigurationError(
+        "delivery_time", "this broker cannot delay a message", "send it when it is due, or use Redis Streams"
+    )
 
 
 def named(message: Message) -> Message:

@@ -9,6 +9,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message, Uuid
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
+from tests.integration.helpers.rabbitmq_queues import later
 from triggers.providers.amqp.connection import Connection
 from triggers.providers.amqp.provider import Amqp
 from triggers.providers.contract.common import A_WHILE, bodies, take
@@ -22,10 +23,6 @@ def provider(amqp_url: str) -> Iterator[Amqp]:
     made = Amqp.from_url(amqp_url)
     yield made
     drive(made.close())
-
-
-def later(body: str, seconds: float) -> Message:
-    return Message(body=body, uuid=Uuid(body), delivery_time=datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def test_both_protocols_wait_in_the_same_queues(provider: Amqp, rabbitmq4_server: RabbitmqServer) -> None:
@@ -47,6 +44,28 @@ def test_both_protocols_wait_in_the_same_queues(provider: Amqp, rabbitmq4_server
     drive(receiver.acknowledge(arrived))
     drive(receiver.close())
     drive(classic.close())
+
+
+def test_each_slot_gives_its_link_back(provider: Amqp) -> None:
+    drive(drive(provider.open_receiver("slots", subscription="s", name="a")).close())
+    drive(provider.send("slots", [later("order-1", 1)]))
+    connection = provider._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (it counts them)
+    assert connection is not None
+    links = len(connection.links)
+
+    drive(provider.send("slots", [later(f"order-{slot}", slot) for slot in range(2, 6)]))
+
+    assert len(connection.links) == links
+
+
+def test_what_is_too_far_ahead_is_refused_before_anything_is_sent(provider: Amqp) -> None:
+    receiver = drive(provider.open_receiver("far", subscription="s", name="a"))
+
+    with pytest.raises(ConfigurationError, match=r"^delivery_time: "):
+        drive(provider.send("far", [Message(body="now"), later("order-1", 86_400 * 365)]))
+
+    assert list(drive(receiver.receive(1, A_WHILE))) == []
+    drive(receiver.close())
 
 
 def test_nothing_waits_for_a_destination_that_nobody_has_declared(provider: Amqp) -> None:

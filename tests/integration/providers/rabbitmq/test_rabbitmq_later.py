@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,10 @@ from pika.exceptions import ChannelClosedByBroker
 
 from history.bridge import drive
 from history.errors import ConfigurationError
-from history.message import Message, Uuid
 from tests.fixtures.servers.rabbitmq import new_rabbitmq
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import eventually
-from tests.integration.helpers.rabbitmq_queues import raw
+from tests.integration.helpers.rabbitmq_queues import later, raw
 from triggers.providers.contract.common import A_WHILE, bodies, take
 from triggers.providers.rabbitmq.later import Slot
 from triggers.providers.rabbitmq.provider import RabbitMQ
@@ -30,10 +29,6 @@ def provider(rabbitmq_url: str) -> Iterator[RabbitMQ]:
     made = RabbitMQ.from_url(rabbitmq_url)
     yield made
     drive(made.close())
-
-
-def later(body: str, seconds: float) -> Message:
-    return Message(body=body, uuid=Uuid(body), delivery_time=datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def test_a_queue_of_others_gets_its_messages_when_they_are_due(
