@@ -5,6 +5,7 @@ import signal
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import ROOT
 from tests.fixtures.waiting import slowness
@@ -32,6 +33,10 @@ pytest_plugins = [
     "tests.fixtures.servers.spark_cluster",
 ]
 
+
+# How long an example takes says something of the machine, and nothing of what is tested.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 #: The tests of whole programs.
 ACCEPTANCE = ROOT / "tests" / "acceptance"

@@ -58,6 +58,7 @@ def start_and_end(words: list[str], shop: Path) -> None:
 
 
 @pytest.mark.crash
+@pytest.mark.prove
 def test_the_unit_starts_a_service_and_ends_it(shop: Path) -> None:
     words = shlex.split(unit()["execstart"])
 
@@ -67,6 +68,7 @@ def test_the_unit_starts_a_service_and_ends_it(shop: Path) -> None:
 
 
 @pytest.mark.crash
+@pytest.mark.prove
 def test_the_image_starts_a_service_and_ends_it(shop: Path) -> None:
     words: list[str] = json.loads(instructions()["ENTRYPOINT"])
 

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 BEAT_INTERVAL = 1.0
 
 #: How long a consumer that starts waits for its first orders, so that what is disabled stays so, in seconds.
-FIRST_ORDERS_PATIENCE = 2.0
+FIRST_ORDERS_PATIENCE = 10.0
 
 #: How often it looks for them, in seconds.
 FIRST_ORDERS_PAUSE = 0.01

@@ -96,6 +96,7 @@ class TestRunningConsumers:
         assert sorted(uuid for uuid, _ in steering.noted("done")) == ["a", "b"]
         assert parked_in(redis_url, NAME) == []
 
+    @pytest.mark.prove
     def test_suspended_does_not_outlive_the_process_and_disabled_does(
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:
@@ -136,6 +137,7 @@ class TestRunningConsumers:
         eventually(operator.sees)
         assert [row["state"] for row in operator("status")] == ["NOT RUNNING"]
 
+    @pytest.mark.prove
     def test_statistics_of_several_processes_add_up_and_outlive_them(
         self, steering: Steering, operator: Operator, words: list[str], redis_url: str
     ) -> None:

@@ -123,7 +123,7 @@ def test_show_prints_the_traceback_for_people_and_for_programs(
     assert program.err == ""
 
 
-@pytest.mark.parametrize("url", ["redis_url", "sqlite_url"])
+@pytest.mark.parametrize("url", [pytest.param("redis_url", marks=pytest.mark.prove), "sqlite_url"])
 def test_two_operators_who_run_the_same_messages_run_each_once(
     doubtless: InProcess, url: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: 
     assert datetime.fromisoformat(failed["time"]).tzinfo is not None
 
 
+@pytest.mark.prove
 def test_each_process_has_metrics_at_a_port_of_its_own(doubtless: InProcess, redis_url: str) -> None:
     first = two_ports_in_a_row()
     send(redis_url, "orders", "N-1", "N-2", "N-1", "fails")

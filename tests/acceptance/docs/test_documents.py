@@ -24,13 +24,17 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def proved_if_long(page: Path) -> ParameterSet:
-    """Leave what takes long to ``make prove``; what is typed there is typed after an installation, too."""
-    marks = [pytest.mark.prove] if page.name == "tutorial.md" else []
-    return pytest.param(page, id=name_of(page), marks=marks)
+def proved(page: Path) -> ParameterSet:
+    """Leave a page to ``make prove``: each starts a process of its own, or several."""
+    return pytest.param(page, id=name_of(page), marks=pytest.mark.prove)
 
 
-@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+def proved_but_readme(page: Path) -> ParameterSet:
+    """Leave all pages but the first that people read to ``make prove``."""
+    return pytest.param(page, id=name_of(page)) if page.name == "README.md" else proved(page)
+
+
+@pytest.mark.parametrize("page", [proved_but_readme(page) for page in pages_with("python")])
 def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, redis_url: str) -> None:
     source = program(page, "python").replace(READERS_REDIS, redis_url)
     script = tmp_path / "blocks_of_a_page.py"
@@ -57,7 +61,7 @@ def test_the_python_blocks_that_are_not_run_compile(page: Path) -> None:
             compile("\n".join(block.lines), name_of(page), "exec")
 
 
-@pytest.mark.parametrize("page", [proved_if_long(page) for page in pages_with("console")])
+@pytest.mark.parametrize("page", [proved(page) for page in pages_with("console")])
 def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, redis_url: str) -> None:
     environment = {**os.environ, "PATH": in_path(Path(sys.executable).parent)}
 

@@ -62,6 +62,7 @@ def books_of(folder: Path, server: NatsServer, history: str) -> Books:
     return Books(folder, server.url, history, partial(depth_of(server), NAME))
 
 
+@pytest.mark.prove
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
     tmp_path: Path, nats: NatsServer, redis_url: str, proved: Proved
 ) -> None:

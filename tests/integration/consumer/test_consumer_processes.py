@@ -18,7 +18,11 @@ FASTER = "?claim_idle=0.5&reclaim_interval=0.1"
 
 #: The streams and triggers of a plain service and of a coroutine function.
 both = pytest.mark.parametrize("name", ["blocking", "asyncio"])
-either_signal = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
+either_signal = pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.prove)],
+    ids=lambda number: number.name,
+)
 
 
 def run_only(name: str, url: str, provider_query: str = "") -> list[str]:
@@ -91,6 +95,7 @@ class TestCopiesThatMeet:
 
     ORDERS = tuple(f"order-{number}" for number in range(10))
 
+    @pytest.mark.prove
     def test_two_processes_book_each_order_once_although_each_was_sent_twice(
         self, steering: Steering, redis_url: str
     ) -> None:
@@ -109,6 +114,7 @@ class TestCopiesThatMeet:
         assert len({pid for _, pid in steering.noted("done")}) == 2
         assert parked_in(redis_url, "looked-up") == []
 
+    @pytest.mark.prove
     def test_without_a_lease_the_resolver_has_them_booked_twice(
         self, steering: Steering, redis_url: str
     ) -> None:
@@ -159,7 +165,7 @@ def line_of(log: str, words: str) -> str:
 
 
 class TestLeases:
-    @pytest.mark.parametrize("next_has_ended", [True, False])
+    @pytest.mark.parametrize("next_has_ended", [True, pytest.param(False, marks=pytest.mark.prove)])
     def test_a_run_that_hangs_past_its_lease_loses_its_fence_to_the_next_one(
         self, steering: Steering, redis_url: str, *, next_has_ended: bool
     ) -> None:

@@ -468,6 +468,7 @@ os.kill(os.getpid(), signal.SIGKILL if received else signal.SIGTERM)
 """
 
 
+@pytest.mark.prove
 def test_activemq_counts_as_its_profile_says(private_activemq: ActiveMqServer, queue: str) -> None:
     told = JmsProvider.from_url(f"{private_activemq.url}&first_count=as_told")
     drive(told.send(queue, [Message(uuid="u1", body="x")]))

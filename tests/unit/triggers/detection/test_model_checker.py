@@ -37,7 +37,8 @@ from tests.unit.triggers.detection.model.world import TICK, Faults, Rules, Scope
 from triggers.detection.aftermath import Aftermath, Ending, afterwards
 from triggers.detection.table import Answer, Decision, Facts, Policy, Status, Word, decide
 
-pytestmark = pytest.mark.proof
+#: One worker explores each scope once, for all tests of it.
+pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("model-checker")]
 
 THROW, SUSPEND = Policy(), Policy(on_retry_failure="suspend")
 TRANSACTED = Policy(transacted=True)
