@@ -7,7 +7,8 @@ methods are coroutines that never suspend over a blocking driver.
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
 :class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and :class:`Limited` of receivers;
 :class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase`,
-:class:`Bounded`, :class:`ServingMany` and :class:`~triggers.providers.backlog.TellingBacklog` of providers.
+:class:`Bounded`, :class:`GivingUp`, :class:`ServingMany` and
+:class:`~triggers.providers.backlog.TellingBacklog` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -278,6 +279,21 @@ class Bounded(Protocol):
         ...
 
 
+@runtime_checkable
+class GivingUp(Protocol):
+    """A provider that may give a message up by itself, after so many deliveries, and tells no trigger."""
+
+    async def delivery_limit(self, destination: str, subscription: str) -> int | None:
+        """Return after how many deliveries it does; None where it never does, or nothing is there yet.
+
+        Nothing is made that is missing.
+
+        Raises:
+            ProviderUnavailableError: there is no answer.
+        """
+        ...
+
+
 class Sends(Protocol):
     """What sends in somebody's transaction."""
 
@@ -345,6 +361,7 @@ class Capabilities:
     remembering: Remembering | None = None
     in_database: InDatabase | None = None
     bounded: Bounded | None = None
+    giving_up: GivingUp | None = None
     serving_many: ServingMany | None = None
     telling_backlog: TellingBacklog | None = None
 
@@ -369,6 +386,7 @@ def capabilities_of(asked: Receiver | Provider) -> Capabilities:
         remembering=asked if isinstance(asked, Remembering) else None,
         in_database=asked if isinstance(asked, InDatabase) else None,
         bounded=asked if isinstance(asked, Bounded) else None,
+        giving_up=asked if isinstance(asked, GivingUp) else None,
         serving_many=asked if isinstance(asked, ServingMany) else None,
         telling_backlog=asked if isinstance(asked, TellingBacklog) else None,
     )

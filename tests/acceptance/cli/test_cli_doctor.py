@@ -1,5 +1,6 @@
 """``doubtless doctor``: what is wrong with a set-up is told, each thing by itself, and nothing is changed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from history.sql.database import check
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.servers.sqs_server import ACCOUNT, SqsServer
 from tests.integration.helpers.consumers import client_of
 from triggers.cli.checks import doctor
 from triggers.testing.redis_server import RedisServer, free_port
@@ -19,6 +21,9 @@ from triggers import trigger
 def book(body: dict) -> None:
     raise SystemExit("doctor runs nothing")
 """
+
+
+MEMORY = ("--history", "memory://", "--json")
 
 
 @pytest.fixture
@@ -178,3 +183,30 @@ def test_a_sink_that_needs_the_provider_is_given_it(doubtless: InProcess, shop: 
     words = ("--provider", redis_url, "--history", redis_url, "--sink", "dead-letter:")
 
     assert levels(doubtless("doctor", "clinic", *words, "--json").json)["sink 1"] == {"ok"}
+
+
+@pytest.mark.prove
+def test_a_provider_that_gives_messages_up_before_the_trigger_does_is_a_problem(
+    doubtless: InProcess, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SqsServer(monkeypatch) as server:
+        address = server.client().create_queue(QueueName="orders")["QueueUrl"]
+        policy = {"deadLetterTargetArn": "arn:aws:sqs:eu-west-1:123456789012:orders", "maxReceiveCount": 5}
+        server.client().set_queue_attributes(
+            QueueUrl=address, Attributes={"RedrivePolicy": json.dumps(policy)}
+        )
+
+        early = doubtless("doctor", "clinic", "--provider", server.url, *MEMORY, **ACCOUNT)
+        shop("max_delivery_count=4")
+        late = doubtless("doctor", "clinic", "--provider", server.url, *MEMORY, **ACCOUNT)
+        nobody = doubtless("doctor", "clinic", "--provider", server.url, *MEMORY)
+
+    assert early.code == 1
+    [problem] = [row for row in early.json if row["level"] == "PROBLEM"]
+    assert (problem["of"], problem["remedy"]) == (
+        "trigger book",
+        "set max_delivery_count to 4 or less, or raise the provider's limit",
+    )
+    assert not [row for row in late.json if row["level"] == "PROBLEM"]
+    [problem] = [row for row in nobody.json if row["level"] == "PROBLEM"]
+    assert "AWS_ACCESS_KEY_ID" in problem["remedy"]

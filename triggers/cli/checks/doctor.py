@@ -35,7 +35,7 @@ from triggers.cli.shared.options import (
 from triggers.cli.shared.output import State, first_line
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.options import AnyTrigger
-from triggers.providers.provider import Answering, Bounded, Provider
+from triggers.providers.provider import Answering, Bounded, GivingUp, Provider
 
 #: How far the clocks of this machine and of a history may be apart before somebody is told.
 CLOCKS_APART = timedelta(seconds=5)
@@ -137,6 +137,9 @@ def _of_provider(url: str | None, triggers: Sequence[AnyTrigger]) -> Iterator[Fi
             )
             drive(provider.check_room(receivers))
             yield Finding(of, Level.OK, f"it has room for the {receivers} receivers of a consumer")
+        if isinstance(provider, GivingUp):
+            for trigger in triggers:
+                yield from _limits(provider, trigger)
 
 
 def _answers(of: str, provider: Provider) -> Iterator[Finding]:
@@ -146,6 +149,21 @@ def _answers(of: str, provider: Provider) -> Iterator[Finding]:
     begun = perf_counter()
     drive(provider.ping())
     yield Finding(of, Level.OK, f"it answers, in {_milliseconds(begun)}")
+
+
+def _limits(provider: GivingUp, trigger: AnyTrigger) -> Iterator[Finding]:
+    """Look whether the provider gives a message up before the trigger does, which parks it."""
+    most = trigger.settings.policy.max_delivery_count
+    for destination in trigger.settings.destinations:
+        limit = drive(provider.delivery_limit(destination, trigger.settings.name))
+        if limit is not None and limit <= most:
+            yield Finding(
+                f"trigger {trigger.name}",
+                Level.PROBLEM,
+                f"the provider gives a message of {destination} up after {limit} deliveries, before "
+                f"max_delivery_count ({most}): it is not parked, and no event tells of it",
+                f"set max_delivery_count to {limit - 1} or less, or raise the provider's limit",
+            )
 
 
 def _of_trigger(trigger: AnyTrigger) -> Iterator[Finding]:

@@ -147,6 +147,10 @@ class Kafka:
         """
         await self._shell.call("doubtless-kafka-ping", self._publishing().ping)
 
+    async def delivery_limit(self, destination: str, subscription: str) -> int | None:  # noqa: ARG002  (the brokers' own)
+        """Return after how many deliveries the brokers give up a share group's message, as the URL says."""
+        return self._settings.delivery_limit if self._settings.share else None
+
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for the groups of these places, with what is held; nothing of share groups."""
         if self._settings.share:

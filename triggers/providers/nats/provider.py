@@ -17,7 +17,7 @@ from triggers.providers.nats.connection import Connection
 from triggers.providers.nats.consumer import NatsConsumer
 from triggers.providers.nats.publisher import publish, publish_later
 from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of
-from triggers.providers.nats.streams import backlogs_of, bind, stream_of
+from triggers.providers.nats.streams import backlogs_of, bind, limit_of, stream_of
 from triggers.providers.provider import Arrival, Received
 
 #: Sends to a subject, on the connection's thread.
@@ -154,6 +154,13 @@ class Nats:
         """
         connection = await self._connected()
         await connection.do("asking whether it is there", connection.native.flush)
+
+    async def delivery_limit(self, destination: str, subscription: str) -> int | None:
+        """Return after how many deliveries the durable consumer gives a message up."""
+        connection = await self._connected()
+        durable = self._settings.durable_of(destination, subscription)
+        look = partial(limit_of, connection, destination, durable)
+        return await connection.do(f"looking at the consumer {durable!r}", look)
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for the durable consumers of these places."""

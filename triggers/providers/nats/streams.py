@@ -143,6 +143,19 @@ def _checked(stream: str, durable: str, config: Any) -> Bound:
     return Bound(stream, durable, min(waits), config.max_deliver or UNLIMITED)
 
 
+async def limit_of(connection: Connection, destination: str, durable: str) -> int | None:
+    """Return after how many deliveries a durable consumer gives a message up; None of one that is missing."""
+    streams = await _streams(connection, destination)
+    if len(streams) != 1:
+        return None
+    try:
+        info = await connection.native.jsm(timeout=ANSWER).consumer_info(streams[0], durable)
+    except driver.js.errors.NotFoundError:
+        return None
+    limit = info.config.max_deliver or UNLIMITED
+    return None if limit == UNLIMITED else limit
+
+
 async def backlogs_of(
     connection: Connection, places: Sequence[Place], settings: NatsSettings
 ) -> Sequence[Backlog]:

@@ -1,5 +1,6 @@
 """The edge to boto3: one client for all threads of a process, and its errors translated once."""
 
+import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,10 @@ _COUNTS = {
     "ApproximateNumberOfMessagesNotVisible": "held",
     "ApproximateNumberOfMessagesDelayed": "later",
 }
+
+
+#: What SQS calls the policy that takes a message out which was received too often.
+_REDRIVE = "RedrivePolicy"
 
 
 class SqsLink:
@@ -106,14 +111,13 @@ class SqsLink:
 
         Raises:
             ProviderUnavailableError: it does not.
+            ConfigurationError: there is no account, or SQS does not know it.
         """
         try:
-            self.client().list_queues(MaxResults=1)
-        except core.exceptions.ClientError as error:
-            if "AccessDenied" not in str(error.response.get("Error", {}).get("Code", "")):
-                raise self._translated(error, "asking whether it is there") from error
-        except core.exceptions.BotoCoreError as error:
-            raise ProviderUnavailableError("SQS", "asking whether it is there") from error
+            self.call("asking whether it is there", "list_queues", MaxResults=1)
+        except ConfigurationError as error:
+            if not is_denied(error.__cause__):
+                raise
 
     def address_of(self, queue: str) -> str:
         """Return the URL of a queue, which is made where it is missing.
@@ -143,13 +147,24 @@ class SqsLink:
 
     def counts_of(self, queue: str) -> Mapping[str, int]:
         """Return about how many messages of a queue wait, are held, and are for later; none of no queue."""
+        found = self._attributes(queue, list(_COUNTS))
+        return {name: int(found[attribute]) for attribute, name in _COUNTS.items() if attribute in found}
+
+    def limit_of(self, queue: str) -> int | None:
+        """Return after how many deliveries the redrive policy of a queue takes a message out."""
+        policy = self._attributes(queue, [_REDRIVE]).get(_REDRIVE)
+        return None if policy is None else int(json.loads(policy)["maxReceiveCount"])
+
+    def _attributes(self, queue: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Return what SQS says of a queue; nothing of one that is missing, which is not made."""
         try:
             address = self.call(f"looking for {queue!r}", "get_queue_url", QueueName=queue)["QueueUrl"]
-            words = {"QueueUrl": address, "AttributeNames": list(_COUNTS)}
-            found = self.call(f"counting what waits in {queue!r}", "get_queue_attributes", **words)
+            words = {"QueueUrl": address, "AttributeNames": names}
+            found = self.call(f"looking at {queue!r}", "get_queue_attributes", **words)
         except QueueGoneError:
             return {}
-        return {name: int(found["Attributes"][attribute]) for attribute, name in _COUNTS.items()}
+        attributes: Mapping[str, str] = found.get("Attributes", {})
+        return attributes
 
     def forget(self, queue: str) -> None:
         """Look for a queue anew the next time: somebody has deleted it."""
@@ -164,6 +179,12 @@ class SqsLink:
             if word in code:
                 return ConfigurationError(field, f"SQS refuses {doing}: {text} ({code})", remedy)
         return ProviderUnavailableError("SQS", f"{doing} ({code}: {text})")
+
+
+def is_denied(error: object) -> bool:
+    """Whether SQS answered that the account may not do this."""
+    answer = error.response if isinstance(error, core.exceptions.ClientError) else {}
+    return "AccessDenied" in str(answer.get("Error", {}).get("Code", ""))
 
 
 class QueueGoneError(ProviderUnavailableError):

@@ -107,6 +107,11 @@ class Sqs:
         """
         await self._shell.call("doubtless-sqs-ping", self._link.ping)
 
+    async def delivery_limit(self, destination: str, subscription: str) -> int | None:  # noqa: ARG002  (SQS knows none)
+        """Return after how many deliveries the queue's redrive policy takes a message out."""
+        queue = self._settings.queue_of(destination)
+        return await self._shell.call("doubtless-sqs-limit", partial(self._link.limit_of, queue))
+
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits in the queues of these places, about: SQS counts from time to time."""
         queues = dict.fromkeys(destination for destination, _ in places)

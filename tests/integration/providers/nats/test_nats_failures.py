@@ -360,6 +360,19 @@ class TestForeign:
         with pytest.raises(ConfigurationError, match="max_deliver"):
             receiver.limits = Limits(max_delivery_count=5)
 
+    def test_after_how_many_deliveries_it_gives_up_can_be_asked(
+        self, server: NatsServer, opened: Callable[[str], Open], subject: str
+    ) -> None:
+        provider = opened("?durable=mine").provider
+        assert drive(provider.delivery_limit(subject, "book")) is None
+        by_hand(server, lambda js: js.add_stream(StreamConfig(name=subject, subjects=[subject])))
+        assert drive(provider.delivery_limit(subject, "book")) is None
+
+        config = ConsumerConfig(durable_name="mine", max_deliver=5)
+        by_hand(server, lambda js: js.add_consumer(subject, config))
+
+        assert drive(provider.delivery_limit(subject, "book")) == 5
+
     def test_a_push_consumer_is_refused(
         self, server: NatsServer, opened: Callable[[str], Open], subject: str
     ) -> None:

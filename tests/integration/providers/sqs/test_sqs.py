@@ -1,5 +1,6 @@
 """Amazon SQS, which moto plays: refusals, order, time, other senders' messages, and dead letters."""
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,20 @@ def send_by_hand(server: SqsServer, queue: str, body: str, **attributes: dict[st
     client = server.client()
     address = client.get_queue_url(QueueName=queue)["QueueUrl"]
     client.send_message(QueueUrl=address, MessageBody=body, MessageAttributes=attributes)
+
+
+def test_after_how_many_deliveries_a_redrive_policy_gives_up_can_be_asked(
+    server: SqsServer, provider: Sqs, queue: str
+) -> None:
+    client = server.client()
+    assert drive(provider.delivery_limit(queue, "book")) is None
+    address = client.create_queue(QueueName=queue)["QueueUrl"]
+    assert drive(provider.delivery_limit(queue, "book")) is None
+    policy = {"deadLetterTargetArn": f"arn:aws:sqs:eu-west-1:123456789012:{queue}", "maxReceiveCount": 5}
+
+    client.set_queue_attributes(QueueUrl=address, Attributes={"RedrivePolicy": json.dumps(policy)})
+
+    assert drive(provider.delivery_limit(queue, "book")) == 5
 
 
 class TestRefusals:
