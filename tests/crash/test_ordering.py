@@ -1,10 +1,7 @@
 """An ordered trigger in four processes, whose active one is killed or frozen: every group keeps its order."""
 
 import random
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, cast
@@ -12,67 +9,17 @@ from typing import Any, cast
 import pytest
 import redis
 
-from history.bridge import drive
-from history.message import Message
-from history.opening import open_history
-from history.store.parking import Parked, ParkedKind
 from tests.crash.helpers.ordering_fleet import OrderingFleet
-from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, NAME, begun_in, effects_of
+from tests.crash.helpers.ordering_left import GROUPS, LENGTH, Left, look, send
+from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, effects_of
 from tests.fixtures.scale import sized
-from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.timeout(400)]
 
-GROUPS, LENGTH, PROCESSES = 20, sized(40, full=100), 4
+PROCESSES = 4
 
 #: The provider does not find out by itself that a process is gone: the lease does.
 SLOW = "?claim_idle=60&reclaim_interval=0.2"
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left: what was begun and what has happened, by group, in order; and what is parked."""
-
-    begun: dict[str, list[int]]
-    effects: dict[str, list[int]]
-    parked: Sequence[Parked]
-
-    def check(self, most_in_doubt: int, *, but_for_the_doubtful: bool = False) -> None:
-        """Say that each group was run in its order, nothing twice, and that nothing is lost.
-
-        ``but_for_the_doubtful`` allows a message that is In Doubt to have happened late.
-        """
-        assert [one.reason for one in self.parked if one.kind is not ParkedKind.IN_DOUBT] == []
-        doubtful = {one.uuid for one in self.parked}
-        assert len(doubtful) == len(self.parked) <= most_in_doubt
-        for group in map(name_of, range(GROUPS)):
-            effects = self.effects[group]
-            assert [n for n, times in Counter(effects).items() if times > 1] == [], group
-            assert {f"{group}-{n}" for n in set(range(LENGTH)) - set(effects)} <= doubtful, group
-            late = doubtful if but_for_the_doubtful else ()
-            for order in (effects, self.begun[group]):
-                certain = [n for n in order if f"{group}-{n}" not in late]
-                assert all(after >= before for before, after in pairwise(certain)), group
-
-
-def name_of(group: int) -> str:
-    return f"g{group}"
-
-
-def send(url: str, chance: random.Random) -> None:
-    """Send messages 0, 1, 2 ... of each group, the groups interleaved at random."""
-    turns = [name_of(group) for group in range(GROUPS) for _ in range(LENGTH)]
-    chance.shuffle(turns)
-    sent: Counter[str] = Counter()
-    messages: list[Message] = []
-    for group in turns:
-        messages.append(
-            Message(uuid=f"{group}-{sent[group]}", group_id=group, group_sequence=sent[group], body="")
-        )
-        sent[group] += 1
-    provider = open_provider(url)
-    drive(provider.send(DESTINATION, messages))
-    drive(provider.close())
 
 
 def is_done(client: Any) -> bool:
@@ -80,19 +27,6 @@ def is_done(client: Any) -> bool:
     groups = client.xinfo_groups(DESTINATION)
     last = client.xinfo_stream(DESTINATION)["last-generated-id"]
     return bool(groups) and not groups[0]["pending"] and groups[0]["last-delivered-id"] == last
-
-
-def look(folder: Path, history: str) -> Left:
-    store = open_history(history)
-    parked = drive(store.parking.list(trigger=NAME, limit=GROUPS * LENGTH))
-    drive(store.close())
-    by_group: list[dict[str, list[int]]] = []
-    for ledger in (begun_in(folder), effects_of(folder)):
-        found: dict[str, list[int]] = defaultdict(list)
-        for group, number, *_ in ledger.lines():
-            found[group].append(int(number))
-        by_group.append(found)
-    return Left(by_group[0], by_group[1], parked)
 
 
 def run(

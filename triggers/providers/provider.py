@@ -5,9 +5,9 @@ over must be answered once: acknowledged, recovered or dead-lettered. As everywh
 methods are coroutines that never suspend over a blocking driver.
 
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
-:class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and :class:`Limited` of receivers;
-:class:`TemporaryDestinations`, :class:`Answering`, :class:`Remembering`, :class:`InDatabase`,
-:class:`Bounded`, :class:`GivingUp`, :class:`ServingMany` and
+:class:`KeepingOrder`, :class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and
+:class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`, :class:`Answering`,
+:class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`, :class:`ServingMany` and
 :class:`~triggers.providers.backlog.TellingBacklog` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
@@ -129,6 +129,28 @@ class TakingOver(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepingOrder(Protocol):
+    """A receiver of a provider that is :class:`DividingGroups`: for ordered triggers."""
+
+    async def hand_out_in_order(self) -> None:
+        """Have the next calls of ``receive`` hand out all that was recovered, in order, before what is new.
+
+        Also where its delay is not over. What this receiver holds stays as it is.
+
+        Raises:
+            ProviderUnavailableError: call again.
+        """
+        ...
+
+    def take_moved(self) -> bool:
+        """Whether something that was handed over and not settled is another consumer's now; asked once.
+
+        It may come back, and is handed out from its beginning then.
+        """
+        ...
+
+
 #: Deliveries, and what became of each.
 Answers = Sequence[tuple[Arrival, "Outcome"]]
 
@@ -231,6 +253,23 @@ class Limited(Protocol):
     """A receiver that can be told what its trigger refuses."""
 
     limits: Limits
+
+
+@runtime_checkable
+class DividingGroups(Protocol):
+    """A provider that gives all messages of one group to one consumer at a time, in their order.
+
+    So each consumer of an ordered trigger receives. Whoever has a group next gets what is not settled of it,
+    in order, before what is new. Its receivers are :class:`KeepingOrder`.
+    """
+
+    def check_order(self) -> None:
+        """Return where that is so as the provider is set.
+
+        Raises:
+            ConfigurationError: it is not.
+        """
+        ...
 
 
 @runtime_checkable
@@ -352,10 +391,12 @@ class Capabilities:
     """What a receiver or a provider can do besides its protocol; None is what it cannot."""
 
     taking_over: TakingOver | None = None
+    keeping_order: KeepingOrder | None = None
     taking_failures: TakingFailures | None = None
     sharing_transactions: SharingTransactions | None = None
     placing: Placing | None = None
     limited: Limited | None = None
+    dividing_groups: DividingGroups | None = None
     temporary_destinations: TemporaryDestinations | None = None
     answering: Answering | None = None
     remembering: Remembering | None = None
@@ -377,10 +418,12 @@ def capabilities_of(asked: Receiver | Provider) -> Capabilities:
     """
     return Capabilities(
         taking_over=asked if isinstance(asked, TakingOver) else None,
+        keeping_order=asked if isinstance(asked, KeepingOrder) else None,
         taking_failures=asked if isinstance(asked, TakingFailures) else None,
         sharing_transactions=asked if isinstance(asked, SharingTransactions) else None,
         placing=asked if isinstance(asked, Placing) else None,
         limited=asked if isinstance(asked, Limited) else None,
+        dividing_groups=asked if isinstance(asked, DividingGroups) else None,
         temporary_destinations=asked if isinstance(asked, TemporaryDestinations) else None,
         answering=asked if isinstance(asked, Answering) else None,
         remembering=asked if isinstance(asked, Remembering) else None,

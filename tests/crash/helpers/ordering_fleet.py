@@ -49,6 +49,15 @@ class OrderingFleet(Fleet):
             time.sleep(0.02)
         process.send_signal(signal.SIGCONT)
 
+    def freeze_until_all_is_done(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a process until others have done all but what it had begun; then let it go on."""
+        process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + PATIENCE
+        while not self.is_done():
+            assert time.monotonic() < deadline, f"nobody takes over:\n{self.tail()}"
+            time.sleep(0.1)
+        process.send_signal(signal.SIGCONT)
+
     def _active(self) -> subprocess.Popen[bytes] | None:
         """Return the active process; None while it is a dead one, or none."""
         store = open_history(self.history)

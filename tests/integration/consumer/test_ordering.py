@@ -4,10 +4,8 @@ import asyncio
 import random
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, cast
@@ -26,6 +24,7 @@ from tests.integration.helpers.consumers import (
     parked_in,
     with_store,
 )
+from tests.integration.helpers.ordering import Diary, Failing, numbered
 from triggers import FatalError, Message, TransientError, trigger
 from triggers.consumer import Consumer
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER, ActiveConsumer
@@ -48,19 +47,6 @@ def chance() -> random.Random:
     return random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
 
 
-def numbered(groups: int, length: int, chance: random.Random) -> list[Message]:
-    """Return messages 0, 1, 2 ... of each group, the groups interleaved at random."""
-    turns = [group for group in range(groups) for _ in range(length)]
-    chance.shuffle(turns)
-    sent = [0] * groups
-    messages: list[Message] = []
-    for group in turns:
-        name, number = f"g{group}", sent[group]
-        messages.append(Message(uuid=f"{name}-{number}", group_id=name, group_sequence=number, body=""))
-        sent[group] += 1
-    return messages
-
-
 def send(to: str | Provider, messages: Sequence[Message]) -> None:
     provider = open_provider(to) if isinstance(to, str) else to
     drive(provider.send("orders", messages))
@@ -76,63 +62,6 @@ def fence_in(url: str) -> int:
     """Return the fence of the active consumer."""
     entry = entry_in(url, "orders", ACTIVE_CONSUMER)
     return 0 if entry is None else entry.fence
-
-
-@dataclass
-class Diary:
-    """What ran, in order, by group: the number of the message and whether it succeeded."""
-
-    runs: dict[str, list[tuple[int, bool]]] = field(
-        default_factory=lambda: defaultdict[str, list[tuple[int, bool]]](list)
-    )
-    at_once: int = 0
-    overlapping: list[str] = field(default_factory=list[str])
-    _running: set[str] = field(default_factory=set[str])
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def write(self, message: Message, *, fails: bool = False) -> None:
-        """Run a message: note its beginning and its end, and fail if it is to."""
-        self.begin(message)
-        self.end(message, ok=not fails)
-        if fails:
-            raise TransientError("for now")
-
-    def begin(self, message: Message) -> None:
-        group = message.group_id or ""
-        with self._lock:
-            if group in self._running:
-                self.overlapping.append(group)
-            self._running.add(group)
-            self.at_once = max(self.at_once, len(self._running))
-
-    def end(self, message: Message, *, ok: bool) -> None:
-        group = message.group_id or ""
-        with self._lock:
-            self._running.discard(group)
-            self.runs[group].append((message.group_sequence or 0, ok))
-
-    def check(self, groups: int, length: int) -> None:
-        """Say that every group ran in its order, one after the other, and each message succeeded once."""
-        assert self.overlapping == []
-        assert len(self.runs) == groups
-        for group, runs in self.runs.items():
-            assert [number for number, ok in runs if ok] == list(range(length)), group
-            assert all(after >= before for (before, _), (after, _) in pairwise(runs)), group
-
-
-class Failing:
-    """Which messages fail, each the first so many times that it runs."""
-
-    def __init__(self, groups: int, length: int, part: float, chance: random.Random) -> None:
-        everything = [f"g{group}-{number}" for group in range(groups) for number in range(length)]
-        self.left = {uuid: chance.randint(1, 2) for uuid in everything if chance.random() < part}
-        self.total = sum(self.left.values())
-
-    def fails(self, message: Message) -> bool:
-        """Whether it fails now."""
-        left = self.left.get(message.uuid or "", 0)
-        self.left[message.uuid or ""] = max(left - 1, 0)
-        return left > 0
 
 
 class TestOrder:

@@ -4,10 +4,11 @@
 of the destination, and different groups at once. ``groups.py`` decides what may run next,
 ``handover.py`` hands it from the worker that receives to those that run it (``workers.py``).
 
-Among processes there is one active consumer; the others stand by. The right to receive is a lease in the
-trigger's own document history, under a uuid that no message has. A holder that could not renew it in time
-stops before it is over; one that ends gives it back. Whoever takes it next first takes over what its
-predecessor had not answered, so that nothing newer runs before it.
+Where the provider divides the groups among its consumers (``DividingGroups``), every process receives. Else
+there is one active consumer; the others stand by. The right to receive is a lease in the trigger's own
+document history, under a uuid that no message has. A holder that could not renew it in time stops before it
+is over; one that ends gives it back. Whoever takes it next first takes over what its predecessor had not
+answered, so that nothing newer runs before it.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
+from typing import Protocol
 
 from history.bridge import drive
 from history.entry import Fence, State
@@ -31,6 +33,7 @@ from triggers.pipeline.finding import Finding
 from triggers.pipeline.leases import LeaseKeeper
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.run import Run
+from triggers.providers.provider import RECEIVE_WAIT, DividingGroups
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,53 @@ class Keeping:
         self.keeper.close()
         if self.own_store is not None:
             drive(self.own_store.close())
+
+
+class Turn(Protocol):
+    """Whether this process may receive for an ordered trigger."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it may begin with a message."""
+        ...
+
+    @property
+    def longest_wait(self) -> timedelta:
+        """For how long the provider may be asked to wait for messages."""
+        ...
+
+    async def acquire(self) -> bool:
+        """Become active, if nobody else is."""
+        ...
+
+    async def release(self) -> None:
+        """Let others be active."""
+        ...
+
+    def close(self) -> None:
+        """End for good."""
+        ...
+
+
+class EveryConsumer:
+    """All processes are active, for the provider divides the groups among them.
+
+    When a group moves, the one that had it may begin another message of it before it knows. It claims that in
+    the history as the new one does, and neither claims the next before this one is done: so the order stays.
+    """
+
+    active = True
+    longest_wait = RECEIVE_WAIT
+
+    async def acquire(self) -> bool:
+        """Return at once."""
+        return True
+
+    async def release(self) -> None:
+        """Do nothing: the provider does."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class ActiveConsumer:
@@ -171,11 +221,11 @@ class ActiveConsumer:
         return {"trigger": self._trigger}
 
 
-def active_consumer_of(trigger: Trigger[..., object], pipeline: Pipeline) -> ActiveConsumer:
-    """Return what makes this process the active consumer of an ordered trigger.
+def turn_of(trigger: Trigger[..., object], pipeline: Pipeline, dividing: DividingGroups | None) -> Turn:
+    """Return what lets this process receive for an ordered trigger.
 
     Raises:
-        ConfigurationError: it has no history.
+        ConfigurationError: it has no history, or the provider keeps no order as it is set.
     """
     store = pipeline.store
     if store is None:
@@ -184,6 +234,9 @@ def active_consumer_of(trigger: Trigger[..., object], pipeline: Pipeline) -> Act
             "is ordered, and has no document history to decide which process receives",
             "give it one, such as history='redis://...', or leave ordered out",
         )
+    if dividing is not None:
+        dividing.check_order()
+        return EveryConsumer()
     keeping = _keeping(trigger, store, pipeline.shell)
     return ActiveConsumer(trigger.name, store, keeping, LEASE)
 

@@ -9,7 +9,7 @@ from history.errors import ConfigurationError
 from history.shell import Shell
 from triggers.consumer import worker
 from triggers.consumer.gate import Gate
-from triggers.consumer.ordering.active import ActiveConsumer, active_consumer_of
+from triggers.consumer.ordering.active import Turn, turn_of
 from triggers.consumer.ordering.groups import Ticket
 from triggers.consumer.ordering.handover import Handover, NotedAnswer
 from triggers.consumer.worker import NOT_ACKNOWLEDGED, SUSPENDED_PAUSE, Worker
@@ -18,6 +18,7 @@ from triggers.providers.provider import (
     Provider,
     ProviderUnavailableError,
     Receiver,
+    capabilities_of,
 )
 
 _log = logging.getLogger(__name__)
@@ -37,14 +38,14 @@ MOST_HELD = 1000
 
 @dataclass(kw_only=True)
 class ReceivingWorker(Worker):
-    """Receives for an ordered trigger while this is the active consumer; sends the answers of all.
+    """Receives for an ordered trigger while this is an active consumer; sends the answers of all.
 
     ``_astray`` says that everything that is not answered is to be handed out again, in order; ``_lost`` that
     the provider holds nothing of it for this receiver any more.
     """
 
     handover: Handover
-    active: ActiveConsumer
+    active: Turn
     _astray: bool = True
     _lost: bool = False
     _unknown: bool = False
@@ -74,7 +75,7 @@ class ReceivingWorker(Worker):
             await self.handover.flush(receiver)
             if self.gate.suspended is not None:
                 await self._hold_still(receiver)
-            elif self._astray:
+            elif self._astray or self._has_moved():
                 await self._begin_anew(receiver)
             else:
                 await self._receive(receiver)
@@ -107,11 +108,12 @@ class ReceivingWorker(Worker):
 
     async def _open(self) -> Receiver:
         receiver = await super()._open()
-        if self._can.taking_over is None:
+        if self._can.taking_over is None and self._can.keeping_order is None:
             raise ConfigurationError(
                 f"trigger {self.gate.trigger.name}",
                 "is ordered, and its provider cannot take over the messages of a dead consumer",
-                "use Redis Streams, or leave ordered out and run one consumer with concurrency=1",
+                "use Redis Streams, SQL-JMS or Kafka, or leave ordered out and run one consumer with "
+                "concurrency=1",
             )
         self._astray = True
         return receiver
@@ -119,6 +121,12 @@ class ReceivingWorker(Worker):
     async def _take_over(self) -> None:
         if self._can.taking_over is not None:
             await self._can.taking_over.take_over_all()
+        if self._can.keeping_order is not None:
+            await self._can.keeping_order.hand_out_in_order()
+
+    def _has_moved(self) -> bool:
+        """Whether groups went to another consumer: what of them waits here would wait for ever."""
+        return self._can.keeping_order is not None and self._can.keeping_order.take_moved()
 
     async def _hold_still(self, receiver: Receiver) -> None:
         """Give back what was not begun; this stays the active consumer, and its order with it."""
@@ -193,7 +201,7 @@ class RunningWorker(Worker):
     """Runs messages of an ordered trigger that may run now; the receiving worker ends it."""
 
     handover: Handover
-    active: ActiveConsumer
+    active: Turn
     idle: bool = True
 
     async def run(self) -> None:
@@ -229,12 +237,12 @@ def make_ordered_workers(
     """Return the workers of an ordered trigger: one that receives, and ``concurrency`` that run messages.
 
     Raises:
-        ConfigurationError: it has no history.
+        ConfigurationError: it has no history, or the provider keeps no order as it is set.
     """
     settings = gate.trigger.settings
     limit = min(settings.prefetch * settings.concurrency, MOST_HELD)
     handover = Handover(takers=settings.concurrency, limit=limit, shell=shell)
-    active = active_consumer_of(gate.trigger, pipeline)
+    active = turn_of(gate.trigger, pipeline, capabilities_of(provider).dividing_groups)
 
     def worker_of(worker_type: type[ReceivingWorker | RunningWorker], number: int) -> Worker:
         return worker_type(

@@ -2,8 +2,8 @@
 
 =====================  ===========================================================================
 value                  the body's bytes; none at all (a tombstone) is an empty body
-key                    JMSXGroupID: Kafka keeps the order of one key. A key that is no text is the
-                       property ``kafka_key``, in hex
+key                    JMSXGroupID: Kafka keeps the order of one key. A key that is no text is there in
+                       hex, and in the property ``kafka_key``, too
 ``content-type``       ``text/...`` is text, ``application/json`` a JSON value, all else bytes
 a JMS header name      that header, as text: JMSTimestamp and JMSExpiration in ms since 1970
 ``properties``         a JSON object of the properties that are no text
@@ -124,7 +124,7 @@ def _of_key(key: bytes | None) -> dict[str, str]:
     try:
         return {"JMSXGroupID": key.decode()}
     except UnicodeDecodeError:
-        return {KEY: key.hex()}
+        return {"JMSXGroupID": key.hex(), KEY: key.hex()}
 
 
 def raw_fields(consumed: Consumed) -> dict[bytes, bytes]:

@@ -52,7 +52,7 @@ class Member(Membership):
         #: By when, offset, and a number: of two partitions' messages none is less than the other.
         self._waiting: list[tuple[float, int, int, Place]] = []
         self._numbers = count()
-        self._shared = False
+        self._shared = self._moved = False
         self._joined = self._paused = False
         self._committed_at = time.monotonic()
 
@@ -87,6 +87,22 @@ class Member(Membership):
         again = replace(was, again=was.again or seen)
         # What is due together comes in the order of its partition.
         heapq.heappush(self._waiting, (due, was.offset, next(self._numbers), Place(place.partition, again)))
+
+    def hand_out_in_order(self) -> None:
+        """Hand out next whatever waits, in the order of each partition; :meth:`stopped` was waited for."""
+        with self._lock:
+            unseen = [token for token, _ in self._inbox.take(self._inbox.size)]
+            self._handed.difference_update(unseen)
+            waiting = [place for *_, place in self._waiting] + [token.tag for token in unseen]
+            self._waiting.clear()
+            for place in waiting:
+                self._wait(place, 0.0, seen=False)
+
+    def take_moved(self) -> bool:
+        """Whether a partition went away of which something is not settled; asked once."""
+        with self._lock:
+            moved, self._moved = self._moved, False
+        return moved
 
     # What runs on the thread.
 
@@ -283,6 +299,7 @@ class Member(Membership):
             for listed in partitions:
                 if (partition := self._partitions.pop(listed.partition, None)) is not None:
                     partition.gone = True
+                    self._moved = self._moved or partition.has_open
 
     def _leave(self) -> None:
         self._commit(list(self._partitions.values()), waiting=True)

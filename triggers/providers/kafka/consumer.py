@@ -10,6 +10,7 @@ from history.message import Message
 from history.shell import Shell
 from triggers.providers.brokers.push_receiver import Inbox, Token
 from triggers.providers.kafka.codec import Consumed, decode, raw_fields
+from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.membership import JOINING, PATIENCE, Membership
 from triggers.providers.provider import Limits, ProviderUnavailableError, Received
 
@@ -90,6 +91,17 @@ class KafkaConsumer:
         """Send copies, and wait for the reports."""
         await self._dead_letter(received, reason)
         self._rejected.update(cast("Token", delivery.handle) for delivery in received)
+
+    async def hand_out_in_order(self) -> None:
+        """Have what was given back come next, in order."""
+        await self.stop()
+        member = self._living()
+        if isinstance(member, Member):
+            member.hand_out_in_order()
+
+    def take_moved(self) -> bool:
+        """Whether a partition went to another consumer with something that is not settled; asked once."""
+        return isinstance(self._member, Member) and self._member.take_moved()
 
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""

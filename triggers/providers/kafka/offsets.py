@@ -66,6 +66,11 @@ class Partition:
         """How many messages are settled beyond the first one that is not."""
         return len(self._settled)
 
+    @property
+    def has_open(self) -> bool:
+        """Whether something came that is not settled."""
+        return bool(self._open)
+
     def take(self, offset: int) -> bool | None:
         """Note that a message came. Return whether it was handed out before; None where it is settled."""
         self._next = max(self._next, offset + 1)

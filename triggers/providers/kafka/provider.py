@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Self
 
+from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from history.support.forks import at_fork, keep
@@ -13,12 +14,13 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
+from triggers.providers.kafka.codec import Record, encode, letter_of
 from triggers.providers.kafka.connection import Member
 from triggers.providers.kafka.consumer import KafkaConsumer
 from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
+from triggers.providers.kafka.receiver import GroupReceiver, name_of
 from triggers.providers.kafka.settings import (
     KafkaSettings,
     consuming,
@@ -114,7 +116,11 @@ class Kafka:
             self._settings.count_of,
             self._shell,
         )
-        receiver = PushReceiver(consumer, self._shell, name_of=_name_of, check_limits=self._check_limits)
+        receiver = (
+            PushReceiver(consumer, self._shell, name_of=name_of, check_limits=self._check_limits)
+            if self._settings.share
+            else GroupReceiver(consumer, self._shell)
+        )
         await receiver.open()
         return receiver
 
@@ -129,6 +135,19 @@ class Kafka:
     def _check_limits(self, limits: Limits) -> None:
         if limits.max_delivery_count != NO_LIMITS.max_delivery_count:  # else it is no trigger's
             self._settings.check_limit(limits.max_delivery_count)
+
+    def check_order(self) -> None:
+        """Return where one consumer at a time has all messages of a key, in order.
+
+        Raises:
+            ConfigurationError: a share group keeps no order.
+        """
+        if self._settings.share:
+            raise ConfigurationError(
+                "ordered",
+                "a share group of Kafka keeps no order",
+                "leave share=true out of the provider's URL: a consumer group keeps the order of each key",
+            )
 
     async def _dead_letter(self, topic: str, received: Sequence[Received], reason: str) -> None:
         letters = [
@@ -173,10 +192,6 @@ class Kafka:
         """End the producer; everything that was sent has been reported. Receivers are to be closed before."""
         with self._lock:
             self._publisher = None
-
-
-def _name_of(raw: object) -> str:
-    return raw.name if isinstance(raw, Consumed) else ""
 
 
 def _in_child(provider: Kafka) -> None:

@@ -45,6 +45,13 @@ class Ordered(PlainReceiver):
     take_over_all = PlainReceiver.keep_alive
 
 
+class InOrder(PlainReceiver):
+    hand_out_in_order = PlainReceiver.keep_alive
+
+    def take_moved(self) -> bool:
+        return False
+
+
 class Retrying(PlainReceiver):
     take_failed = PlainReceiver.acknowledge
 
@@ -92,6 +99,10 @@ class InSql(MemoryProvider):
         return 1
 
 
+class Dividing(MemoryProvider):
+    def check_order(self) -> None: ...
+
+
 class Narrow(MemoryProvider):
     async def check_room(self, receivers: int) -> None: ...
 
@@ -105,6 +116,7 @@ def offered(capabilities: Capabilities) -> set[str]:
     [
         (PlainReceiver(), set[str]()),
         (Ordered(), {"taking_over"}),
+        (InOrder(), {"keeping_order"}),
         (Retrying(), {"taking_failures"}),
         (Transacted(), {"sharing_transactions"}),
         (HalfTransacted(), set[str]()),
@@ -124,6 +136,7 @@ def test_a_receiver_can_do_what_it_has_the_methods_for(receiver: Receiver, expec
         (Linked(), {"remembering"}),
         (InSql(), {"in_database"}),
         (Narrow(), {"bounded"}),
+        (Dividing(), {"dividing_groups"}),
     ],
     ids=lambda value: type(value).__name__,
 )

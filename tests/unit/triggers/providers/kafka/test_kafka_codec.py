@@ -34,10 +34,10 @@ class TestForeignRecords:
 
     @pytest.mark.parametrize(
         ("key", "group", "properties"),
-        [(b"customer 5", "customer 5", {}), (b"\xff\x01", None, {"kafka_key": "ff01"}), (None, None, {})],
+        [(b"customer 5", "customer 5", {}), (b"\xff\x01", "ff01", {"kafka_key": "ff01"}), (None, None, {})],
         ids=["text", "bytes", "none"],
     )
-    def test_a_key_is_a_group_or_a_property(
+    def test_a_key_is_a_group_and_in_hex_where_it_is_no_text(
         self, key: bytes | None, group: str | None, properties: dict[str, Any]
     ) -> None:
         message = decode(consumed(key=key))

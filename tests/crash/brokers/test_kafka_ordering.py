@@ -1,0 +1,83 @@
+"""Ordered triggers in processes on Kafka, of which some are killed or frozen: keys keep their order."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from tests.crash.helpers.ordering_fleet import OrderingFleet
+from tests.crash.helpers.ordering_left import GROUPS, LENGTH, Left, look, send
+from tests.crash.victims.ordering_service import CONCURRENCY, DESTINATION, NAME, effects_of
+from tests.fixtures.proof import Proved
+from tests.fixtures.scale import sized
+from tests.fixtures.servers.kafka_server import KafkaServer
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.prove,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("kafka"),
+]
+
+PARTITIONS, PROCESSES = 4, 2
+
+
+@pytest.fixture
+def kafka() -> Iterator[KafkaServer]:
+    with KafkaServer() as server:
+        server.create(DESTINATION, PARTITIONS)
+        yield server
+
+
+def run(
+    folder: Path,
+    kafka: KafkaServer,
+    history: str,
+    hits: int,
+    hit: Callable[[OrderingFleet, Popen[bytes]], None],
+) -> Left:
+    """Send, and hit the process that runs longest so often; return what is left."""
+    # pytest-randomly prints what this comes from.
+    chance = random.Random(random.randrange(2**32))  # noqa: S311  (no secret)
+    send(kafka.url, chance)
+    due = sorted(chance.sample(range(1, GROUPS * LENGTH * 9 // 10), hits))
+    fleet = OrderingFleet(
+        folder=folder,
+        effects=effects_of(folder),
+        provider=kafka.url,
+        history=history,
+        processes=PROCESSES,
+        is_done=lambda: kafka.depth(DESTINATION, f"{DESTINATION}:{NAME}") == 0,
+    )
+    with fleet:
+        for effects in fleet.watch(lambda: not due and fleet.is_done()):
+            if due and due[0] <= effects:
+                del due[0]
+                hit(fleet, fleet.running[0])
+        fleet.drain()
+    return look(folder, history)
+
+
+def test_keys_keep_their_order_whenever_a_process_is_killed(
+    tmp_path: Path, kafka: KafkaServer, redis_url: str, proved: Proved
+) -> None:
+    kills = sized(3, full=10)
+
+    left = run(tmp_path, kafka, redis_url, kills, OrderingFleet.kill)
+
+    left.check(most_in_doubt=kills * CONCURRENCY)
+    assert len(left.begun) == GROUPS
+    proved(messages=GROUPS * LENGTH, processes_killed=kills)
+
+
+def test_keys_keep_their_order_when_a_process_is_frozen_until_others_have_its_partitions(
+    tmp_path: Path, kafka: KafkaServer, redis_url: str
+) -> None:
+    freezes = sized(1, full=3)
+
+    left = run(tmp_path, kafka, redis_url, freezes, OrderingFleet.freeze_until_all_is_done)
+
+    # What was running at that moment ends after the process has come back.
+    left.check(most_in_doubt=freezes * CONCURRENCY, but_for_the_doubtful=True)
