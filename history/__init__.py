@@ -14,7 +14,7 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.circuit import CircuitOpenError
-    from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
+    from history.entry import Claim, Entry, EntryOutcome, Fence, Renewal, Settlement, State
     from history.errors import (
         ConfigurationError,
         DoubtlessError,
@@ -34,7 +34,7 @@ else:  # for a type checker, any name would be there
         __name__,
         {
             "history.circuit": ("CircuitOpenError",),
-            "history.entry": ("Claim", "Entry", "EntryOutcome", "Fence", "Settlement", "State"),
+            "history.entry": ("Claim", "Entry", "EntryOutcome", "Fence", "Renewal", "Settlement", "State"),
             "history.errors": (
                 "ConfigurationError",
                 "DoubtlessError",
@@ -70,6 +70,7 @@ __all__ = [
     "Parked",
     "ParkedKind",
     "RedisHistory",
+    "Renewal",
     "Settlement",
     "SqlHistory",
     "State",

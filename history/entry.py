@@ -103,6 +103,14 @@ class Settlement(NamedTuple):
     owner: str | None = None
 
 
+class Renewal(NamedTuple):
+    """A claimed uuid whose lease is to be prolonged; ``owner`` as of a :class:`Settlement`."""
+
+    uuid: Uuid
+    fence: Fence
+    owner: str | None = None
+
+
 #: How many bytes a digest has.
 DIGEST_SIZE = 16
 

@@ -24,7 +24,8 @@ others can write overrides ``spoil_parked``, ``spoil_entry``, ``spoil_report`` a
 What is left to a store: ``Entry.owner`` of a completed entry may be None; instants of a completed entry may
 be as coarse as ``coarseness``, but nothing may expire early; ``purge`` may find that the server was faster.
 Of a store in the memory of one process, ``survives_forks`` is to be false; so is ``renews_batches``
-of one that is no :class:`~history.store.BatchLeases`.
+of one that is no :class:`~history.store.BatchLeases`, and ``renews_many`` of one that is no
+:class:`~history.store.ManyLeases`.
 
 Each other file here holds the checks of one subject; ``common.py`` is what they share.
 """

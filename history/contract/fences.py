@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from history.contract.common import LONG, SHORT, TRIGGER, absent, claim_one, eventually, found, state_of
-from history.entry import EntryOutcome, Fence, Settlement, State
+from history.entry import EntryOutcome, Fence, Renewal, Settlement, State
 from history.message import Uuid
-from history.store import CLAIM_BATCH, BatchOwner, HistoryStore
+from history.store import CLAIM_BATCH, BatchOwner, HistoryStore, ManyLeases
 
 
 class FenceContract:
     """A late worker can never overwrite or delete its successor's entry, and sending twice is harmless."""
+
+    #: Whether the store is a :class:`~history.store.ManyLeases`, too.
+    renews_many = True
 
     async def test_an_entry_is_taken_over_with_a_greater_fence(self, store: HistoryStore) -> None:
         first = await claim_one(store, "u1", "worker-1")
@@ -323,3 +328,73 @@ class FenceContract:
 
         entry = await found(store, "u1")
         assert (entry.state, entry.owner, entry.fence) == (State.STARTED, "worker-2", second.fence)
+
+    async def test_of_many_leases_each_is_renewed_by_its_own_fence_and_owner(
+        self, store: HistoryStore
+    ) -> None:
+        many, batch = self.skip_without_many_leases(store), BatchOwner("query-1/7")
+        uuids = ["taken", "twice", "mine", "owned", "other", "done", "gone"]
+        fences = {
+            uuid: (await claim_one(store, uuid, "w", lease=SHORT, time_to_live=LONG)).fence for uuid in uuids
+        }
+        fences["held"] = (await claim_one(store, "held", batch, lease=SHORT, time_to_live=LONG)).fence
+        for uuid in ("taken", "twice"):
+            assert await store.take_over(TRIGGER, uuid, "w2", SHORT, fences[uuid], time_to_live=LONG)
+        new = (await found(store, "twice")).fence
+        assert await store.complete(TRIGGER, "done", fences["done"])
+        assert await store.release(TRIGGER, "gone", fences["gone"])
+        before = [await found(store, uuid) for uuid in ("taken", "other")]
+        wishes = {
+            Renewal(Uuid("taken"), fences["taken"]): False,
+            Renewal(Uuid("twice"), fences["twice"], "w"): False,
+            Renewal(Uuid("mine"), fences["mine"]): True,
+            Renewal(Uuid("owned"), fences["owned"], "w"): True,
+            Renewal(Uuid("other"), fences["other"], "w2"): False,
+            Renewal(Uuid("twice"), new, "w2"): True,
+            Renewal(Uuid("done"), fences["done"]): False,
+            Renewal(Uuid("gone"), fences["gone"]): False,
+            Renewal(Uuid("nobody's"), Fence(1)): False,
+            Renewal(Uuid("held"), fences["held"], "query-1/8"): False,
+            Renewal(Uuid("held"), fences["held"], batch.token): True,
+        }
+
+        for _ in range(2):  # its answer may be lost, and it is sent again
+            assert list(await many.renew_many(TRIGGER, list(wishes), LONG / 2)) == list(wishes.values())
+
+        for old, uuid in zip(before, ("taken", "other"), strict=True):
+            entry = await found(store, uuid)
+            assert (entry.lease_until, entry.expires_at) == (old.lease_until, old.expires_at)
+        for uuid in ("twice", "mine", "owned", "held"):
+            entry = await found(store, uuid)
+            assert entry.lease_until is not None
+            assert entry.lease_until > entry.read_at + LONG / 4
+        assert (await found(store, "done")).outcome is EntryOutcome.OK
+        assert await store.lookup(TRIGGER, ["gone", "nobody's"]) == [None, None]
+        assert list(await many.renew_many(TRIGGER, [], LONG)) == []
+
+    async def test_more_leases_than_one_call_takes_are_answered_in_order(self, store: HistoryStore) -> None:
+        many = self.skip_without_many_leases(store)
+        uuids = [Uuid(f"u{n}") for n in range(2 * CLAIM_BATCH + 50)]
+        claims = await store.claim(TRIGGER, uuids, "worker-1", SHORT)
+
+        renewed = await many.renew_many(
+            TRIGGER,
+            [
+                Renewal(uuid, Fence(claim.fence + (n % 10 == 9) * 1_000_000), "worker-1")
+                for n, (uuid, claim) in enumerate(zip(uuids, claims, strict=True))
+            ],
+            LONG,
+        )
+
+        assert list(renewed) == [n % 10 != 9 for n in range(len(uuids))]
+        for n, entry in enumerate(await store.lookup(TRIGGER, uuids)):
+            assert entry is not None
+            assert entry.lease_until is not None
+            assert (entry.lease_until > entry.started_at + LONG / 2) == (n % 10 != 9)
+
+    def skip_without_many_leases(self, store: HistoryStore) -> ManyLeases:
+        """Return the store as one that renews many; a store without that overrides ``renews_many``."""
+        if not self.renews_many:
+            pytest.skip("it renews one lease a call")
+        assert isinstance(store, ManyLeases)
+        return store

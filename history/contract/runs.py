@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from history.entry import Claim, Entry, EntryOutcome, Fence, Settlement, State
+from history.entry import Claim, Entry, EntryOutcome, Fence, Renewal, Settlement, State
 from history.memory.history import MemoryHistory
 from history.message import Uuid
-from history.store import BatchLeases, BatchOwner, HistoryStore, Owner
+from history.store import BatchLeases, BatchOwner, HistoryStore, ManyLeases, Owner
 
 LEASE = timedelta(hours=1)
 UUIDS = tuple(Uuid(uuid) for uuid in ("u1", "u2", "u3", "u4"))
@@ -80,10 +80,15 @@ class Play:
         mine = await self.store.settle(self.trigger, own)
         assert list(mine) == list(await self.oracle.settle(self.trigger, pure))
 
-    async def _renew(self, uuid: Uuid, index: int) -> None:
-        pure_fence, own_fence = self.fences[index % len(self.fences)]
-        own = await self.store.renew(self.trigger, uuid, own_fence, LEASE)
-        assert own == await self.oracle.renew(self.trigger, uuid, pure_fence, LEASE)
+    async def _renew(self, wishes: Sequence[tuple[Uuid, int, str | None]]) -> None:
+        pairs = [(uuid, *self.fences[index % len(self.fences)], owner) for uuid, index, owner in wishes]
+        own = [Renewal(uuid, own_fence, owner) for uuid, _, own_fence, owner in pairs]
+        pure = [Renewal(uuid, pure_fence, owner) for uuid, pure_fence, _, owner in pairs]
+        if isinstance(self.store, ManyLeases):
+            mine = list(await self.store.renew_many(self.trigger, own, LEASE))
+        else:
+            mine = [await self.store.renew(self.trigger, u, f, LEASE, owner=o) for u, f, o in own]
+        assert mine == list(await self.oracle.renew_many(self.trigger, pure, LEASE))
 
     async def _renew_batch(self, owner: BatchOwner) -> None:
         if isinstance(self.store, BatchLeases):
@@ -142,6 +147,8 @@ def steps() -> Any:
     outcome = st.sampled_from([*EntryOutcome, None])
     uuids = st.lists(uuid, min_size=1, max_size=5)
     wishes = st.lists(st.tuples(uuid, index, outcome), min_size=1, max_size=4)
+    token = st.sampled_from([None, *OWNERS, *(batch.token for batch in BATCHES)])
+    renewals = st.lists(st.tuples(uuid, index, token), min_size=1, max_size=4)
 
     def step(name: str, *args: Any) -> Any:
         return st.tuples(st.just(name), st.tuples(*args))
@@ -150,7 +157,7 @@ def steps() -> Any:
         step("claim", uuids, owner | batch, lease)
         | step("take over", uuid, owner, lease, index)
         | step("settle", wishes)
-        | step("renew", uuid, index)
+        | step("renew", renewals)
         | step("renew batch", batch)
         | step("settle batch", batch, outcome)
         | step("forget", uuid),

@@ -12,6 +12,7 @@ from history.entry import (
     Entry,
     EntryOutcome,
     Fence,
+    Renewal,
     Settlement,
     State,
     Terms,
@@ -296,22 +297,24 @@ class MemoryHistory(SingleVerbs):
                 space.write(key, entry)
             return settled
 
-    async def renew(
-        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
-    ) -> bool:
-        """Prolong a lease whose fence still stands."""
+    async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
+        """Prolong leases whose fence still stands; see :class:`~history.store.ManyLeases`."""
         check_held("lease", lease)
         with self._lock:
-            space, now, key = self._namespace(trigger), self._clock(), digest(uuid)
-            entry, renewed = renew(
-                space.read(key, now), fence=Fence(fence), lease=lease, now=now, owner=owner
-            )
-            number = space.entries.get(key)
-            if renewed and entry is not None and isinstance(number, int):
-                space.ledger[number] = entry
-            elif renewed:
-                space.write(key, entry)
-            return renewed
+            space, now = self._namespace(trigger), self._clock()
+            return [self._renew_one(space, renewal, lease, now) for renewal in renewals]
+
+    def _renew_one(self, space: _Namespace, renewal: Renewal, lease: timedelta, now: datetime) -> bool:
+        key = digest(renewal.uuid)
+        entry, renewed = renew(
+            space.read(key, now), fence=renewal.fence, lease=lease, now=now, owner=renewal.owner
+        )
+        number = space.entries.get(key)
+        if renewed and entry is not None and isinstance(number, int):
+            space.ledger[number] = entry
+        elif renewed:
+            space.write(key, entry)
+        return renewed
 
     async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
         """Prolong the lease in the one ledger entry of a batch; see :class:`~history.store.BatchLeases`."""

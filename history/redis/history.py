@@ -22,6 +22,7 @@ from history.entry import (
     Entry,
     EntryOutcome,
     Fence,
+    Renewal,
     Settlement,
     check_held,
     digest,
@@ -373,13 +374,18 @@ class RedisHistory(SingleVerbs):
                 done[index] = answer == _YES
         return done
 
-    async def renew(
-        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
-    ) -> bool:
-        """Prolong a lease whose fence still stands."""
+    async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
+        """Prolong leases whose fence still stands; see :class:`~history.store.ManyLeases`."""
         check_held("lease", lease)
-        words = [b"%d" % fence, b"%d" % milliseconds(lease), digest(uuid), (owner or "").encode()]
-        return bool(await self._scripts(trigger).run("entries/renew", words))
+        in_force = b"%d" % milliseconds(lease)
+
+        def words(piece: Sequence[Renewal]) -> list[bytes]:
+            holders = [_FENCE.pack(renewal.fence) + (renewal.owner or "").encode() for renewal in piece]
+            return [in_force, *holders, *(digest(renewal.uuid) for renewal in piece)]
+
+        calls = map(words, pieces(renewals))
+        async with aclosing(self._scripts(trigger).run_each("entries/renew", calls)) as replies:
+            return [answer == _YES async for reply in replies for answer in reply]
 
     async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
         """Prolong the lease in the one ledger record of a batch; see :class:`~history.store.BatchLeases`."""

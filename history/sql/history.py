@@ -17,6 +17,7 @@ from history.entry import (
     Entry,
     EntryOutcome,
     Fence,
+    Renewal,
     Settlement,
     Terms,
     check_held,
@@ -47,14 +48,17 @@ from history.sql.parking import SqlParking, known_triggers
 from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
 from history.sql.results import SqlResults, forget_result
-from history.sql.settlements import settle_batches, settle_entries, turns_of
+from history.sql.settlements import (
+    renew_batch,
+    renew_entries,
+    settle_batches,
+    settle_entries,
+    turns_of,
+)
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,
     PIECE_END,
-    RENEW,
-    RENEW_BATCH,
-    RENEW_WHOLE_BATCH,
     SCAN,
     STATS,
 )
@@ -70,7 +74,6 @@ from history.store import (
     ScannedEntry,
     ScanPart,
     SingleVerbs,
-    milliseconds,
 )
 from history.store.control import Control
 from history.store.fingerprints import Fingerprints
@@ -315,7 +318,7 @@ class SqlHistory(SingleVerbs):
     async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Complete or release claims whose fence still stands."""
         settled = [False] * len(settlements)
-        for turn in turns_of(settlements):
+        for turn in turns_of([settlement.uuid for settlement in settlements]):
             for piece in _pieces(turn):
                 wishes = {key: settlements[turn[key]] for key in piece}
                 step = partial(settle_entries, trigger=trigger, wishes=wishes)
@@ -324,36 +327,23 @@ class SqlHistory(SingleVerbs):
                     settled[turn[key]] = answer
         return settled
 
-    async def renew(
-        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
-    ) -> bool:
-        """Prolong the lease of an entry, or of the batch that owns it."""
+    async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
+        """Prolong leases of entries, or of their batches; see :class:`~history.store.ManyLeases`."""
         check_held("lease", lease)
-        for statement in (RENEW, RENEW_BATCH):
-            step = partial(
-                fetch,
-                statement=statement,
-                trigger=trigger,
-                key=digest(uuid),
-                fence=fence,
-                lease=milliseconds(lease),
-                owner=owner,
-            )
-            if await self._database.run("renewing a lease", step):
-                return True
-        return False
+        renewed = [False] * len(renewals)
+        for turn in turns_of([renewal.uuid for renewal in renewals]):
+            for piece in _pieces(turn):
+                some = {key: renewals[turn[key]] for key in piece}
+                step = partial(renew_entries, trigger=trigger, renewals=some, lease=lease)
+                for key in await self._database.run("renewing leases", step, atomic=self._in_steps):
+                    renewed[turn[key]] = True
+        return renewed
 
     async def renew_batch(self, trigger: str, owner: BatchOwner, lease: timedelta) -> bool:
         """Prolong the lease in the one row of a batch; see :class:`~history.store.BatchLeases`."""
         check_held("lease", lease)
-        work = partial(
-            fetch,
-            statement=RENEW_WHOLE_BATCH,
-            trigger=trigger,
-            token=owner.token,
-            lease=milliseconds(lease),
-        )
-        return bool(await self._database.run("renewing a batch's lease", work))
+        step = partial(renew_batch, trigger=trigger, token=owner.token, lease=lease)
+        return bool(await self._database.run("renewing a batch's lease", step))
 
     async def settle_batches(
         self,

@@ -1,15 +1,23 @@
-"""How a SQL history settles: write where the fence still stands, and look only where it did not."""
+"""How a SQL history settles and renews: write where the fence still stands, look only where it did not."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
-from history.entry import EntryOutcome, Settlement, State, digest
+from history.entry import EntryOutcome, Renewal, Settlement, State, digest
 from history.errors import HistoryUnavailableError
 from history.sql.claims import ATTEMPTS, entry_of, look_up
-from history.sql.database.engine import AnyConnection, fetch
+from history.sql.database.engine import AnyConnection, AnyRow, fetch
 from history.sql.progress import keep_record
 from history.sql.statements.dialects import wanted
-from history.sql.statements.entries import COMPLETE_BATCH, LEDGER, RELEASE_BATCH, SETTLE
-from history.store import BatchOwner
+from history.sql.statements.entries import (
+    COMPLETE_BATCH,
+    LEDGER,
+    RELEASE_BATCH,
+    RENEW,
+    RENEW_WHOLE_BATCH,
+    SETTLE,
+)
+from history.store import BatchOwner, milliseconds
 from history.store.progress import BatchRecord
 
 
@@ -56,6 +64,46 @@ async def _write(
     )
     rows = await fetch(connection, SETTLE, trigger=trigger, **values)
     return [row.digest for row in rows if row.expires_at]
+
+
+async def renew_entries(
+    connection: AnyConnection, *, trigger: str, renewals: Mapping[bytes, Renewal], lease: timedelta
+) -> frozenset[bytes]:
+    """Prolong leases of entries, by digest, or of the batches that hold them; return what was prolonged."""
+    keys = sorted(renewals)
+    asked = [renewals[key] for key in keys]
+    fences, owners = [renewal.fence for renewal in asked], [renewal.owner for renewal in asked]
+    values = wanted(connection.dialect.name, keys, fences, [None] * len(keys), owners)
+    rows = await fetch(connection, RENEW, trigger=trigger, lease=milliseconds(lease), **values)
+    renewed = {bytes(row.digest) for row in rows if row.expires_at}
+    others = {key: renewals[key] for key in keys if key not in renewed}
+    if others:
+        renewed |= await _renew_held(connection, trigger, others, lease)
+    return frozenset(renewed)
+
+
+async def _renew_held(
+    connection: AnyConnection, trigger: str, renewals: Mapping[bytes, Renewal], lease: timedelta
+) -> set[bytes]:
+    """Prolong the leases of the open batches that hold these; return the digests of what they hold."""
+    held: dict[str, list[tuple[bytes, int]]] = {}
+    for row in await look_up(connection, trigger, list(renewals)):
+        entry, renewal = entry_of(row), renewals[row.digest]
+        owned = entry.fence == renewal.fence and renewal.owner in {None, entry.owner}
+        if entry.batch and entry.state is State.STARTED and entry.owner is not None and owned:
+            held.setdefault(entry.owner, []).append((row.digest, entry.fence))
+    renewed: set[bytes] = set()
+    for token in sorted(held):
+        rows = await renew_batch(connection, trigger=trigger, token=token, lease=lease)
+        renewed |= {key for key, number in held[token] if any(row.number == number for row in rows)}
+    return renewed
+
+
+async def renew_batch(
+    connection: AnyConnection, *, trigger: str, token: str, lease: timedelta
+) -> Sequence[AnyRow]:
+    """Prolong the lease in the one row of an open batch; return its number, or nothing."""
+    return await fetch(connection, RENEW_WHOLE_BATCH, trigger=trigger, token=token, lease=milliseconds(lease))
 
 
 async def settle_batches(
@@ -121,12 +169,12 @@ async def settle_batch(
     raise HistoryUnavailableError(f"settling a batch: others kept changing it ({ATTEMPTS} attempts)")
 
 
-def turns_of(settlements: Sequence[Settlement]) -> Sequence[dict[bytes, int]]:
-    """Part settlements, by their indexes, so that no turn has a digest twice: the second one has to wait."""
+def turns_of(uuids: Sequence[str]) -> Sequence[dict[bytes, int]]:
+    """Part uuids, by their indexes, so that no turn has a digest twice: the second one has to wait."""
     turns: list[dict[bytes, int]] = []
     met: dict[bytes, int] = {}
-    for index, settlement in enumerate(settlements):
-        key = digest(settlement.uuid)
+    for index, uuid in enumerate(uuids):
+        key = digest(uuid)
         turn = met[key] = met.get(key, -1) + 1
         if turn == len(turns):
             turns.append({})

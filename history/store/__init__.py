@@ -9,7 +9,8 @@
 ``joining.py``         :class:`Joining`: messages of several destinations that wait for each other
 ``progress.py``        :class:`Progress`: how far each query of Spark has come
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
-``batch_leases.py``    :class:`BatchLeases`, which a store may lack: the lease of a whole batch
+``leases.py``          :class:`ManyLeases`, which a store may lack: many leases in one call; and
+                       :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
 ``turning.py``         :class:`Turning`, which a store may lack: from one message to the next in one call
 ``owners.py``          who claims, and tokens that nobody else has
 ``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made of those for many
@@ -22,7 +23,6 @@ the transitions; :class:`history.contract.HistoryContract` says whether it does 
 
 from typing import TYPE_CHECKING
 
-from history.store.batch_leases import BatchLeases
 from history.store.control import (
     FORGOTTEN_AFTER,
     GONE_AFTER,
@@ -55,6 +55,7 @@ from history.store.history import (
     ScanPart,
 )
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
+from history.store.leases import BatchLeases, ManyLeases
 from history.store.owners import BatchOwner, Owner, owner_token, process_token
 from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
@@ -99,6 +100,7 @@ __all__ = [
     "JoinTerms",
     "Joining",
     "LabelPage",
+    "ManyLeases",
     "Offset",
     "OperatorDecision",
     "Order",

@@ -1,17 +1,19 @@
 """What a store that settles and purges many has no need to write itself: the same for a single entry."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Protocol, Self
 
-from history.entry import EntryOutcome, Fence, Settlement
+from history.entry import EntryOutcome, Fence, Renewal, Settlement
 from history.message import Uuid
 from history.store.history import Purged
+from history.store.leases import ManyLeases
 from history.store.owners import BatchOwner
 from history.store.progress import BatchRecord
 
 
 class SingleVerbs:
-    """Verbs on top of those that do many: ``complete``, ``release``, ``settle_batch``, ``purge``."""
+    """Verbs made of those that do many: ``complete``, ``release``, ``renew``, ``settle_batch``, ``purge``."""
 
     async def purge(self: "_PurgesSome", trigger: str) -> int:
         """Delete entries whose time to live is over; return how many."""
@@ -39,6 +41,18 @@ class SingleVerbs:
     ) -> bool:
         """Undo one claim, as if it had never been made; False when the fence is stale or another's."""
         return (await self.settle(trigger, [Settlement(Uuid(uuid), Fence(fence), None, owner)]))[0]
+
+    async def renew(
+        self: ManyLeases,
+        trigger: str,
+        uuid: str,
+        fence: int,
+        lease: timedelta,
+        *,
+        owner: str | None = None,
+    ) -> bool:
+        """Prolong one lease; False when the fence is stale or another's, or a batch would be over before."""
+        return (await self.renew_many(trigger, [Renewal(Uuid(uuid), Fence(fence), owner)], lease))[0]
 
     async def settle_batch(
         self: "_Settles", trigger: str, owner: BatchOwner, outcome: EntryOutcome | None

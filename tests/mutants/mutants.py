@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         _RENEW,
-        "entry.state ~= 'S' or not is_held(entry, tonumber(ARGV[1]), ARGV[4])",
+        "entry.state ~= 'S' or not is_held(entry, fence, owner)",
         "entry.state ~= 'S'",
         f"{_STORES}::test_an_owner_changes_nothing_of_what_another_holds_under_its_fence[redis]",
     ),
@@ -270,13 +270,13 @@ MUTANTS = (
     ),
     Mutant(
         _SQL,
-        "AND h.owner = COALESCE(CAST(:owner AS TEXT), h.owner)\n",
+        "AND h.owner = COALESCE(excluded.owner, h.owner)\n",
         "\n",
         f"{_STORES}::test_an_owner_changes_nothing_of_what_another_holds_under_its_fence[sqlite]",
     ),
     Mutant(
         _SQL,
-        "THEN 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at ELSE h.expires_at END",
+        "THEN 2 * excluded.lease_until - h.started_at ELSE h.expires_at END",
         "THEN h.expires_at ELSE h.expires_at END",
         f"{_STORES}::test_an_entry_whose_lease_is_renewed_outlives_its_time_to_live[sqlite]",
     ),

@@ -7,27 +7,31 @@ or a stopped process, and then the keeper says how late it was.
 
 Most runs end long before that, so holding a lease costs next to nothing: a run is put into a set and taken
 out again, and nobody is told. The thread looks at the set by its own clock, at the latest when a third of a
-lease has passed: what was not there when it looked last is not due any sooner.
+lease has passed: what was not there when it looked last is not due any sooner. All that is due is renewed by
+one call for 200 leases, where the history can do that. Of one that is lost the others notice nothing.
 """
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from history.bridge import drive
-from history.entry import Entry, State
+from history.entry import Entry, Fence, Renewal, State
 from history.errors import UnavailableError
-from history.store import HistoryStore
+from history.message import Uuid
+from history.store import CLAIM_BATCH, HistoryStore, ManyLeases
 from history.store.fingerprints import fingerprints_of
 from history.support.forks import at_fork
 from triggers.pipeline.bodies import outlast
 from triggers.pipeline.run import Run
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: How many times a lease is renewed before it would be over: two renewals may fail.
 RENEWALS_PER_LEASE = 3
@@ -61,6 +65,7 @@ class LeaseKeeper:
         self._seconds = lease.total_seconds()
         self._interval = self._seconds / RENEWALS_PER_LEASE
         self._loop = loop
+        self._most = CLAIM_BATCH if isinstance(store, ManyLeases) else 1
         self._ending: set[int] = set()
         self._begin_anew()
         at_fork(self, LeaseKeeper.forget)
@@ -136,43 +141,52 @@ class LeaseKeeper:
         """Renew what is due; return the seconds until the next look, and whether anything was held."""
         looked = time.monotonic()
         held = list(self._held)
-        for run in held:
-            if self._due(run) <= looked and not self._closed.is_set():
-                self._renew(run)
+        due = [run for run in held if self._due(run) <= looked and _is_renewed(run)]
+        for start in range(0, len(due), self._most):
+            some = [run for run in due[start : start + self._most] if run in self._held]
+            if some and not self._closed.is_set():
+                self._tell_of_delay(some)
+                self._renew(some)
         # What failed just now is tried again with what is due next: a server that is away is not pressed.
-        ahead = [due for run in list(self._held) if (due := self._due(run)) > looked]
+        ahead = [at for run in list(self._held) if (at := self._due(run)) > looked]
         pause = min(ahead, default=looked + self._interval) - time.monotonic()
         return min(max(pause, self._seconds / LOOKS_PER_LEASE), self._interval), bool(held)
 
     def _due(self, run: Run) -> float:
         return run.alive_until - self._seconds + self._interval
 
-    def _renew(self, run: Run) -> None:
-        """Renew one lease; one that is lost is not renewed again."""
-        uuid, fence = run.message.uuid, run.fence
-        if uuid is None or fence is None or run.taken_by is not None:
-            return
+    def _renew(self, runs: Sequence[Run]) -> None:
+        """Renew some leases in one call; one that is lost is not renewed again."""
         asked = time.monotonic()
-        if asked > run.alive_until:
-            _log.warning(
-                "a lease is renewed %.3f s late: others may have presumed this run dead",
-                asked - run.alive_until,
-                extra=self._extra(run),
-            )
         try:
-            taken_by = self._ask(self._renew_or_look(run, uuid, fence))
-        except (UnavailableError, TimeoutError) as error:
-            _log.warning("a lease could not be renewed: %s", error, extra=self._extra(run))
-        except Exception:  # noqa: BLE001  (one renewal may fail, the others must go on)
-            _log.exception("a lease could not be renewed", extra=self._extra(run))
-        else:
-            # A run that has come to its end settles its entry, and sees for itself whose it is.
-            if taken_by is None:
-                run.alive_until = asked + self._seconds
-            elif run in self._held and run.end is None:
-                self._lose(run, taken_by)
+            renewed = self._ask(self._renew_in_one_call(runs))
+        except Exception as error:  # noqa: BLE001  (one renewal may fail, the others must go on)
+            if len(runs) == 1 or _is_absence(error):
+                self._tell_of_failure(runs, error)
+                return
+            for run in runs:
+                self._renew([run])
+            return
+        for run, done in zip(runs, renewed or (), strict=False):
+            self._note(run, asked, renewed=done)
 
-    def _ask(self, asking: Coroutine[Any, Any, str | None]) -> str | None:
+    def _note(self, run: Run, asked: float, *, renewed: bool) -> None:
+        """Note until when a lease lasts that was asked for then, or who has the entry instead."""
+        taken_by = None
+        if not renewed or run.compared is not None:
+            try:
+                taken_by = self._ask(self._look_after(run, renewed=renewed))
+            except Exception as error:  # noqa: BLE001  (as above)
+                self._tell_of_failure([run], error)
+                return
+        # A run that has come to its end settles its entry, and sees for itself whose it is.
+        if taken_by is None:
+            run.alive_until = asked + self._seconds
+        elif run in self._held and run.end is None:
+            self._lose(run, taken_by)
+
+    def _ask(self, asking: Coroutine[Any, Any, T]) -> T | None:
+        """Return what the history says; None where it has ended with its event loop."""
         if self._loop is None:
             return drive(asking)
         if self._loop.is_closed():
@@ -186,12 +200,24 @@ class LeaseKeeper:
             asked.cancel()
             raise
 
-    async def _renew_or_look(self, run: Run, uuid: str, fence: int) -> str | None:
-        """Renew; None, or who has the entry instead. A history that forgot the entry gave it to nobody."""
-        owner = run.owner
-        if await self.store.renew(self._trigger, uuid, fence, self._lease, owner=owner):
-            kept = None if run.compared is None else fingerprints_of(self.store)
-            if kept is not None:
+    async def _renew_in_one_call(self, runs: Sequence[Run]) -> Sequence[bool]:
+        """Renew; there is one run where the history renews one at a time."""
+        store, renewals = self.store, [_renewal_of(run) for run in runs]
+        if isinstance(store, ManyLeases):
+            return await store.renew_many(self._trigger, renewals, self._lease)
+        return [
+            await store.renew(self._trigger, uuid, fence, self._lease, owner=owner)
+            for uuid, fence, owner in renewals
+        ]
+
+    async def _look_after(self, run: Run, *, renewed: bool) -> str | None:
+        """Return None, or who has the entry instead; a history that forgot it gave it to nobody.
+
+        Where bodies are compared, what is kept of the body is prolonged with the lease.
+        """
+        uuid, fence, owner = _renewal_of(run)
+        if renewed:
+            if (kept := fingerprints_of(self.store)) is not None:
                 await outlast(kept, self._trigger, run, self._lease)
             return None
         entry = (await self.store.lookup(self._trigger, [uuid]))[0]
@@ -200,6 +226,25 @@ class LeaseKeeper:
                 self._tell_of_the_end(uuid, entry)
             return None
         return entry.owner or f"the owner of fence {entry.fence}"
+
+    def _tell_of_delay(self, runs: Sequence[Run]) -> None:
+        now = time.monotonic()
+        if late := [run for run in runs if now > run.alive_until]:
+            one = len(late) == 1
+            _log.warning(
+                "%s renewed %.3f s late: others may have presumed %s dead",
+                "a lease is" if one else f"{len(late)} leases are",
+                max(now - run.alive_until for run in late),
+                "this run" if one else "these runs",
+                extra=self._extra(late[0]),
+            )
+
+    def _tell_of_failure(self, runs: Sequence[Run], error: Exception) -> None:
+        which = "a lease" if len(runs) == 1 else f"{len(runs)} leases"
+        if _is_absence(error):
+            _log.warning("%s could not be renewed: %s", which, error, extra=self._extra(runs[0]))
+        else:
+            _log.error("%s could not be renewed", which, exc_info=error, extra=self._extra(runs[0]))
 
     def _tell_of_the_end(self, uuid: str, entry: Entry) -> None:
         """Say, once for each batch, that it is forgotten before its lease would be over."""
@@ -221,3 +266,17 @@ class LeaseKeeper:
 
     def _extra(self, run: Run) -> dict[str, object]:
         return {"trigger": self._trigger, "uuid": run.message.uuid, "fence": run.fence}
+
+
+def _is_renewed(run: Run) -> bool:
+    """Whether a run that is held has a lease, and is not known to have lost it."""
+    return run.message.uuid is not None and run.fence is not None and run.taken_by is None
+
+
+def _renewal_of(run: Run) -> Renewal:
+    return Renewal(Uuid(run.message.uuid or ""), Fence(run.fence or 0), run.owner)
+
+
+def _is_absence(error: Exception) -> bool:
+    """Whether an error says that the history is away, rather than what is wrong with what it was asked."""
+    return isinstance(error, UnavailableError | TimeoutError)

@@ -191,28 +191,25 @@ SETTLE = statement("""
     RETURNING digest, expires_at
 """)
 
-# Prolong the lease of one STARTED entry, and its life to twice as long as it may have taken by then.
+# Prolong the leases of STARTED entries that still have their fence, and owner, if one is given, and their
+# lives to twice as long as they may have taken by then. An upsert that leaves a tombstone for a digest
+# without a row, as SETTLE does.
 RENEW = statement("""
     WITH clock AS (SELECT {now} AS now)
-    UPDATE doubtless_history AS h SET
-        lease_until = clock.now + CAST(:lease AS BIGINT),
-        expires_at = CASE WHEN h.expires_at < 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at
-            THEN 2 * (clock.now + CAST(:lease AS BIGINT)) - h.started_at ELSE h.expires_at END
-    FROM clock
-    WHERE h.trigger_name = :trigger AND h.digest = :key AND h.fence = :fence
-      AND h.state = 'started' AND h.expires_at > clock.now
-      AND h.owner = COALESCE(CAST(:owner AS TEXT), h.owner)
-    RETURNING fence
-""")
-
-# Prolong the lease of the open batch that one entry belongs to, unless it would outlive the batch.
-RENEW_BATCH = statement("""
-    UPDATE doubtless_batches SET lease_until = {now} + CAST(:lease AS BIGINT)
-    WHERE number = :fence AND state = 'started' AND expires_at >= {now} + CAST(:lease AS BIGINT)
-      AND token = COALESCE(CAST(:owner AS TEXT), token)
-      AND EXISTS (SELECT 1 FROM doubtless_history AS h
-                  WHERE h.trigger_name = :trigger AND h.digest = :key AND h.batch = :fence)
-    RETURNING number
+    INSERT INTO doubtless_history AS h
+        (trigger_name, digest, state, owner, fence, started_at, lease_until, expires_at)
+    SELECT CAST(:trigger AS TEXT), w.key, 'released', w.owner, -w.fence, 0,
+        clock.now + CAST(:lease AS BIGINT), 0
+    FROM {wanted} CROSS JOIN clock
+    WHERE TRUE
+    ORDER BY w.key
+    ON CONFLICT (trigger_name, digest) DO UPDATE SET
+        lease_until = excluded.lease_until,
+        expires_at = CASE WHEN h.expires_at < 2 * excluded.lease_until - h.started_at
+            THEN 2 * excluded.lease_until - h.started_at ELSE h.expires_at END
+    WHERE h.fence = -excluded.fence AND h.state = 'started' AND h.expires_at > {now}
+      AND h.owner = COALESCE(excluded.owner, h.owner)
+    RETURNING digest, expires_at
 """)
 
 # Prolong the lease of all that an open batch holds, unless that would outlive the batch.

@@ -13,7 +13,7 @@ import pytest
 
 from history.bridge import drive
 from history.contract.common import state_of
-from history.entry import EntryOutcome, Fence, Settlement, State
+from history.entry import EntryOutcome, Fence, Renewal, Settlement, State
 from history.errors import DoubtlessError, HistoryUnavailableError
 from history.message import Message, Uuid
 from history.redis import RedisHistory
@@ -105,6 +105,18 @@ def bucket_of(client: Any, history: HistoryStore, uuid: str) -> str:
 
 class TestALostBucket:
     """A bucket that was deleted by hand; one that was evicted, or is elsewhere, is gone in the same way."""
+
+    def test_the_leases_of_others_are_renewed(self, history: RedisHistory, client: Any) -> None:
+        complete(history, *(f"u{n}" for n in range(300)))
+        client.delete(bucket_of(client, history, "u1"))
+        first, last = claim(history, "first", "last")
+        renewals = [
+            Renewal(Uuid("first"), first),
+            Renewal(Uuid("u1"), Fence(1)),
+            Renewal(Uuid("last"), last),
+        ]
+
+        assert list(drive(history.renew_many(TRIGGER, renewals, YEAR))) == [True, False, True]
 
     def test_what_stood_there_is_not_new(self, history: RedisHistory, client: Any) -> None:
         complete(history, *(f"u{n}" for n in range(300)))

@@ -8,14 +8,15 @@ import time
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from history.bridge import drive
-from history.entry import State
+from history.entry import Entry, Fence, Renewal, State
 from history.memory import MemoryHistory
-from history.message import Message
+from history.message import Message, Uuid
+from history.store import CLAIM_BATCH, ManyLeases
 from resolvers import Resolution
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.unit.helpers.in_memory import NAME, Effects, entry_of, made, message, resolving, state_of, store_of
@@ -33,13 +34,14 @@ class Counting(MemoryHistory):
 
     def __init__(self) -> None:
         super().__init__()
+        self.calls: list[Sequence[str]] = []
         self.renewed: list[str] = []
 
-    async def renew(
-        self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
-    ) -> bool:
-        self.renewed.append(uuid)
-        return await super().renew(trigger, uuid, fence, lease, owner=owner)
+    async def renew_many(self, trigger: str, renewals: Sequence[Renewal], lease: timedelta) -> Sequence[bool]:
+        uuids = [renewal.uuid for renewal in renewals]
+        self.calls.append(uuids)
+        self.renewed.extend(uuids)
+        return await super().renew_many(trigger, renewals, lease)
 
 
 def keepers() -> set[threading.Thread]:
@@ -262,18 +264,19 @@ def test_the_thread_ends_when_nothing_is_held_and_starts_again() -> None:
 
 def test_a_renewal_that_fails_is_tried_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Counting):
-        async def renew(
-            self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
-        ) -> bool:
-            if await super().renew(trigger, uuid, fence, lease, owner=owner) and uuid == "u-1":
+        async def renew_many(
+            self, trigger: str, renewals: Sequence[Renewal], lease: timedelta
+        ) -> Sequence[bool]:
+            renewed = await super().renew_many(trigger, renewals, lease)
+            if "u-1" in [renewal.uuid for renewal in renewals]:
                 raise RuntimeError("a bug of the store")
-            return True
+            return renewed
 
     history = Failing()
 
     def service(body: bytes) -> None:
-        if len(history.renewed) < 4:
-            eventually(lambda: history.renewed.count("u-1") > 1 and history.renewed.count("u-2") > 1)
+        if not caplog.records:
+            eventually(lambda: history.calls.count(["u-1"]) > 1 and history.calls.count(["u-2"]) > 1)
 
     book = made(service, history=history, lease=SHORT)
     outcomes = book.handle_batch([message("u-1"), message("u-2")])
@@ -330,3 +333,68 @@ def test_a_run_that_was_released_and_begun_by_another_is_no_lease_lost(
     assert (outcome.acknowledge, state_of(book)) == (False, State.STARTED)
     assert isinstance(store_of(book), Slow)
     assert [record.message for record in caplog.records if "is lost" in record.message] == []
+
+
+def test_what_is_due_is_renewed_by_one_call_for_two_hundred() -> None:
+    uuids = [f"u-{number}" for number in range(CLAIM_BATCH + 50)]
+    history = Counting()
+
+    def service(body: bytes, message: Message) -> None:
+        if message.uuid == uuids[0]:
+            eventually(lambda: len(history.calls) >= 4)
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message(uuid) for uuid in uuids])
+
+    assert {one.status for one in outcomes} == {Status.NEW}
+    assert [len(call) for call in history.calls[:4]] == [CLAIM_BATCH, 50, CLAIM_BATCH, 50]
+    assert {*history.calls[0], *history.calls[1]} == set(uuids)
+
+
+def test_of_leases_that_are_renewed_together_one_that_is_lost_leaves_the_others_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    history, met, calls = Counting(), list[Entry | None](), list[Sequence[str]]()
+
+    def service(body: bytes, message: Message) -> None:
+        if message.uuid == "u-1":
+            (lost,) = drive(history.lookup(NAME, ["u-2"]))
+            assert lost is not None
+            drive(history.take_over(NAME, "u-2", "somebody else", DEFAULT_LEASE, lost.fence))
+            eventually(lambda: "somebody else" in caplog.text and len(history.calls) > 3)
+            met.extend(drive(history.lookup(NAME, ["u-1", "u-3"])))
+            calls.extend(history.calls)
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message(f"u-{number}") for number in (1, 2, 3)])
+
+    assert [one.executed for one in outcomes] == [True, False, True]
+    assert all(entry is not None and entry.lease_alive for entry in met)
+    assert set(calls[0]) == {"u-1", "u-2", "u-3"}
+    assert set(calls[-1]) == {"u-1", "u-3"}, "what is lost is not renewed again"
+    assert [record.message for record in caplog.records if "is lost" in record.message]
+
+
+def test_a_history_that_renews_one_at_a_time_is_asked_for_each() -> None:
+    class OneByOne(MemoryHistory):
+        renewed: ClassVar[list[str]] = []
+        renew_many: ClassVar[Any] = None  # as if it had none
+
+        async def renew(
+            self, trigger: str, uuid: str, fence: int, lease: timedelta, *, owner: str | None = None
+        ) -> bool:
+            self.renewed.append(uuid)
+            renewal = Renewal(Uuid(uuid), Fence(fence), owner)
+            return (await MemoryHistory.renew_many(self, trigger, [renewal], lease))[0]
+
+    history = OneByOne()
+
+    def service(body: bytes, message: Message) -> None:
+        if message.uuid == "u-1":
+            eventually(lambda: min(history.renewed.count(uuid) for uuid in ("u-1", "u-2")) > 2)
+
+    book = made(service, history=history, lease=SHORT)
+    outcomes = book.handle_batch([message("u-1"), message("u-2")])
+
+    assert not isinstance(history, ManyLeases)
+    assert [one.status for one in outcomes] == [Status.NEW, Status.NEW]
