@@ -2,7 +2,8 @@
 
 ``provider.py`` is what users name, ``client.py`` what it does in the calling thread, ``asyncio.py`` the
 same for asyncio. ``receiver.py`` is one consumer, ``window.py`` one of its sessions, ``sender.py`` sends,
-``codec.py`` turns messages, ``targets.py`` reads the names of destinations, ``settings.py`` settings.
+``later.py`` has ActiveMQ delay, ``codec.py`` turns messages, ``targets.py`` reads the names of destinations,
+``settings.py`` settings.
 ``link.py`` connects and translates errors once; ``jvm.py`` is the JVM, and the one import of JPype.
 """
 
