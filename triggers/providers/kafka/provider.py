@@ -48,8 +48,8 @@ class Kafka:
     nothing else up; another consumer has it when the partition moves. A consumer whose trigger asks for
     nothing and runs nothing for two seconds leaves its group, so that its partitions are not idle.
 
-    Messages of one JMSXGroupID, which is the record's key, stand in one partition, and one consumer has it at a
-    time: so each consumer of an ordered trigger receives, and keeps the order of its keys.
+    Messages of one JMSXGroupID, which is the record's key, stand in one partition, and one consumer has it
+    at a time: so each consumer of an ordered trigger receives, and keeps the order of its keys.
 
     With ``share=true`` a subscription is a *share group* (KIP-932, Kafka 4.2): the brokers hand out messages
     one by one whatever their partition, count the deliveries, and give a message up after some, so
