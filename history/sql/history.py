@@ -142,14 +142,21 @@ class SqlHistory(SingleVerbs):
         Raises:
             ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
         """
-        if isinstance(self._engine, AsyncEngine):
+        if self.is_for_asyncio:
             return self
+        return SqlHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
+
+    @property
+    def is_for_asyncio(self) -> bool:
+        """Whether its calls are awaited."""
+        return isinstance(self._engine, AsyncEngine)
+
+    def _asyncio_engine(self) -> AnyEngine:
         if self._database.dialect is Dialect.SQLITE and in_memory(self._engine.url):
             raise ConfigurationError(
                 "history", "a SQLite database in memory has only one client", "use memory:// or a file"
             )
-        engine = open_engine(self._engine.url, asyncio=True)
-        return SqlHistory(engine, owned=True, circuit=self._circuit)
+        return open_engine(self._engine.url, asyncio=True)
 
     def joined(self, connection: AnyConnection) -> Self:
         """Return a view of this history inside the transaction that ``connection`` has open.

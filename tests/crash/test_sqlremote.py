@@ -55,16 +55,18 @@ def sites(link_databases: Sequence[str], tmp_path: Path) -> dict[str, Path]:
     return files
 
 
-def start(file: Path) -> subprocess.Popen[bytes]:
+def start(file: Path, shell: str) -> subprocess.Popen[bytes]:
     with (file.with_suffix(".log")).open("ab") as log:
         command = [sys.executable, "-m", "tests.crash.victims.link_site", str(file), str(TRANSACTIONS)]
+        command.append(shell)
         return subprocess.Popen(command, stdout=log, stderr=log)
 
 
 @pytest.mark.parametrize("link_databases", ["sqlite", "postgres"], indirect=True)
-def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str, Path]) -> None:
+@pytest.mark.parametrize("shell", ["blocking", "asyncio"])
+def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str, Path], shell: str) -> None:
     dice = random.Random(TRANSACTIONS)  # noqa: S311  (a test's dice need no secrecy)
-    running = {name: start(file) for name, file in sites.items()}
+    running = {name: start(file, shell) for name, file in sites.items()}
     killed = 0
     try:
         for number in range(KILLS):
@@ -75,7 +77,7 @@ def test_both_ends_are_killed_while_transactions_flow_both_ways(sites: dict[str,
                 killed += running[name].poll() is None
                 running[name].kill()
                 running[name].wait()
-                running[name] = start(file)
+                running[name] = start(file, shell)
         deadline = time.monotonic() + PATIENCE
         for name, process in running.items():
             code = process.wait(max(1.0, deadline - time.monotonic()))

@@ -119,15 +119,19 @@ class LinkHistory(SqlHistory):
         self._out = _HandedOut()
         self._mine: dict[str, Handing] = {}
 
-    def for_asyncio(self) -> "SqlHistory":
-        """Refuse: an agent's links are run by blocking consumers.
+    def for_asyncio(self) -> "LinkHistory":
+        """Return the same database through an asyncio engine of its own; itself, if it has one.
+
+        What agents hand out by this history, triggers find in that one.
 
         Raises:
-            ConfigurationError: always.
+            ConfigurationError: the database is in memory, or (MissingExtraError) a driver is missing.
         """
-        raise ConfigurationError(
-            "history", "links need a blocking consumer", "make the service a plain function, not async"
-        )
+        if self.is_for_asyncio:
+            return self
+        twin = LinkHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
+        twin._out = self._out
+        return twin
 
     def joined(self, connection: AnyConnection) -> Self:
         """Return a view of this history inside the transaction that ``connection`` has open."""

@@ -1,10 +1,11 @@
-"""One end of a two-way link as a process: ``link_site SETTINGS NAME COUNT``.
+"""One end of a two-way link as a process: ``link_site SETTINGS COUNT [asyncio]``.
 
 It commits COUNT transactions of its own, each with a row and the operation that tells of it, applies those of
 its peer, and ends once everything is applied and confirmed. Killed at
 any moment and started again, it goes on.
 """
 
+import asyncio
 import sys
 import threading
 import time
@@ -12,10 +13,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from history.bridge import drive
 from triggers import trigger
-from triggers.consumer import Consumer
+from triggers.consumer import AsyncConsumer, Consumer
 from triggers.providers.sqlremote.links import Links
 from triggers.providers.sqlremote.publication.publication import Publication
 
@@ -74,11 +76,33 @@ def apply(operations: list[dict[str, int | str]], connection: Connection) -> Non
         connection.execute(text("INSERT INTO theirs (n, size) VALUES (:n, :s)"), row)
 
 
-def main(settings: str, count: int) -> None:
+@trigger("link:orders", name="apply", transacted=True)
+async def apply_in_a_task(operations: list[dict[str, int | str]], connection: AsyncConnection) -> None:
+    for operation in operations:
+        row = {"n": operation["n"], "s": len(str(operation["payload"]))}
+        await connection.execute(text("INSERT INTO theirs (n, size) VALUES (:n, :s)"), row)
+
+
+async def run_in_tasks(links: Links, over: threading.Event) -> None:
+    consumer = AsyncConsumer([apply_in_a_task], links)
+    running = asyncio.create_task(consumer.run())
+    await asyncio.wait(
+        {running, asyncio.create_task(asyncio.to_thread(over.wait))}, return_when="FIRST_COMPLETED"
+    )
+    consumer.stop()
+    await running
+
+
+def stop_when(over: threading.Event, consumer: Consumer) -> None:
+    over.wait()
+    consumer.stop()
+
+
+def main(settings: str, count: int, shell: str = "blocking") -> None:
     links = Links.from_file(Path(settings))
     engine = open_engine(links.settings.database)
     publisher = threading.Thread(target=commit_own, args=(engine, count), daemon=True)
-    consumer = Consumer([apply], links)
+    over = threading.Event()
 
     def watch() -> None:
         while True:
@@ -89,14 +113,19 @@ def main(settings: str, count: int) -> None:
                 ).one()
             if tuple(found) == (2 * count, count):
                 time.sleep(0.5)  # let the last confirmation out
-                consumer.stop()
+                over.set()
                 return
 
     threading.Thread(target=watch, daemon=True).start()
     publisher.start()
-    consumer.run(signals=False)
+    if shell == "asyncio":
+        asyncio.run(run_in_tasks(links, over))
+    else:
+        consumer = Consumer([apply], links)
+        threading.Thread(target=stop_when, args=(over, consumer), daemon=True).start()
+        consumer.run(signals=False)
     drive(links.close())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

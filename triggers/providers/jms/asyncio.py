@@ -4,90 +4,23 @@ JMS sessions belong to one thread, and JMS 1.1 knows no other way to wait than t
 a provider that never answers keeps no process from ending.
 """
 
-import asyncio
-import os
-import queue
-import threading
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
 
-from history.bridge import drive
 from history.message import Message
+from triggers.providers.brokers import driver_thread
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.client import JmsClient
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.receiver import JmsReceiver
 from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Limits, Received
 
-T = TypeVar("T")
 
-#: A call, and what takes its result.
-_Job = tuple[Coroutine[Any, Any, Any], Callable[[Any, BaseException | None], None]]
-
-
-class DriverThread:
-    """A thread that does one thing after another."""
+class DriverThread(driver_thread.DriverThread):
+    """A thread in which Java works."""
 
     def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._process = os.getpid()
-        threading.Thread(target=self._work, name=name, daemon=True).start()
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            coroutine, tell = job
-            try:
-                result = drive(coroutine)
-            except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
-                tell(None, error)
-            else:
-                tell(result, None)
-        jms_jvm.detach()
-
-    async def do(
-        self,
-        coroutine: Coroutine[Any, Any, T],
-        *,
-        unwanted: Callable[[T], Coroutine[Any, Any, None]] | None = None,
-    ) -> T:
-        """Have a coroutine of the blocking form driven in the thread; return what it returns.
-
-        Where the wait for it is cancelled, it still ends; ``unwanted`` is then driven with its result.
-
-        Raises:
-            ConfigurationError: this process was forked since, and has neither the thread nor a JVM.
-        """
-        if self._process != os.getpid():
-            coroutine.close()
-            jms_jvm.refuse_forked()
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: Any, error: BaseException | None) -> None:
-            if done.cancelled():
-                if error is None and unwanted is not None:
-                    self._jobs.put((unwanted(result), _forget))
-            elif error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(result)
-
-        def tell(result: Any, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the event loop has ended: its connection will, too
-                loop.call_soon_threadsafe(settle, result, error)
-
-        self._jobs.put((coroutine, tell))
-        return await done
-
-    def end(self) -> None:
-        """End the thread when all is done."""
-        self._jobs.put(None)
-
-
-def _forget(_result: Any, _error: BaseException | None) -> None:
-    """Tell nobody: nobody waits."""
+        super().__init__(name, ending=jms_jvm.detach, refuse_forked=jms_jvm.refuse_forked)
 
 
 class AsyncJmsProvider:

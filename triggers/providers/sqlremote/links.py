@@ -14,10 +14,11 @@ from history.sql.links.history import LinkHistory, uuid_of
 from history.sql.links.watermark import LinkRow
 from history.sql.transaction import SqlTransaction
 from history.store.watermark import Epoch, Offset, new_epoch
-from triggers.providers.provider import Provider, ProviderUnavailableError, Receiver
+from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.agent.end import End, utc_now
 from triggers.providers.sqlremote.agent.hooks import load_hooks
+from triggers.providers.sqlremote.asyncio import AsyncLinks
 from triggers.providers.sqlremote.carriers.carrier import Carrier
 from triggers.providers.sqlremote.carriers.opening import OpenProvider, open_carrier
 from triggers.providers.sqlremote.publication.envelope import operation_of
@@ -179,7 +180,7 @@ class Links:
             raise ProviderUnavailableError(destination, "publishing") from error
         return [f"ID:{uuid_of(name, row.watermark.outgoing.epoch, offset)}" for offset in offsets]
 
-    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> Receiver:  # noqa: ARG002
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> LinkReceiver:  # noqa: ARG002
         """Open the one receiver of a link, and its agent with it.
 
         Raises:
@@ -193,15 +194,9 @@ class Links:
             raise ProviderUnavailableError(destination, "setting it up") from error
         return LinkReceiver(agent)
 
-    def for_asyncio(self) -> Provider:
-        """Refuse.
-
-        Raises:
-            ConfigurationError: always.
-        """
-        raise ConfigurationError(
-            "provider", "links need a blocking consumer", "make the service a plain function, not async"
-        )
+    def for_asyncio(self) -> AsyncLinks:
+        """Return these links for asyncio: to close that is to close these."""
+        return AsyncLinks(self)
 
     async def close(self) -> None:
         """Leave the links, and close carriers and database."""
