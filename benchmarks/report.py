@@ -22,13 +22,13 @@ def show(results: Sequence[Result], console: Console) -> None:
     """Print a table that fits 80 columns, and what a ratio means."""
     table = Table(title="doubtless beside its floors", show_lines=True)
     table.add_column("what, and beside what", ratio=1)
-    table.add_column("measured\nfloor", justify="right", no_wrap=True)
+    table.add_column("measured\nfloor\n[dim]unit[/]", justify="right", no_wrap=True)
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column("budget\nmet", no_wrap=True)
     for result in results:
         table.add_row(
             f"{result.what}\n[dim]{result.beside}[/]",
-            f"{_number(result.measured, result.unit)}\n[dim]{_number(result.floor, result.unit)}[/]",
+            f"{_number(result.measured)}\n[dim]{_number(result.floor)}\n{result.unit}[/]",
             f"{result.ratio:.2f}",
             _verdict(result),
         )
@@ -39,7 +39,8 @@ def show(results: Sequence[Result], console: Console) -> None:
 def _verdict(result: Result) -> str:
     if result.budget is None:
         return "-"
-    return f"{result.budget}\n{'[green]yes[/]' if result.met else '[red]no[/]'}"
+    met = "[green]yes[/]" if result.met else "[red]no[/]"
+    return f"{result.budget.bound} {met}\n[dim]{result.budget.of}[/]"
 
 
 def to_json(results: Sequence[Result]) -> str:
@@ -69,5 +70,5 @@ def _machine() -> dict[str, object]:
     }
 
 
-def _number(value: float, unit: str) -> str:
-    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:,.1f} {unit}"  # noqa: PLR2004  (four digits)
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"  # noqa: PLR2004  (four digits)

@@ -15,8 +15,13 @@ class Budget:
         """Whether a ratio keeps the budget."""
         return ratio >= self.limit if self.at_least else ratio <= self.limit
 
+    @property
+    def bound(self) -> str:
+        """The limit, and on which side of it the ratio may be."""
+        return f"{'>=' if self.at_least else '<='} {self.limit:.3g}"
+
     def __str__(self) -> str:
-        return f"{'>=' if self.at_least else '<='} {self.limit:g} {self.of}"
+        return f"{self.bound} {self.of}"
 
 
 #: The ratio is measured time by floor time: 1 is as fast as the floor, 2 takes twice as long.

@@ -32,5 +32,5 @@ def measure(bench: Bench) -> Iterable[Result]:
         measured=times.of("handle") * 1e6,
         floor=times.of("bare") * 1e6,
         ratio=times.ratio("handle", "bare"),
-        budget=Budget(1.25, TIME),
+        budget=Budget(1.15, TIME),
     )
