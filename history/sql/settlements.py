@@ -8,7 +8,7 @@ from history.errors import HistoryUnavailableError
 from history.sql.claims import ATTEMPTS, entry_of, look_up
 from history.sql.database.engine import AnyConnection, AnyRow, fetch
 from history.sql.progress import keep_record
-from history.sql.statements.dialects import wanted
+from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import (
     COMPLETE_BATCH,
     LEDGER,
@@ -55,15 +55,24 @@ async def _write(
     connection: AnyConnection, trigger: str, wishes: Sequence[tuple[bytes, Settlement]]
 ) -> Sequence[bytes]:
     """Write what still can be; return the digests of it."""
-    values = wanted(
-        connection.dialect.name,
+    values = _values(connection.dialect.name, wishes)
+    rows = await fetch(connection, SETTLE, trigger=trigger, **values)
+    return [row.digest for row in rows if row.expires_at]
+
+
+def completed(trigger: str, wishes: Mapping[bytes, Settlement]) -> dict[str, object]:
+    """Return the parameters of SETTLE_ALL, which PostgreSQL alone has."""
+    return {"trigger": trigger, **_values(Dialect.POSTGRESQL, sorted(wishes.items()))}
+
+
+def _values(dialect: str, wishes: Sequence[tuple[bytes, Settlement]]) -> dict[str, object]:
+    return wanted(
+        dialect,
         [key for key, _ in wishes],
         [wish.fence for _, wish in wishes],
         [wish.outcome for _, wish in wishes],
         [wish.owner for _, wish in wishes],
     )
-    rows = await fetch(connection, SETTLE, trigger=trigger, **values)
-    return [row.digest for row in rows if row.expires_at]
 
 
 async def renew_entries(

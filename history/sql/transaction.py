@@ -4,7 +4,7 @@ The connection is in autocommit with a textual ``BEGIN``, as everywhere in this 
 ``commit`` and ``rollback`` of its connection are refused: they would tear effects and entry apart.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from history.bridge import settled
+from history.entry import Settlement, digest
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
-from history.sql.database.errors import is_conflict, translated
+from history.sql.database.errors import is_conflict, translated, uncommitted
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
-from history.sql.database.riders import Riders, carry, leave_connection
+from history.sql.database.riders import Riders, carry, leave_connection, ride
+from history.sql.settlements import completed
 from history.sql.statements.dialects import Dialect, Statement, statement
+from history.sql.statements.entries import SETTLE_ALL
 from history.store import HistoryStore
 
 SAVEPOINT = statement("SAVEPOINT doubtless_service")
@@ -103,8 +106,11 @@ class SqlTransaction:
             if riders.before and riders.before[-1] is PLAN_AGAIN:  # right after another service
                 riders.before.pop()
                 others = []
-            riders.after, riders.as_one = others, True
-            await execute(self.connection, first)
+            if riders.pipelines and isinstance(self.connection, Connection):
+                riders.send_as_one(self.connection, [first, *others])
+            else:
+                riders.after, riders.as_one = others, True
+                await execute(self.connection, first)
         self._plans_freely = self.replans
 
     async def keep(self) -> None:
@@ -146,6 +152,25 @@ class SqlTransaction:
             self._plans_freely = False  # that was undone, too
         except SQLAlchemyError as error:
             raise unavailable("undoing a service's changes", error) from error
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> bool:
+        """Complete or release what this transaction has claimed; nothing but its end comes after this.
+
+        Completions ride with the COMMIT where they can; they keep it from being done where one fails.
+        False where something is not as asked, and nothing may be committed.
+
+        Raises:
+            HistoryUnavailableError: the server did not answer.
+        """
+        self.resume()
+        if self.riders is not None:
+            self.riders.ends = True
+        if not settlements:
+            return True
+        keys = {digest(one.uuid): one for one in settlements if one.outcome is not None}
+        if len(keys) == len(settlements) and ride(self.connection, SETTLE_ALL, completed(trigger, keys)):
+            return True
+        return all(await self.history.settle(trigger, settlements))
 
     def leave(self) -> None:
         """Note that no service runs: the connection is ours again."""
@@ -203,6 +228,8 @@ async def open_transaction(
         yield transaction
         try:
             await execute(connection, COMMIT)
+        except DBAPIError as error:
+            raise uncommitted(error) from error
         except SQLAlchemyError as error:
             raise unavailable("committing", error) from error
     finally:

@@ -37,6 +37,7 @@ _TURN = "triggers/pipeline/sharing/turn.py"
 _UNDECIDED = "triggers/pipeline/undecided.py"
 _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
+_SQLJMS = "triggers/providers/sqljms/statements.py"
 _TURNING = "history/redis/lua/turning/turn.lua"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
 
@@ -344,11 +345,8 @@ MUTANTS = (
     ),
     Mutant(
         _TRANSACTION,
-        (
-            "        except SQLAlchemyError as error:\n"
-            '            raise unavailable("committing", error) from error'
-        ),
-        "        except SQLAlchemyError as error:\n            pass",
+        "            raise uncommitted(error) from error\n",
+        "            pass\n",
         (
             "tests/integration/pipeline/test_atomic_sharing.py::"
             "test_where_the_common_transaction_fails_each_has_one_of_its_own"
@@ -392,9 +390,29 @@ MUTANTS = (
     ),
     Mutant(
         _RIDERS,
-        "for text in riders.texts(before):\n                driver.execute(text)",
-        "for text in []:\n                driver.execute(text)",
-        ("tests/integration/pipeline/test_atomic_round_trips.py::test_a_lone_message_waits_for_four_answers"),
+        "for text in riders.texts(before):\n                carrier.execute(text)",
+        "for text in []:\n                carrier.execute(text)",
+        (
+            "tests/integration/pipeline/test_atomic_round_trips.py::test_a_lone_message_waits_for_three_answers"
+        ),
+    ),
+    Mutant(
+        _SQL,
+        "    SELECT 1 / CAST(COUNT(*)",
+        "    SELECT 1 + CAST(COUNT(*)",
+        (
+            "tests/integration/pipeline/test_atomic_round_trips.py::"
+            "test_where_an_entry_cannot_be_completed_nothing_is_committed"
+        ),
+    ),
+    Mutant(
+        _SQLJMS,
+        "    SELECT sqrt(CAST(COUNT(*) - cardinality",
+        "    SELECT abs(CAST(COUNT(*) - cardinality",
+        (
+            "tests/integration/pipeline/test_atomic_round_trips.py::"
+            "test_where_a_message_was_given_to_somebody_else_meanwhile_nothing_is_committed"
+        ),
     ),
     Mutant(
         _TURNING,

@@ -48,11 +48,7 @@ class Transactions:
         Raises:
             HistoryUnavailableError: it could not be, and nothing of the transaction may be committed.
         """
-        if not runs:
-            return
-        transaction.resume()
-        settlements = [settlement_of(run) for run in runs]
-        if not all(await transaction.history.settle(self.trigger, settlements)):
+        if not await transaction.settle(self.trigger, [settlement_of(run) for run in runs]):
             raise HistoryUnavailableError("settling what this very transaction claimed")
 
     async def removal(

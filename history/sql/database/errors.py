@@ -101,6 +101,11 @@ _SQLITE: tuple[_Fault, ...] = (
 #: The class of SQLSTATEs of serialization failures and deadlocks.
 _ROLLED_BACK = "40"
 
+#: By these errors of arithmetic the statements that end a transaction keep it from being committed: a
+#: division by zero says that a completion was not written, the root of a negative number that a message was
+#: not ours.
+_NOT_COMPLETED, _NOT_TAKEN_OUT = "22012", "2201F"
+
 #: How libpq repeats what a server said: its severity, in whatever language, and two blanks.
 _REPLY = re.compile(r"failed: \S+:  ")
 
@@ -126,6 +131,16 @@ def is_conflict(error: DBAPIError) -> bool:
     """Tell whether a transaction was rolled back in favour of another one, and may simply be tried again."""
     state = getattr(error.orig, "sqlstate", None)
     return isinstance(state, str) and state.startswith(_ROLLED_BACK)
+
+
+def uncommitted(error: DBAPIError) -> DoubtlessError:
+    """Return what to raise for a COMMIT that failed, or that a statement which went with it has prevented."""
+    state = getattr(error.orig, "sqlstate", None)
+    if state == _NOT_TAKEN_OUT:
+        return TransactionConflictError("taking out messages that were given to somebody else")
+    if state == _NOT_COMPLETED:
+        return HistoryUnavailableError("settling what this very transaction claimed")
+    return translated(error, "committing")
 
 
 def is_unanswered(error: DBAPIError) -> bool:

@@ -4,14 +4,18 @@ BEGIN, a savepoint and a setting have no answer that anybody waits for. On Postg
 one pipeline with a statement that has. The statement itself is SQLAlchemy's, and so is what becomes of an
 error; the first that fails is the one that is raised, and the server skips what follows it. Through asyncio,
 behind a pooler and on SQLite they are sent one by one, in the same order.
+
+What ends a transaction rides with its COMMIT: completions, removals. Each is a statement that fails where it
+did not do all that it was asked for, and then the server skips the COMMIT.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 from sqlalchemy.engine.interfaces import ExecutionContext
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -22,25 +26,36 @@ from history.sql.statements.dialects import Statement
 _RIDERS = "doubtless_riders"
 
 
+#: A statement that ends a transaction, and its parameters.
+Ending = tuple[Statement, Mapping[str, object]]
+
+
 @dataclass(slots=True)
 class Riders:
     """What rides before and after the next statement of one connection's transaction.
 
-    ``began`` says that the server answered something of it; ``last`` is what rode after the last statement,
-    as long as nothing was sent since. ``as_one`` says that the next statement has neither parameters nor an
-    answer, as what rides has none: all are sent as one text, which costs less than a pipeline.
+    ``pipelines`` says that its connection takes several statements at once. ``began`` says that the server
+    answered something of it; ``last`` is what rode after the last statement, as long as nothing was sent
+    since. ``as_one`` says that the next statement has neither parameters nor an answer, as what rides has
+    none: all are sent as one text, which costs less than a pipeline. ``ends`` says that nothing but what
+    ends the transaction comes any more: ``ending``, and its COMMIT.
     """
 
     dialect: str
+    pipelines: bool = False
     before: list[Statement] = field(default_factory=list[Statement])
     after: list[Statement] = field(default_factory=list[Statement])
     began: bool = False
     last: Sequence[Statement] = ()
     as_one: bool = False
+    ends: bool = False
+    ending: list[Ending] = field(default_factory=list[Ending])
+    _failure: Exception | None = None
 
     def board(self, connection: AnyConnection) -> None:
         """Ride on this connection from now on."""
         connection.info[_RIDERS] = self
+        self.pipelines = isinstance(connection, Connection) and takes_pipelines(connection)
 
     def take(self) -> tuple[Sequence[Statement], Sequence[Statement]]:
         """Return what rides now; it does not ride again."""
@@ -48,9 +63,44 @@ class Riders:
         self.before, self.after, self.last = [], [], ()
         return before, after
 
+    def send_as_one(self, connection: Connection, statements: Sequence[Statement]) -> None:
+        """Send statements that have neither parameters nor an answer, with what rides before, as one text.
+
+        By the driver itself: through SQLAlchemy it takes three times the processor time.
+
+        Raises:
+            DBAPIError: as SQLAlchemy raises it.
+        """
+        before, _ = self.take()
+        driver: Any = connection.connection.driver_connection
+        try:
+            _send(driver, "; ".join(self.texts([*before, *statements])))
+        except Exception as error:  # noqa: BLE001  (whatever a driver raises)
+            # SQLAlchemy knows what becomes of it, and of its connection.
+            self._failure = error
+            connection.exec_driver_sql("SELECT 1")
+
+    def raise_failure(self) -> None:
+        """Raise what a driver has raised outside of SQLAlchemy, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
     def texts(self, statements: Sequence[Statement]) -> list[str]:
         """Return what is sent of them: they have no parameters."""
         return [str(statement[self.dialect]) for statement in statements]
+
+
+def ride(connection: AnyConnection, statement: Statement, values: Mapping[str, object]) -> bool:
+    """Let a statement end the transaction of a connection, with its COMMIT; False where it is to be sent now.
+
+    It must fail where it does not do all that it is asked for.
+    """
+    riders: Riders | None = connection.info.get(_RIDERS)
+    if riders is None or not riders.ends or not riders.pipelines:
+        return False
+    riders.ending.append((statement, values))
+    return True
 
 
 def leave_connection(connection: AnyConnection) -> None:
@@ -72,21 +122,26 @@ def _execute(cursor: Any, statement: str, parameters: Any, context: ExecutionCon
     riders: Riders | None = context.root_connection.info.get(_RIDERS)
     if riders is None:
         return None
+    riders.raise_failure()
     as_one, riders.as_one = riders.as_one, False
     before, after = riders.take()
-    if not before and not after:
+    ending, riders.ending = riders.ending, []
+    if not before and not after and not ending:
         return None
-    if as_one and _pipelines(context):
+    if as_one and riders.pipelines:
         # It is never prepared: only one statement could be.
         cursor.execute("; ".join([*riders.texts(before), statement, *riders.texts(after)]), prepare=False)
-    elif _pipelines(context):
+    elif riders.pipelines:
         driver = cursor.connection
+        carrier = driver.cursor()
         with driver.pipeline():
             for text in riders.texts(before):
-                driver.execute(text)
+                carrier.execute(text)
+            for last, values in ending:
+                carrier.execute(last[riders.dialect].compiled(context.dialect)[0], values)
             cursor.execute(statement, parameters)
             for text in riders.texts(after):
-                driver.execute(text)
+                carrier.execute(text)
     else:
         _one_by_one(context, riders.texts(before))
         cursor.execute(statement, parameters)
@@ -106,18 +161,29 @@ def _execute_many(_cursor: Any, _statement: str, _parameters: Any, context: Exec
             riders.began = True
 
 
-def _pipelines(context: ExecutionContext) -> bool:
+def takes_pipelines(connection: Connection) -> bool:
     """Whether a connection takes several statements at once: blocking ones do, with no pooler between."""
-    if context.dialect.is_async or context.dialect.name != "postgresql":
+    if connection.dialect.is_async or connection.dialect.name != "postgresql":
         return False
-    driver: Any = context.root_connection.connection.driver_connection
+    driver: Any = connection.connection.driver_connection
     return driver.prepare_threshold is not None and _has_pipelines()
 
 
+@cache
 def _has_pipelines() -> bool:
     import psycopg  # noqa: PLC0415  (a driver loads when it is asked for)
 
     return psycopg.capabilities.has_pipeline()
+
+
+def _send(driver: Any, text: str) -> None:
+    """Send a text, wait as the driver waits, and raise what it would raise."""
+    from psycopg import errors, generators, pq  # noqa: PLC0415  (as above)
+
+    driver.pgconn.send_query(text.encode())
+    for result in driver.wait(generators.execute(driver.pgconn)):
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            raise errors.error_from_result(result)
 
 
 def _one_by_one(context: ExecutionContext, texts: Sequence[str]) -> None:

@@ -56,11 +56,11 @@ class Patience:
 class Reply:
     """The wait for one reply: whether it is over, asked whenever nothing has come for a moment."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: Patience, began: float) -> None:
         self._patience = patience
         self._probing = PROBING.get()
         self._seconds = PROBE_TIMEOUT if self._probing else patience.seconds
-        self._began = self._since = time.monotonic()
+        self._began = self._since = began
         self._asked: Future[bool] | None = None
 
     @property
@@ -100,16 +100,17 @@ def connectors(patience: Patience) -> tuple[Callable[..., Any], Callable[..., Aw
         no_reply = True
 
     def limited(link: Any, waiting: Waiting[T]) -> Waiting[T]:
-        reply = Reply(patience)
+        began, reply = time.monotonic(), None
         try:
             state = next(waiting)
             while True:
                 ready = yield state
                 # Whoever waits for notices has asked nothing.
-                is_asking = not ready and link.transaction_status == TransactionStatus.ACTIVE
-                if is_asking and reply.is_given_up():
-                    link.finish()
-                    raise NoReplyError(f"no reply for {reply.waited:.0f} s, and none to others")
+                if not ready and link.transaction_status == TransactionStatus.ACTIVE:
+                    reply = reply or Reply(patience, began)  # most answers do not make anybody wonder
+                    if reply.is_given_up():
+                        link.finish()
+                        raise NoReplyError(f"no reply for {reply.waited:.0f} s, and none to others")
                 state = waiting.send(ready)
         except StopIteration as end:
             answer: T = end.value

@@ -173,7 +173,7 @@ ADOPT = statement("""
 # A release makes the row a tombstone, dead since 1970, and a digest without a row gets one (expires_at 0,
 # which tells it from success). A tombstone has its fence negated: the open batch may claim the uuid again
 # under the fence it had, and a dead fence must stay dead, see CLAIM.
-SETTLE = statement("""
+_SETTLE = """
     INSERT INTO doubtless_history AS h
         (trigger_name, digest, state, outcome, owner, fence, started_at, expires_at)
     SELECT CAST(:trigger AS TEXT), w.key, CASE WHEN w.outcome IS NULL THEN 'released' ELSE 'completed' END,
@@ -189,7 +189,20 @@ SETTLE = statement("""
     WHERE h.fence = -excluded.fence AND (excluded.owner IS NULL OR excluded.owner = {owner})
       AND h.expires_at > {now} AND {started}
     RETURNING digest, expires_at
-""")
+"""
+SETTLE = statement(_SETTLE)
+
+# PostgreSQL: the same for completions, at the end of the transaction that has claimed them; fails where one
+# of them cannot be written.
+SETTLE_ALL = statement(
+    sqlite="SELECT 1",
+    postgresql="""
+    WITH settled AS ({settle})
+    SELECT 1 / CAST(COUNT(*) FILTER (WHERE expires_at <> 0) = cardinality(CAST(:keys AS BYTEA[])) AS INTEGER)
+    FROM settled
+""",
+    words={"settle": _SETTLE},
+)
 
 # Prolong the leases of STARTED entries that still have their fence, and owner, if one is given, and their
 # lives to twice as long as they may have taken by then. An upsert that leaves a tombstone for a digest

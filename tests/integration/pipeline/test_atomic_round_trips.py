@@ -11,13 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from history.bridge import drive
 from history.sql import SqlHistory
 from tests.fixtures.waiting import eventually
-from triggers import FatalError, Message, Status, trigger
+from triggers import FatalError, Message, Outcome, Status, trigger
 from triggers.declaration.decorator import Trigger
+from triggers.providers.sqljms.provider import SqlJms
 
 INSERT = text("INSERT INTO bookings (uuid) VALUES (:uuid)")
 
-#: A claim, the service's own statement, the entry's end, and the commit.
-WAITED_FOR = 4
+QUEUE = "queue://orders"
+
+#: A claim, the service's own statement, and the commit, with which the entry's end and the message's go.
+WAITED_FOR = 3
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def statements_of(history: SqlHistory) -> list[str]:
     return seen
 
 
-def test_a_lone_message_waits_for_four_answers(
+def test_a_lone_message_waits_for_three_answers(
     admin: psycopg.Connection, history: SqlHistory, made: Callable[..., Trigger[..., Any]]
 ) -> None:
     def insert(message: Message, connection: Connection) -> None:
@@ -85,6 +88,100 @@ def test_a_lone_message_waits_for_four_answers(
     assert outcome.status is Status.NEW
     assert len(seen) == WAITED_FOR, seen
     assert booked(admin) == ["first", "second"]
+
+
+@pytest.fixture
+def queue(postgres_url: str) -> Iterator[Callable[[Trigger[..., Any]], Outcome]]:
+    """Return what sends a message to a queue of the same database, and has a trigger handle it."""
+    provider = SqlJms.from_url(postgres_url)
+    receiver = drive(provider.open_receiver(QUEUE, subscription="book", name="one"))
+    sent = 0
+
+    def deliver(one: Trigger[..., Any]) -> Outcome:
+        nonlocal sent
+        drive(provider.send(QUEUE, [Message(body="", uuid=f"u{sent}")]))
+        sent += 1
+        (outcome,) = drive(one.pipeline().deliver(receiver, drive(receiver.receive(1))))
+        return outcome
+
+    yield deliver
+    drive(receiver.close())
+    drive(provider.close())
+
+
+def test_a_lone_message_of_sql_jms_waits_for_as_many(
+    admin: psycopg.Connection,
+    history: SqlHistory,
+    made: Callable[..., Trigger[..., Any]],
+    queue: Callable[[Trigger[..., Any]], Outcome],
+) -> None:
+    def insert(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+
+    inserting = made(insert)
+    queue(inserting)
+    seen = statements_of(history)
+
+    outcome = queue(inserting)
+
+    assert outcome.status is Status.NEW
+    assert len(seen) == WAITED_FOR, seen
+    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (0,)
+    assert booked(admin) == ["u0", "u1"]
+
+
+def test_where_a_message_was_given_to_somebody_else_meanwhile_nothing_is_committed(
+    admin: psycopg.Connection,
+    history: SqlHistory,
+    made: Callable[..., Trigger[..., Any]],
+    queue: Callable[[Trigger[..., Any]], Outcome],
+) -> None:
+    def lose(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+        admin.execute("UPDATE dms_queue_entry SET read_state = read_state + 1")
+
+    outcome = queue(made(lose))
+
+    assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (True, False, False)
+    assert booked(admin) == []
+    assert drive(history.lookup("book", ["u0"])) == [None]
+    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (1,)
+
+
+def test_where_an_entry_cannot_be_completed_nothing_is_committed(
+    admin: psycopg.Connection,
+    history: SqlHistory,
+    made: Callable[..., Trigger[..., Any]],
+    queue: Callable[[Trigger[..., Any]], Outcome],
+) -> None:
+    def forget(message: Message, connection: Connection) -> None:
+        connection.execute(INSERT, {"uuid": message.uuid})
+        connection.execute(text("DELETE FROM doubtless_history"))
+
+    outcome = queue(made(forget))
+
+    assert (outcome.executed, outcome.acknowledge, outcome.suspend) == (True, False, True)
+    assert booked(admin) == []
+    assert drive(history.lookup("book", ["u0"])) == [None]
+    assert admin.execute("SELECT COUNT(*) FROM dms_queue_entry").fetchone() == (1,)
+
+
+def test_a_connection_that_dies_between_two_services_commits_nothing_of_either(
+    admin: psycopg.Connection, made: Callable[..., Trigger[..., Any]]
+) -> None:
+    runs: list[str | None] = []
+
+    def interrupted(message: Message, connection: Connection) -> None:
+        runs.append(message.uuid)
+        backend = book(message, connection)
+        if message.uuid == "b":
+            admin.execute("SELECT pg_terminate_backend(%s)", (backend,))
+
+    outcomes = made(interrupted).handle_batch([Message(body="", uuid=uuid) for uuid in "abc"])
+
+    assert runs == ["a", "b"]
+    assert {(one.acknowledge, one.suspend) for one in outcomes} == {(False, True)}
+    assert booked(admin) == []
 
 
 def test_a_connection_that_died_in_the_pool_is_replaced_and_the_message_runs(

@@ -162,6 +162,15 @@ REMOVE = for_each_kind(
     words={"gone": _GONE, "unreferenced": _UNREFERENCED},
 )
 
+# PostgreSQL: the same at the end of a transaction; fails where some were not ours any more, by an error that
+# history.sql.database.errors knows.
+REMOVE_ALL = for_each_kind(
+    "SELECT 1",
+    """WITH gone AS ({gone}), {unreferenced}
+    SELECT sqrt(CAST(COUNT(*) - cardinality(CAST(:ids AS BIGINT[])) AS FLOAT8)) FROM gone""",
+    words={"gone": _GONE, "unreferenced": _UNREFERENCED},
+)
+
 # PostgreSQL, of entries that are gone: the same by itself.
 READ_NO_MORE = statement(
     sqlite="SELECT 1",

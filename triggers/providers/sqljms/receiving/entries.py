@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from history.sql.database.riders import ride
 from history.sql.statements.dialects import Dialect
 from triggers.providers.sqljms import statements as sql
 from triggers.providers.sqljms.destinations import DestinationKind
@@ -79,6 +80,13 @@ async def remove(
     if gone and connection.dialect.name == Dialect.SQLITE:
         await count_down(connection, gone)
     return gone
+
+
+def remove_at_end(
+    transaction: AnyConnection, source: Source, *, client: int, claims: Mapping[int, int]
+) -> bool:
+    """Have what is held taken out with the COMMIT, or nothing be committed; False where that cannot be."""
+    return ride(transaction, sql.REMOVE_ALL[source.kind], _claims(transaction, source, client, claims))
 
 
 async def count_down(connection: AnyConnection, messages: Sequence[int]) -> None:

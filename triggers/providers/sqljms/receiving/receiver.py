@@ -276,8 +276,13 @@ class SqlReceiver:
     async def acknowledge_inside(self, transaction: AnyConnection, received: Sequence[Received]) -> bool:
         """Delete these entries on a connection that has a transaction open; False where some are not ours."""
         claims = self._still_claimed(received)
+        if len(claims) < len(received):
+            return False
+        client = self._client.number
+        if entries.remove_at_end(transaction, self._source, client=client, claims=claims):
+            return True
         try:
-            gone = await entries.remove(transaction, self._source, client=self._client.number, claims=claims)
+            gone = await entries.remove(transaction, self._source, client=client, claims=claims)
         except DBAPIError as error:
             raise unavailable("acknowledging", error) from error
         return len(gone) == len(received)
