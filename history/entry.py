@@ -12,10 +12,11 @@ the SQL statements to the same answers.
                       any     --time to live over----> absent
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple, NewType
 
@@ -114,13 +115,20 @@ class Renewal(NamedTuple):
 #: How many bytes a digest has.
 DIGEST_SIZE = 16
 
+_hash = partial(blake2b, digest_size=DIGEST_SIZE)
+
 
 def digest(uuid: str) -> bytes:
     """Return the 16 bytes under which a uuid of any length is stored.
 
     128 bits, because a shorter digest risks a false duplicate, and a false duplicate is a lost message.
     """
-    return blake2b(uuid.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
+    return _hash(uuid.encode("utf-8", "surrogatepass")).digest()
+
+
+def digests(encoded: Iterable[bytes]) -> bytes:
+    """Return the digests of uuids in UTF-8, one behind the other."""
+    return b"".join([_hash(uuid).digest() for uuid in encoded])
 
 
 def current(entry: Entry | None, now: datetime) -> Entry | None:

@@ -26,17 +26,17 @@ from triggers.spark import foreach_batch
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-_COMPETITORS = ("doubtless", "rocksdb")
+COMPETITORS = ("doubtless", "rocksdb")
 
 #: Micro-batches of one stream; a fifth of the rows of each are duplicates, half of them of the batch before.
 _BATCHES = 4
 
 #: The threads of the session, which are its cores.
-_CORES = 2
+CORES = 2
 
 #: By shuffle partitions, the rounds that are measured and those before them: each starts two queries, which
 #: takes long, and after the first few the JVM is warm.
-_ROUNDS = {_CORES: (3, WARM_UP), 8 * _CORES: (2, 0), 200: (1, 0)}
+_ROUNDS = {CORES: (3, WARM_UP), 8 * CORES: (2, 0), 200: (1, 0)}
 
 #: Of a query that remembers much, the micro-batches after the past that do not count, and those that do; and
 #: how many times the effort's "many" entries it remembers.
@@ -60,7 +60,7 @@ def measure(bench: Bench) -> Iterable[Result]:
         return
     rows = bench.effort.messages * 1250  # 250,000 in a run of usual length
     with TemporaryDirectory(prefix="doubtless-bench-spark-", ignore_cleanup_errors=True) as folder:
-        queries = _Queries(bench, _session(Path(folder)), Path(folder))
+        queries = _Queries(bench, session(Path(folder)), Path(folder))
         try:
             for partitions, (count, warm_up) in _ROUNDS.items():
                 rounds = Rounds(count=count, messages=rows, progress=bench.progress, warm_up=warm_up)
@@ -87,15 +87,15 @@ class _Queries:
         def make(count: int) -> Sequence[Path]:
             return [self._stream(_BATCHES, count // _BATCHES)]
 
-        passes = {name: partial(self._pass, name) for name in _COMPETITORS}
+        passes = {name: partial(self._pass, name) for name in COMPETITORS}
         return _result(what, rounds.run(what, make, passes))
 
     def compare_remembering(self, past: int, size: int) -> Result:
         """Compare the micro-batches of streams that begin with very many rows at once."""
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(_CORES))
-        what = f"foreach_batch, {past:,} rows remembered, {size:,} a batch, {_CORES} shuffle partitions"
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(CORES))
+        what = f"foreach_batch, {past:,} rows remembered, {size:,} a batch, {CORES} shuffle partitions"
         times: dict[str, Sequence[float]] = {}
-        for name in self.bench.progress.track(_COMPETITORS, description=what):
+        for name in self.bench.progress.track(COMPETITORS, description=what):
             seconds = self._run(name, self._stream(_LATER + _COUNTED, size, past))
             times[name] = [duration / size for duration in seconds[-_COUNTED:]]
         return _result(what, Times(times))
@@ -123,10 +123,9 @@ class _Queries:
 
     def _writer(self, name: str, stream: DataFrame) -> DataStreamWriter:
         if name == "rocksdb":
-            seen = stream.withWatermark("sent", "7 days").dropDuplicatesWithinWatermark(["uuid"])
-            return seen.writeStream.foreachBatch(_throw_away)
+            return without_duplicates(stream).writeStream.foreachBatch(throw_away)
         ours = foreach_batch("queue", name="spark", uuid="uuid", history=self.bench.server.url)
-        return ours(_throw_away).write_stream(stream)
+        return ours(throw_away).write_stream(stream)
 
 
 def _result(what: str, times: Times) -> Result:
@@ -141,9 +140,15 @@ def _result(what: str, times: Times) -> Result:
     )
 
 
-def _session(folder: Path) -> SparkSession:
+def without_duplicates(stream: DataFrame) -> DataFrame:
+    """Return a stream as Spark drops its duplicates by itself."""
+    return stream.withWatermark("sent", "7 days").dropDuplicatesWithinWatermark(["uuid"])
+
+
+def session(folder: Path) -> SparkSession:
+    """Start Spark with the cores that are measured."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master(f"local[{_CORES}]").appName("doubtless-bench")
+    builder = SparkSession.Builder().master(f"local[{CORES}]").appName("doubtless-bench")
     for name, value in {**_SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -166,5 +171,6 @@ def _read(spark: SparkSession, source: Path) -> DataFrame:
     return reader.option("maxFilesPerTrigger", 1).parquet(str(source / "*"))
 
 
-def _throw_away(new: DataFrame, _: int) -> None:
+def throw_away(new: DataFrame, _: int) -> None:
+    """Compute all rows, and keep none."""
     new.write.format("noop").mode("overwrite").save()

@@ -18,6 +18,7 @@ import redis
 
 from history.entry import (
     DEFAULT_TIME_TO_LIVE,
+    DIGEST_SIZE,
     Claim,
     Entry,
     EntryOutcome,
@@ -46,14 +47,17 @@ from history.redis.replies import (
     in_one_round,
     pieces,
     read_entry,
+    read_packed_claims,
     rounds,
 )
 from history.redis.results import RedisResults
 from history.redis.scripts import Scripts
 from history.redis.wires import AnotherServerError
 from history.store import (
+    CLAIM_BATCH,
     WHOLE,
     BatchOwner,
+    FoundInPiece,
     HistoryStats,
     HistoryStore,
     Owner,
@@ -231,6 +235,27 @@ class RedisHistory(SingleVerbs):
                 answers = form.read(reply, owner if first else None)
                 claims.update(zip(indexes, answers, strict=True))
         return self._note_fences(trigger, [claims[index] for index in range(len(digests))])
+
+    async def claim_packed(
+        self,
+        trigger: str,
+        digests: bytes,
+        owner: BatchOwner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[FoundInPiece]:
+        """Claim for a batch by digests; see :class:`~history.store.PackedClaims`."""
+        scripts = self._prepared.get(trigger) or await self._prepare(trigger)
+        terms, size = self._terms(trigger, owner, lease, time_to_live), CLAIM_BATCH * DIGEST_SIZE
+        calls = ([terms, digests[start : start + size]] for start in range(0, len(digests), size))
+        found: list[FoundInPiece] = []
+        async with aclosing(scripts.run_each(BATCH_CLAIMS.script, calls)) as replies:
+            async for reply in replies:
+                self._check_epoch(trigger, reply[1])
+                claims = self._note_fences(trigger, read_packed_claims(reply, owner))
+                found.append(FoundInPiece(reply[3], [claim.found for claim in claims]))
+        return found
 
     def _note_fences(self, trigger: str, claims: Sequence[Claim]) -> Sequence[Claim]:
         """Remember the greatest fence met: a server that knows only smaller ones has lost something."""

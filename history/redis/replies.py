@@ -53,10 +53,15 @@ def read_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
 
 def read_batch_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
     """Read what claim_batch.lua answers: the time, the epoch, fence, an index for each digest, entries."""
-    shown: Sequence[int | bytes] = [reply[2], *reply[4:]]
-    claims = [read_claim(entry, reply[0], owner) for entry in shown]
+    claims = read_packed_claims(reply, owner)
     indexes: bytes = reply[3]
     return [claims[index] for index in indexes]
+
+
+def read_packed_claims(reply: Sequence[Any], owner: Owner | None) -> Sequence[Claim]:
+    """Read the claims that there are among those of claim_batch.lua, which its indexes stand for."""
+    shown: Sequence[int | bytes] = [reply[2], *reply[4:]]
+    return [read_claim(entry, reply[0], owner) for entry in shown]
 
 
 @dataclass(frozen=True, slots=True)

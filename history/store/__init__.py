@@ -11,6 +11,7 @@
 ``watermark.py``       :class:`Watermark`: how far a link of SQL Remote has come; SQL histories only
 ``leases.py``          :class:`ManyLeases`, which a store may lack: many leases in one call; and
                        :class:`BatchLeases`, which it may lack, too: the lease of a whole batch
+``packed_claims.py``   :class:`PackedClaims`, which a store may lack: claims by digests, for many rows
 ``turning.py``         :class:`Turning`, which a store may lack: from one message to the next in one call
 ``owners.py``          who claims, and tokens that nobody else has
 ``single_verbs.py``    :class:`SingleVerbs`: the calls for one entry, made of those for many
@@ -57,6 +58,7 @@ from history.store.history import (
 from history.store.joining import Added, Addition, Hold, Joining, JoinPart, JoinTerms, Period, PeriodState
 from history.store.leases import BatchLeases, ManyLeases
 from history.store.owners import BatchOwner, Owner, owner_token, process_token
+from history.store.packed_claims import FoundInPiece, PackedClaims
 from history.store.parking import Evidence, LabelPage, Parked, ParkedKind, ParkedLabel, Parking
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord, BatchState, Progress
 from history.store.single_verbs import SingleVerbs
@@ -91,6 +93,7 @@ __all__ = [
     "DecisionRecord",
     "Epoch",
     "Evidence",
+    "FoundInPiece",
     "Heard",
     "HistoryStats",
     "HistoryStore",
@@ -107,6 +110,7 @@ __all__ = [
     "Outgoing",
     "Overview",
     "Owner",
+    "PackedClaims",
     "Page",
     "Parked",
     "ParkedKind",

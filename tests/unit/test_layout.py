@@ -17,6 +17,7 @@ FULLER = {
     "triggers/pipeline": 17,
     "history/redis": 22,
     "history/sql": 18,
+    "history/store": 17,
     "history/redis/lua/entries": 18,
     "history/contract": 20,
 }

@@ -20,13 +20,25 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 
 from history.entry import Entry, State
 from history.message import UNDEFINED_COUNT
+from history.store import PackedClaims
 from triggers.detection.table import Count, Decision, Facts, Found, HistoryUse, Policy, Status, Word, decide
 from triggers.pipeline.finding import found_in
 from triggers.spark.batch.owners import BatchRun
 from triggers.spark.batch.session import REFUSALS
 from triggers.spark.connections import close_history, history_at, patiently
-from triggers.spark.rows.arrow import Array, Numbers, byte_column, firsts, last_of, numbers, texts_at, valid
+from triggers.spark.rows.arrow import (
+    Array,
+    Numbers,
+    byte_column,
+    firsts,
+    last_of,
+    numbers,
+    only,
+    texts,
+    valid,
+)
 from triggers.spark.rows.columns import delivery_count, hashable, identity, quoted
+from triggers.spark.rows.digests import digests_of, near
 from triggers.spark.settings import BatchSettings
 
 #: What is added to the user's columns while a batch is judged.
@@ -160,7 +172,7 @@ class BulkClaim:
             claimed = first & known
             if claimed.any():
                 classes = _count_classes(numbers(counts)[claimed])
-                found[claimed] = self._judge(texts_at(keys, claimed), classes)
+                found[claimed] = self._judge(only(keys, claimed), classes)
             # Every further row of a uuid gets the verdict of its first, which may stand in the batch before.
             first_at = np.maximum.accumulate(np.where(claimed, np.arange(size), -1))
             of_first = np.where(first_at < 0, last_verdict, found[first_at])
@@ -170,11 +182,11 @@ class BulkClaim:
         if self.closes:  # this worker may be idle from now on, and another one may take the next task
             close_history(self.url)
 
-    def _judge(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
+    def _judge(self, keys: Array, classes: Numbers) -> Numbers:
         """Claim uuids, none of which stands twice, and look their verdicts up."""
         if not self.claims:
-            return self._of_owned(uuids, classes)
-        verdicts: Numbers = self._table[self._kinds(uuids), classes]
+            return self._of_owned(texts(keys), classes)
+        verdicts: Numbers = self._table[self._kinds(keys), classes]
         return verdicts
 
     def _of_owned(self, uuids: Sequence[str], classes: Numbers) -> Numbers:
@@ -194,19 +206,50 @@ class BulkClaim:
             return Verdict.RESOLVED
         return Verdict.NEW if entry.owner == self.run.owner.token else Verdict.ASIDE
 
-    def _kinds(self, uuids: Sequence[str]) -> Numbers:
+    def _kinds(self, keys: Array) -> Numbers:
         """Claim, and return for each uuid what was found, as an index of :data:`_KINDS`."""
-        kinds = np.zeros(len(uuids), np.int8)
-        indexes: Sequence[int] = range(len(uuids))
-        for _ in range(ROUNDS):
-            adoptable = self._claim(uuids, indexes, kinds)
-            if not adoptable:
-                return kinds
-            indexes = self._adopt(uuids, adoptable)
+        kinds, store = np.zeros(len(keys), np.int8), history_at(self.url)
+        uuids: Sequence[str] = ()
+        if isinstance(store, PackedClaims) and not self.run.committed:
+            adoptable = self._claim_packed(store, keys, kinds)
+            uuids = texts(keys) if adoptable else ()
+        else:
+            uuids = texts(keys)
+            adoptable = self._claim(uuids, range(len(uuids)), kinds)
+        for left in reversed(range(ROUNDS)):
+            indexes = self._adopt(uuids, adoptable) if adoptable else ()
             if not indexes:
                 return kinds
-        kinds[list(indexes)] = _LEFT_OUT if self.run.committed else _KINDS.index((Found.STARTED, False))
+            if left:
+                adoptable = self._claim(uuids, indexes, kinds)
+            else:
+                started = _KINDS.index((Found.STARTED, False))
+                kinds[list(indexes)] = _LEFT_OUT if self.run.committed else started
         return kinds
+
+    def _claim_packed(self, store: PackedClaims, keys: Array, kinds: Numbers) -> Sequence[tuple[int, int]]:
+        """Claim uuids and note what was found; return indexes and fences to adopt."""
+        lines = digests_of(keys)
+        order, adoptable = near(lines), list[tuple[int, int]]()
+        found = patiently(
+            self.patience,
+            store.claim_packed,
+            self.trigger,
+            lines[order].tobytes(),
+            self.run.owner,
+            self.lease,
+            time_to_live=self.time_to_live,
+        )
+        first = 0
+        for indexes, entries in found:
+            piece, of_each = order[first : first + len(indexes)], np.frombuffer(indexes, np.uint8)
+            first += len(indexes)
+            judged = [None if entry is None else (*self._kind(entry), entry.fence) for entry in entries]
+            kinds[piece] = np.array([0 if one is None else one[0] for one in judged], np.int8)[of_each]
+            for index, one in enumerate(judged):
+                if one is not None and one[1]:
+                    adoptable += [(int(at), one[2]) for at in piece[of_each == index]]
+        return adoptable
 
     def _claim(
         self, uuids: Sequence[str], indexes: Sequence[int], kinds: Numbers

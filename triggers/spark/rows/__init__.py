@@ -3,6 +3,7 @@
 ==================  ====================================================================
 ``columns.py``      what a row says of its message, as Spark SQL: identity and count
 ``messages.py``     rows as messages, in Python
+``digests.py``      identities as a history stores them
 ``arrow.py``        the edge to pyarrow: batches of rows, and rows as batches
 ``older_spark.py``  what Spark before 4.2 does otherwise
 ==================  ====================================================================

@@ -193,9 +193,14 @@ def numbers(column: Array) -> Numbers:
     return cast("Numbers", column.to_numpy(zero_copy_only=False))
 
 
-def texts_at(keys: Array, wanted: Numbers) -> list[str]:
-    """Return the texts that are wanted."""
-    return cast("list[str]", keys.filter(_arrow.array(wanted)).to_pylist())
+def only(keys: Array, wanted: Numbers) -> Array:
+    """Return the values that are wanted."""
+    return keys.filter(_arrow.array(wanted))
+
+
+def texts(keys: Array) -> list[str]:
+    """Return a column of texts."""
+    return cast("list[str]", keys.to_pylist())
 
 
 def last_of(keys: Array) -> str | None:
