@@ -411,7 +411,7 @@ class Capabilities:
 NO_CAPABILITIES = Capabilities()
 
 
-def capabilities_of(asked: Receiver | Provider) -> Capabilities:
+def capabilities_of(asked: object) -> Capabilities:
     """Return what a receiver or a provider can do besides its protocol, by the methods that it has.
 
     Ask once, when it is opened or made: it takes some ten microseconds, and the answer does not change.

@@ -183,7 +183,7 @@ class SqsLink:
 
 def is_denied(error: object) -> bool:
     """Whether SQS answered that the account may not do this."""
-    answer = error.response if isinstance(error, core.exceptions.ClientError) else {}
+    answer: Mapping[str, Any] = getattr(error, "response", {})
     return "AccessDenied" in str(answer.get("Error", {}).get("Code", ""))
 
 

@@ -130,6 +130,7 @@ def test_a_message_that_is_given_up_does_not_hold_its_key_up(
     assert [one.uuid for one in parked_in(history, topic)] == ["b"]
 
 
+@pytest.mark.prove
 def test_keys_keep_their_order_while_their_partitions_move(
     kafka: KafkaServer, topic: str, tmp_path: Path, chance: random.Random
 ) -> None:
