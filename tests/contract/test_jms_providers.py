@@ -22,6 +22,7 @@ TOLD = "&first_count=as_told"
 
 class OnActiveMq(ContractTools):
     assigned: ClassVar[frozenset[str]] = frozenset({"message_id", "timestamp", "expiration", "destination"})
+    delays: ClassVar[bool] = False
     tells_backlog: ClassVar[bool] = False
     refuses_same_name: ClassVar[bool] = False
     survives_forks: ClassVar[bool | None] = False

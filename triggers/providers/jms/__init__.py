@@ -2,8 +2,7 @@
 
 ``provider.py`` is what users name, ``client.py`` what it does in the calling thread, ``asyncio.py`` the
 same for asyncio. ``receiver.py`` is one consumer, ``window.py`` one of its sessions, ``sender.py`` sends,
-``later.py`` has ActiveMQ delay, ``codec.py`` turns messages, ``targets.py`` reads the names of destinations,
-``settings.py`` settings.
+``codec.py`` turns messages, ``targets.py`` reads the names of destinations, ``settings.py`` settings.
 ``link.py`` connects and translates errors once; ``jvm.py`` is the JVM, and the one import of JPype.
 """
 

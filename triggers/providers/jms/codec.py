@@ -30,7 +30,6 @@ from pydantic import JsonValue, ValidationError
 from history.errors import ConfigurationError
 from history.message import HEADER_FIELDS, UNDEFINED_COUNT, Message
 from triggers.providers.brokers.delivery import UndecodableError, problem_of
-from triggers.providers.brokers.trust import ACTIVEMQ
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target
@@ -43,12 +42,6 @@ BODY = "jms_body"
 
 #: The field of an unreadable message that holds its body, where it can be copied at all.
 RAW_BODY = "body"
-
-#: The property by which ActiveMQ's scheduler marks what it kept until it was due.
-JOB_ID = "scheduledJobId"
-
-#: The property that holds when a message was to be delivered, in milliseconds since 1970.
-DELIVERY_TIME = "jms_delivery_time"
 
 #: JMSX properties that a sender may set.
 _SENT = {"JMSXGroupID", "JMSXGroupSeq"}
@@ -140,10 +133,6 @@ def decode(link: JmsLink, received: Any, limits: Limits = NO_LIMITS) -> Message:
     try:
         headers = _headers_of(link, received)
         properties = properties_of(received)
-        if link.profile is ACTIVEMQ:
-            properties.pop(JOB_ID, None)
-        if type(properties.get(DELIVERY_TIME)) is int:
-            headers["JMSDeliveryTime"] = properties.pop(DELIVERY_TIME)
         body = _body_of(link, received, properties, limits, headers["JMSXDeliveryCount"])
     except jms_jvm.JavaError as error:
         raise UndecodableError("message", str(jms_jvm.ThrownError(error))) from None

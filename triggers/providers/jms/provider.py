@@ -25,8 +25,7 @@ class JmsProvider(JmsClient):
     between leaves the message in both. Object messages are never opened, and moved there whole.
 
     JMSMessageID, JMSTimestamp and JMSExpiration are given by the provider when something is sent; a message
-    that had an id before keeps it as its ``uuid``. JMS 1.1 cannot delay a message; ActiveMQ can, where its
-    scheduler is on (``schedulerSupport="true"``), up to half a second late. Elsewhere a delay is refused.
+    that had an id before keeps it as its ``uuid``. JMS 1.1 cannot delay a message.
 
     The delivery count is what the provider says in JMSXDeliveryCount, but a 1 is handed on as -1 where the
     provider may forget deliveries, unless ``first_count="as_told"``.

@@ -10,7 +10,6 @@ from history.errors import ConfigurationError
 from history.message import Message
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.codec import encode
-from triggers.providers.jms.later import by_delay, check_scheduler, delay_of, postpone
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.targets import Target
 
@@ -28,24 +27,18 @@ class JmsSender:
         self._sending = threading.Lock()
         self._connection: Any = None
         self._session: Any = None
-        self._delays = False
         self._lost = threading.Event()
 
     def send(self, destination: str, messages: Sequence[Message]) -> list[str]:
         """Send in order and return the JMSMessageIDs; see ``Provider.send``."""
-        target, sent = Target.parse(destination), dict[int, str]()
+        target, sent = Target.parse(destination), list[str]()
+        _refuse_later(messages)
         with self._sending:
             try:
                 with self._link.asking("sending"):
                     self._connect()
-                    if any(delay_of(message, _now()) for message in messages):
-                        self._check_scheduler()
-                    now = _now()
-                    order = by_delay(messages, now)
                     for first in range(0, len(messages), MOST_TOGETHER):
-                        together = order[first : first + MOST_TOGETHER]
-                        ids = self._send_together(target, [messages[position] for position in together], now)
-                        sent.update(zip(together, ids, strict=True))
+                        sent += self._send_together(target, messages[first : first + MOST_TOGETHER])
             except ConfigurationError as error:
                 self._disconnect()
                 if target.kind == "temporary" and error.setting == "destination":
@@ -57,16 +50,14 @@ class JmsSender:
             except BaseException:
                 self._disconnect()
                 raise
-        return [sent[position] for position in range(len(messages))]
+        return sent
 
-    def _send_together(self, target: Target, messages: Sequence[Message], now: datetime) -> list[str]:
+    def _send_together(self, target: Target, messages: Sequence[Message]) -> list[str]:
         destination = self._link.destination(self._session, target)
         producer = self._session.createProducer(destination)
         ids: list[str] = []
         for message in messages:
             made = encode(self._link, self._session, message)
-            if delay := delay_of(message, now):
-                made = postpone(made, now, delay)
             producer.send(made.message, made.delivery_mode, made.priority, made.time_to_live)
             ids.append(str(made.message.getJMSMessageID()))
         self._session.commit()
@@ -86,14 +77,8 @@ class JmsSender:
         self._session = self._link.session(self._connection, transacted=True)
         self._lost = lost
 
-    def _check_scheduler(self) -> None:
-        if not self._delays:
-            check_scheduler(self._link, self._connection)
-            self._delays = True
-
     def _disconnect(self) -> None:
         connection, self._connection, self._session = self._connection, None, None
-        self._delays = False
         if connection is not None:
             jms_jvm.close_quietly(connection)
 
@@ -103,7 +88,11 @@ class JmsSender:
             self._disconnect()
 
 
-def _now() -> datetime:
-    """Return the time in whole milliseconds, as ActiveMQ counts."""
+def _refuse_later(messages: Sequence[Message]) -> None:
     now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+    if any(message.delivery_time is not None and message.delivery_time > now for message in messages):
+        raise ConfigurationError(
+            "delivery_time",
+            "JMS 1.1 cannot delay a message",
+            "send it when it is due, or through another provider",
+        )
