@@ -39,6 +39,7 @@ from history.sql.database.engine import (
     split_circuit,
 )
 from history.sql.database.probe import circuit_for
+from history.sql.database.riders import Ending
 from history.sql.fences import Granted
 from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
 from history.sql.joining import SqlJoining
@@ -49,6 +50,7 @@ from history.sql.progress import SqlProgress
 from history.sql.purging import purge_some
 from history.sql.results import SqlResults, forget_result
 from history.sql.settlements import (
+    completion_of,
     renew_batch,
     renew_entries,
     settle_batches,
@@ -170,6 +172,10 @@ class SqlHistory(SingleVerbs):
             # There a fence that was granted in a transaction is granted again when that is rolled back.
             view._granted = self._granted.frozen()  # noqa: SLF001  (as above)
         return view
+
+    def completion(self, trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
+        """Return what completes these at the end of the transaction that claimed them, or fails."""
+        return completion_of(trigger, settlements)
 
     async def transaction(self, *, lean: bool = False) -> AbstractAsyncContextManager[SqlTransaction]:
         """Return a transaction for one service's effects and their entries, to be entered.

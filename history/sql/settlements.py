@@ -7,6 +7,7 @@ from history.entry import EntryOutcome, Renewal, Settlement, State, digest
 from history.errors import HistoryUnavailableError
 from history.sql.claims import ATTEMPTS, entry_of, look_up
 from history.sql.database.engine import AnyConnection, AnyRow, fetch
+from history.sql.database.riders import Ending
 from history.sql.progress import keep_record
 from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import (
@@ -16,6 +17,7 @@ from history.sql.statements.entries import (
     RENEW,
     RENEW_WHOLE_BATCH,
     SETTLE,
+    SETTLE_ALL,
 )
 from history.store import BatchOwner, milliseconds
 from history.store.progress import BatchRecord
@@ -60,9 +62,12 @@ async def _write(
     return [row.digest for row in rows if row.expires_at]
 
 
-def completed(trigger: str, wishes: Mapping[bytes, Settlement]) -> dict[str, object]:
-    """Return the parameters of SETTLE_ALL, which PostgreSQL alone has."""
-    return {"trigger": trigger, **_values(Dialect.POSTGRESQL, sorted(wishes.items()))}
+def completion_of(trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
+    """Return what completes entries at the end of their transaction, on PostgreSQL; None for a release."""
+    wishes = {digest(one.uuid): one for one in settlements if one.outcome is not None}
+    if len(wishes) < len(settlements):
+        return None
+    return SETTLE_ALL, {"trigger": trigger, **_values(Dialect.POSTGRESQL, sorted(wishes.items()))}
 
 
 def _values(dialect: str, wishes: Sequence[tuple[bytes, Settlement]]) -> dict[str, object]:

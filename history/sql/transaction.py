@@ -7,7 +7,7 @@ The connection is in autocommit with a textual ``BEGIN``, as everywhere in this 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -15,15 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 from history.bridge import settled
-from history.entry import Settlement, digest
+from history.entry import Settlement
 from history.errors import ConfigurationError, DoubtlessError, HistoryUnavailableError
 from history.sql.database.engine import BEGIN, COMMIT, AnyConnection, AnyEngine, Pooled, execute
 from history.sql.database.errors import is_conflict, translated, uncommitted
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, Service, enter, is_inside, leave
-from history.sql.database.riders import Riders, carry, leave_connection, ride
-from history.sql.settlements import completed
+from history.sql.database.riders import Ending, Riders, carry, leave_connection, ride
 from history.sql.statements.dialects import Dialect, Statement, statement
-from history.sql.statements.entries import SETTLE_ALL
 from history.store import HistoryStore
 
 SAVEPOINT = statement("SAVEPOINT doubtless_service")
@@ -38,12 +36,23 @@ PLAN_AGAIN = statement(sqlite="SELECT 1", postgresql="SET LOCAL enable_seqscan =
 _IN_SERVICE = "doubtless_service"
 
 
+class JoinedHistory(HistoryStore, Protocol):
+    """A history inside of an open transaction."""
+
+    def completion(self, trigger: str, settlements: Sequence[Settlement]) -> Ending | None:
+        """Return what completes these at the end of the transaction that claimed them, or fails.
+
+        None where they are to be settled by ``settle``: such as a release.
+        """
+        ...
+
+
 @dataclass(slots=True)
 class SqlTransaction:
     """An open transaction: what the service is given of it, and the history inside it."""
 
     connection: AnyConnection
-    history: HistoryStore
+    history: JoinedHistory
     replans: bool = False
     engine: AnyEngine | None = None
     riders: Riders | None = None
@@ -167,8 +176,8 @@ class SqlTransaction:
             self.riders.ends = True
         if not settlements:
             return True
-        keys = {digest(one.uuid): one for one in settlements if one.outcome is not None}
-        if len(keys) == len(settlements) and ride(self.connection, SETTLE_ALL, completed(trigger, keys)):
+        ending = self.history.completion(trigger, settlements)
+        if ending is not None and ride(self.connection, *ending):
             return True
         return all(await self.history.settle(trigger, settlements))
 
@@ -205,7 +214,7 @@ def unavailable(doing: str, error: SQLAlchemyError) -> DoubtlessError:
 
 @asynccontextmanager
 async def open_transaction(
-    database: Pooled, joined: Callable[[AnyConnection], HistoryStore], *, lean: bool = False
+    database: Pooled, joined: Callable[[AnyConnection], JoinedHistory], *, lean: bool = False
 ) -> AsyncGenerator[SqlTransaction]:
     """Begin a transaction; commit it at the end of the block, or roll it back where the block raises.
 

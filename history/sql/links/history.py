@@ -139,6 +139,9 @@ class LinkHistory(SqlHistory):
         view._mine = {}  # noqa: SLF001  (its own class)
         return view
 
+    def completion(self, trigger: str, settlements: Sequence[Settlement]) -> None:
+        """Return nothing: it settles by its watermark."""
+
     @property
     def handed(self) -> int:
         """How many transactions the agents of this process have handed out, and are not done."""
