@@ -23,9 +23,9 @@ from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
 from history.message import Message, Uuid
 from history.redis import RedisHistory
-from history.redis.client import RedisClient
-from history.redis.probe import pool_of
-from history.redis.wires import Wires
+from history.redis.connection.client import RedisClient
+from history.redis.connection.probe import pool_of
+from history.redis.connection.wires import Wires
 from history.store.owners import owner_token
 
 LEASE, LIFE = timedelta(seconds=30), timedelta(days=7)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from history.redis.client import RedisClient
+from history.redis.connection.client import RedisClient
 from history.redis.scripts import text_of
 from history.store import instant, milliseconds
 from history.store.control import (

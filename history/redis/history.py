@@ -29,15 +29,16 @@ from history.entry import (
     digest,
 )
 from history.errors import HistoryUnavailableError
-from history.redis.checks import refuse_eviction, remarks_on, servers_of, warnings_about
-from history.redis.client import TRIGGERS_KEY, RedisClient
+from history.redis.connection.checks import refuse_eviction, remarks_on, servers_of, warnings_about
+from history.redis.connection.client import TRIGGERS_KEY, RedisClient
+from history.redis.connection.errors import NotPermittedError
+from history.redis.connection.probe import pool_of
+from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl
-from history.redis.errors import NotPermittedError
 from history.redis.fingerprints import RedisFingerprints
 from history.redis.joining import RedisJoining
 from history.redis.journal import RedisJournal
 from history.redis.parking import RedisParking
-from history.redis.probe import pool_of
 from history.redis.progress import RedisProgress, record_words
 from history.redis.replies import (
     BATCH_CLAIMS,
@@ -52,7 +53,6 @@ from history.redis.replies import (
 )
 from history.redis.results import RedisResults
 from history.redis.scripts import Scripts
-from history.redis.wires import AnotherServerError
 from history.store import (
     CLAIM_BATCH,
     WHOLE,

@@ -7,7 +7,7 @@ from typing import Any
 
 from history.entry import Fence, digest
 from history.message import Message
-from history.redis.client import RedisClient
+from history.redis.connection.client import RedisClient
 from history.redis.scripts import Scripts
 from history.store import instant, milliseconds
 from history.store.joining import Added, Addition, Hold, JoinPart, JoinTerms, Period, PeriodState

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from history.entry import digest
-from history.redis.client import PAGE, RedisClient, keys_of
+from history.redis.connection.client import PAGE, RedisClient, keys_of
 from history.store.journal import JOURNAL_LENGTH, JournalLine, told_once
 from history.support.spoilt import readable
 

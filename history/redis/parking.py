@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from history.entry import Settlement, digest
-from history.redis.client import TRIGGERS_KEY, RedisClient, keys_of
+from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
 from history.redis.replies import asked_of
 from history.redis.scripts import Scripts
 from history.store.decisions import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from history.redis.client import RedisClient
+from history.redis.connection.client import RedisClient
 from history.redis.scripts import Scripts
 from history.store import milliseconds
 from history.store.progress import KEPT_BATCHES, RECORDS_KEPT_FOR, BatchRecord

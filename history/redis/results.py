@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from history.entry import digest
-from history.redis.client import RedisClient, keys_of
+from history.redis.connection.client import RedisClient, keys_of
 from history.redis.scripts import text_of
 from history.store import milliseconds
 from history.store.results import KeptResult

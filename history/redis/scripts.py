@@ -14,11 +14,11 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from history.bridge import settled
 from history.errors import HistoryUnavailableError
 from history.redis.assembly import assembled
-from history.redis.client import RedisClient, keys_of
-from history.redis.durability import packed
-from history.redis.errors import REDIS_ERRORS
+from history.redis.connection.client import RedisClient, keys_of
+from history.redis.connection.durability import packed
+from history.redis.connection.errors import REDIS_ERRORS
+from history.redis.connection.wires import AnotherServerError, Wires
 from history.redis.spoilt import FAILED, HistorySpoiltError, problem_of
-from history.redis.wires import AnotherServerError, Wires
 
 #: Scripts that grant fences. Before the first of them runs on a server, ``step.lua`` does.
 GRANTING = frozenset(

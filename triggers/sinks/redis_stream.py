@@ -2,7 +2,7 @@
 
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.redis.client import RedisClient
+from history.redis.connection.client import RedisClient
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import unavailable
 

@@ -6,7 +6,7 @@ import redis
 
 from history.bridge import drive
 from history.opening import open_history
-from history.redis.client import PAGE
+from history.redis.connection.client import PAGE
 from history.sql.database.engine import Pooled, open_engine
 from history.sql.journal import SqlJournal
 from history.store.journal import JOURNAL_LENGTH, JournalLine, journal_of

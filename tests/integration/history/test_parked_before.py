@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 from history.bridge import drive
 from history.contract.parking import all_labels, parked
 from history.opening import open_history
-from history.redis.client import keys_of
+from history.redis.connection.client import keys_of
 from history.sql.database.engine import open_engine
 from history.store.decisions import Decided, DecisionKind, OperatorDecision
 from history.store.parking import Parked

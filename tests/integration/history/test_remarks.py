@@ -10,7 +10,7 @@ import pytest
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.redis import RedisHistory
-from history.redis.checks import Server, refuse_eviction
+from history.redis.connection.checks import Server, refuse_eviction
 from history.sql import SqlHistory
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually

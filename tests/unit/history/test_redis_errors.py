@@ -8,8 +8,14 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
 from history.errors import ConfigurationError
-from history.redis.errors import FaultKind, NotPermittedError, configuration_error, is_elsewhere, kind_of
-from history.redis.urls import open_client, split_circuit
+from history.redis.connection.errors import (
+    FaultKind,
+    NotPermittedError,
+    configuration_error,
+    is_elsewhere,
+    kind_of,
+)
+from history.redis.connection.urls import open_client, split_circuit
 
 NOT_NOW = [
     "LOADING Redis is loading the dataset in memory",

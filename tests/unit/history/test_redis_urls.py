@@ -7,7 +7,7 @@ import pytest
 
 from history import ConfigurationError, open_history
 from history.redis import RedisHistory
-from history.redis.urls import open_client
+from history.redis.connection.urls import open_client
 from history.sql import SqlHistory
 from triggers import open_provider
 

@@ -13,8 +13,8 @@ from redis.exceptions import NoScriptError, RedisError
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.redis.assembly import assembled
-from history.redis.durability import Durability
-from history.redis.errors import (
+from history.redis.connection.durability import Durability
+from history.redis.connection.errors import (
     REDIS_ERRORS,
     FaultKind,
     NotPermittedError,
@@ -22,9 +22,9 @@ from history.redis.errors import (
     is_elsewhere,
     kind_of,
 )
-from history.redis.forks import survive_forks
-from history.redis.probe import close_client, hang_up, pool_of, stranger_at
-from history.redis.urls import open_client
+from history.redis.connection.forks import survive_forks
+from history.redis.connection.probe import close_client, hang_up, pool_of, stranger_at
+from history.redis.connection.urls import open_client
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.redis_streams.settings import NAMES
 

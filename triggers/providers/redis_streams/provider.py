@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from history.errors import ConfigurationError
 from history.message import Message
-from history.redis.durability import Durability
-from history.redis.probe import pool_of
+from history.redis.connection.durability import Durability
+from history.redis.connection.probe import pool_of
 from history.store.owners import process_token
 from triggers.providers.backlog import Backlog, Place, in_order
 from triggers.providers.brokers.sending import is_later

@@ -6,7 +6,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from history.errors import ConfigurationError
-from history.redis.durability import Durability
+from history.redis.connection.durability import Durability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

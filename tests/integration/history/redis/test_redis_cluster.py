@@ -14,7 +14,7 @@ from history.contract.progress import AdoptionContract, ProgressContract
 from history.contract.runs import RunContract
 from history.contract.upkeep import UpkeepContract
 from history.redis import RedisHistory
-from history.redis.probe import hang_up
+from history.redis.connection.probe import hang_up
 from history.store import HistoryStore
 from tests.fixtures.servers.redis_cluster import async_cluster_client, cluster_client, redis_cluster
 

@@ -21,8 +21,8 @@ from history.contract.common import state_of
 from history.entry import EntryOutcome, State, digest
 from history.errors import HistoryUnavailableError
 from history.redis import RedisHistory
-from history.redis.client import RedisClient
-from history.redis.durability import packed
+from history.redis.connection.client import RedisClient
+from history.redis.connection.durability import packed
 from history.store import BatchOwner, Owner
 from tests.fixtures.histories import wait_for_circuits
 from tests.fixtures.network import Network, NetworkBefore

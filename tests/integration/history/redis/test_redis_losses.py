@@ -17,7 +17,7 @@ from history.entry import EntryOutcome, Fence, Renewal, Settlement, State
 from history.errors import DoubtlessError, HistoryUnavailableError
 from history.message import Message, Uuid
 from history.redis import RedisHistory
-from history.redis.errors import NotPermittedError
+from history.redis.connection.errors import NotPermittedError
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.backups import backup_of
 from tests.fixtures.servers.redis import connected

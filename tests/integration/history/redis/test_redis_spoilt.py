@@ -10,7 +10,7 @@ from history import Message, RedisHistory
 from history.bridge import drive
 from history.entry import Entry, EntryOutcome, Settlement, State
 from history.message import Uuid
-from history.redis.client import TRIGGERS_KEY, keys_of
+from history.redis.connection.client import TRIGGERS_KEY, keys_of
 from history.redis.control import CONTROL_KEY
 from history.redis.spoilt import HistorySpoiltError
 from history.store import BatchOwner

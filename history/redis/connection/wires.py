@@ -13,8 +13,8 @@ from typing import Any
 import redis
 
 from history.bridge import settled
-from history.redis.durability import Durability
-from history.redis.forks import abandon
+from history.redis.connection.durability import Durability
+from history.redis.connection.forks import abandon
 
 #: How many commands of a long call are on their way at a time.
 UNDER_WAY = 3

@@ -11,12 +11,18 @@ import redis.asyncio
 from history.bridge import settled
 from history.circuit import Circuit
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.redis.durability import Durability
-from history.redis.errors import REDIS_ERRORS, FaultKind, configuration_error, is_elsewhere, kind_of
-from history.redis.forks import survive_forks
-from history.redis.probe import answers, close_client, hang_up, pool_of, stranger_at
-from history.redis.urls import open_client, split_circuit, split_option
-from history.redis.wires import Wires
+from history.redis.connection.durability import Durability
+from history.redis.connection.errors import (
+    REDIS_ERRORS,
+    FaultKind,
+    configuration_error,
+    is_elsewhere,
+    kind_of,
+)
+from history.redis.connection.forks import survive_forks
+from history.redis.connection.probe import answers, close_client, hang_up, pool_of, stranger_at
+from history.redis.connection.urls import open_client, split_circuit, split_option
+from history.redis.connection.wires import Wires
 
 T = TypeVar("T")
 

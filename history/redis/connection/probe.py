@@ -18,7 +18,7 @@ from redis.exceptions import BusyLoadingError
 from history.bridge import drive, settled
 from history.circuit import PROBE_TIMEOUT
 from history.errors import ConfigurationError
-from history.redis.errors import REDIS_ERRORS, FaultKind, kind_of
+from history.redis.connection.errors import REDIS_ERRORS, FaultKind, kind_of
 
 _CLUSTERS = (redis.RedisCluster, redis.asyncio.RedisCluster)
 

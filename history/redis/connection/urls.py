@@ -15,8 +15,8 @@ from redis.backoff import NoBackoff
 
 from history.circuit import is_on
 from history.errors import ConfigurationError
-from history.redis.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
-from history.redis.probe import pool_of
+from history.redis.connection.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
+from history.redis.connection.probe import pool_of
 from history.support.urls import guarded
 
 #: What a URL of any use may say, beside what redis-py knows.

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import redis
 
 from history.errors import ConfigurationError
-from history.redis.client import RedisClient
-from history.redis.errors import NotPermittedError
+from history.redis.connection.client import RedisClient
+from history.redis.connection.errors import NotPermittedError
 
 
 class Server(NamedTuple):
