@@ -1,14 +1,14 @@
 """From a URL to a document history."""
 
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from platformdirs import user_state_path
 
 from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.support.references import dereferenced
-from history.support.urls import guarded, refuse_unknown
+from history.support.urls import guarded, refuse_unknown, split_url
 
 #: What :func:`open_history` understands, for its errors and for ``--help``.
 HISTORY_URLS = (
@@ -33,7 +33,7 @@ def open_history(url: str) -> HistoryStore:
 
 
 def _open(url: str) -> HistoryStore:
-    match urlsplit(url).scheme.partition("+")[0]:
+    match split_url(url).scheme.partition("+")[0]:
         case "redis" | "rediss" | "unix":
             from history.redis.history import RedisHistory  # noqa: PLC0415  (a driver loads when it is asked for)
 

@@ -40,7 +40,7 @@ _ROUNDS = {CORES: (3, WARM_UP), 8 * CORES: (2, 0), 200: (1, 0)}
 
 #: Of a query that remembers much, the micro-batches after the past that do not count, and those that do; and
 #: how many times the effort's "many" entries it remembers.
-_LATER, _COUNTED, _TIMES = 1, 12, 3
+_LATER, _COUNTED, _TIMES = 1, 12, 2
 
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",

@@ -10,10 +10,10 @@ They are read where a connection is opened: what is logged, shown or sent to an 
 
 import os
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlunsplit
 
 from history.errors import ConfigurationError
-from history.support.urls import guarded
+from history.support.urls import guarded, split_url
 
 _CREDENTIALS = ("username", "password")
 
@@ -27,7 +27,7 @@ def dereferenced(url: str, setting: str) -> str:
     if _is_reference(url):
         url = _read(url, setting)
     with guarded(url, setting):
-        parts = urlsplit(url)
+        parts = split_url(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     found = {name: value for name, value in query if name in _CREDENTIALS and _is_reference(value)}
     if not found:

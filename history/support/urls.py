@@ -4,10 +4,11 @@ A password with an unescaped ``/``, ``#``, ``?`` or ``@`` moves the border betwe
 options, so that a part of it stands where a port, a database or the name of an option is expected.
 """
 
+import re
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from history.errors import ConfigurationError, MissingExtraError
 
@@ -21,6 +22,18 @@ _ACCOUNTED = frozenset(
 
 #: A shorter piece of a password may stand in any text.
 _SHORTEST = 3
+
+
+def split_url(url: str) -> SplitResult:
+    """Split a URL as ``urlsplit`` does, also one with several hosts of which some are IPv6 addresses.
+
+    Python 3.14 refuses these, since only one host may stand in brackets.
+    """
+    scheme, mark, rest = url.partition("://")
+    hosts = re.split("[/?#]", rest, maxsplit=1)[0]
+    if not mark or "," not in hosts:
+        return urlsplit(url)
+    return urlsplit(f"{scheme}://{rest.removeprefix(hosts)}")._replace(netloc=hosts)
 
 
 @contextmanager
@@ -52,7 +65,7 @@ def guarded(url: str, setting: str) -> Generator[None]:
 def origin(url: str) -> str:
     """Return what may be quoted of a URL: its scheme and host."""
     try:
-        host = "" if _is_displaced(url) else urlsplit(url).netloc.rpartition("@")[2]
+        host = "" if _is_displaced(url) else split_url(url).netloc.rpartition("@")[2]
     except ValueError:
         host = ""
     return f"{_scheme_as_written(url)}://{host}"
@@ -95,7 +108,7 @@ def _is_displaced(url: str) -> bool:
     if "@" not in rest or not mark:
         return "@" in url.removeprefix(f"{head}://") and not mark and _scheme(url) in _ACCOUNTED
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
     except ValueError:
         return True
     if _scheme(url).startswith("postgres") and parts.netloc.count("@") > 1:

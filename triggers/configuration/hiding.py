@@ -4,9 +4,9 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
-from history.support.urls import origin
+from history.support.urls import origin, split_url
 from triggers.configuration.durations import written
 
 _STARS: Final = "***"
@@ -30,7 +30,7 @@ def hidden(url: str) -> str:
     shown = origin(url)
     scheme, _, host = shown.partition("://")
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
     except ValueError:
         return f"{scheme}://{_STARS}"
     if not parts.netloc and "@" not in url and scheme not in {"http", "https"}:

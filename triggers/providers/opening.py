@@ -1,11 +1,11 @@
 """From a URL to a provider."""
 
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from history.errors import ConfigurationError
 from history.support.references import dereferenced
-from history.support.urls import guarded, refuse_unknown
+from history.support.urls import guarded, refuse_unknown, split_url
 from triggers.providers.provider import Provider
 
 #: What :func:`open_provider` understands, for its errors and for ``--help``.
@@ -31,7 +31,7 @@ def open_provider(url: str) -> Provider:
 
 
 def _open(url: str) -> Provider:  # noqa: C901, PLR0911  (one for each kind)
-    match urlsplit(url).scheme:
+    match split_url(url).scheme:
         case scheme if scheme.partition("+")[0] in {"redis", "rediss", "unix"}:
             from triggers.providers.redis_streams.provider import RedisStreams  # noqa: PLC0415  (a driver, when asked for)
 

@@ -13,10 +13,10 @@ It is offered by having the methods. :func:`capabilities_of` finds out, once for
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from history.errors import UnavailableError
 from history.message import Message
@@ -411,25 +411,49 @@ class Capabilities:
 NO_CAPABILITIES = Capabilities()
 
 
+#: The protocol of each capability, by the field that it has there.
+_PROTOCOLS: Mapping[str, Any] = {
+    "taking_over": TakingOver,
+    "keeping_order": KeepingOrder,
+    "taking_failures": TakingFailures,
+    "sharing_transactions": SharingTransactions,
+    "placing": Placing,
+    "limited": Limited,
+    "dividing_groups": DividingGroups,
+    "temporary_destinations": TemporaryDestinations,
+    "answering": Answering,
+    "remembering": Remembering,
+    "in_database": InDatabase,
+    "bounded": Bounded,
+    "giving_up": GivingUp,
+    "serving_many": ServingMany,
+    "telling_backlog": TellingBacklog,
+}
+
+
+def _members(protocol: Any) -> frozenset[str]:
+    return frozenset(
+        name
+        for base in protocol.__mro__
+        if base is not object
+        for name in (*vars(base), *getattr(base, "__annotations__", ()))
+        if not name.startswith("_")
+    )
+
+
+_MEMBERS: Mapping[str, frozenset[str]] = {name: _members(protocol) for name, protocol in _PROTOCOLS.items()}
+
+
 def capabilities_of(asked: object) -> Capabilities:
     """Return what a receiver or a provider can do besides its protocol, by the methods that it has.
 
-    Ask once, when it is opened or made: it takes some ten microseconds, and the answer does not change.
+    Also by those that its ``__getattr__`` hands out, which ``isinstance`` does not see since Python 3.12. A
+    method that is None is not had. Ask once, when it is opened or made: it takes some ten microseconds, and
+    the answer does not change.
     """
-    return Capabilities(
-        taking_over=asked if isinstance(asked, TakingOver) else None,
-        keeping_order=asked if isinstance(asked, KeepingOrder) else None,
-        taking_failures=asked if isinstance(asked, TakingFailures) else None,
-        sharing_transactions=asked if isinstance(asked, SharingTransactions) else None,
-        placing=asked if isinstance(asked, Placing) else None,
-        limited=asked if isinstance(asked, Limited) else None,
-        dividing_groups=asked if isinstance(asked, DividingGroups) else None,
-        temporary_destinations=asked if isinstance(asked, TemporaryDestinations) else None,
-        answering=asked if isinstance(asked, Answering) else None,
-        remembering=asked if isinstance(asked, Remembering) else None,
-        in_database=asked if isinstance(asked, InDatabase) else None,
-        bounded=asked if isinstance(asked, Bounded) else None,
-        giving_up=asked if isinstance(asked, GivingUp) else None,
-        serving_many=asked if isinstance(asked, ServingMany) else None,
-        telling_backlog=asked if isinstance(asked, TellingBacklog) else None,
-    )
+    had = {
+        name: asked
+        for name, members in _MEMBERS.items()
+        if all(getattr(asked, member, None) is not None for member in members)
+    }
+    return Capabilities(**cast("dict[str, Any]", had))

@@ -1,10 +1,10 @@
 """From a URL to a sink."""
 
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from history.errors import ConfigurationError
 from history.support.references import dereferenced
-from history.support.urls import guarded, refuse_unknown
+from history.support.urls import guarded, refuse_unknown, split_url
 from triggers.providers.provider import Provider
 from triggers.sinks.sink import Sink
 
@@ -39,11 +39,11 @@ def open_sink(url: str, *, provider: str | Provider | None = None) -> Sink:
 
 
 def _open(url: str, provider: str | Provider | None) -> Sink:
-    match urlsplit(url).scheme.partition("+")[0]:
+    match split_url(url).scheme.partition("+")[0]:
         case "log":
             from triggers.sinks.log import LogSink  # noqa: PLC0415  (as below)
 
-            refuse_unknown([name for name, _ in parse_qsl(urlsplit(url).query)], (), "sink")
+            refuse_unknown([name for name, _ in parse_qsl(split_url(url).query)], (), "sink")
             return LogSink()
         case "redis" | "rediss" | "unix":
             return _open_redis(url)

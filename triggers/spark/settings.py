@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Literal, Self, cast
-from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
+from history.support.urls import split_url
 from resolvers.bulk import AskedInBulk, BulkResolver, asking_in_bulk
 from resolvers.resolution import Resolver
 from triggers.service.checking import check_callable, check_choice, check_duration, check_text
@@ -249,7 +249,7 @@ def check_url(setting: str, value: Any) -> None:
         raise ConfigurationError(
             setting, f"a {type(value).__qualname__} cannot travel to the executors", "give its URL"
         )
-    if urlsplit(value).scheme.partition("+")[0] == "memory":
+    if split_url(value).scheme.partition("+")[0] == "memory":
         raise ConfigurationError(
             setting, "each executor would have a memory of its own", "use redis://... or postgresql://..."
         )

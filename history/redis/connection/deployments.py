@@ -20,6 +20,7 @@ import redis.asyncio.sentinel
 import redis.sentinel
 
 from history.errors import ConfigurationError
+from history.support.urls import split_url
 
 SENTINEL_PORT = 26379
 REDIS_PORT = 6379
@@ -38,7 +39,7 @@ def open_sentinel(url: str, *, setting: str, asyncio: bool, **options: Any) -> A
     Raises:
         ConfigurationError: the URL names no service, no database by number, or an address that is none.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     service, _, database = parts.path.strip("/").partition("/")
     if not service:
         raise ConfigurationError(setting, "its URL lacks the name of the Sentinel service", SENTINEL_REMEDY)
@@ -61,7 +62,7 @@ def open_cluster(url: str, *, setting: str, asyncio: bool, **options: Any) -> An
     Raises:
         ConfigurationError: the URL names a database, of which a Cluster has one, or an address that is none.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.path.strip("/") not in {"", "0"}:
         raise ConfigurationError(setting, "a Redis Cluster has only database 0", CLUSTER_REMEDY)
     addresses = _addresses(parts, REDIS_PORT, setting, CLUSTER_REMEDY)

@@ -65,7 +65,7 @@ _FAULTS = (
     _Fault(
         (NoPermissionError,),
         # Inside a script older servers say NOPERM further back, newer ones do not say it at all.
-        r"\bNOPERM\b|^The user executing the script can't",
+        r"\bNOPERM\b|^The user executing the script can't|^ACL failure in script",
         "its Redis account lacks a permission: {said}",
         "put a user with this permission into the URL (docs/how-to/run-on-redis.md, Permissions)",
         NotPermittedError,

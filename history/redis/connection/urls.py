@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 import redis
 import redis.asyncio
@@ -17,7 +17,7 @@ from history.circuit import is_on
 from history.errors import ConfigurationError
 from history.redis.connection.deployments import UNBOUNDED, check_database, open_cluster, open_sentinel
 from history.redis.connection.probe import pool_of
-from history.support.urls import guarded
+from history.support.urls import guarded, split_url
 
 #: What a URL of any use may say, beside what redis-py knows.
 OWN_OPTIONS = ("circuit", "durability")
@@ -82,7 +82,7 @@ def _meant(name: str, options: Sequence[str]) -> str:
 
 
 def _opener(url: str, setting: str) -> Callable[..., Any]:
-    _, _, deployment = urlsplit(url).scheme.partition("+")
+    _, _, deployment = split_url(url).scheme.partition("+")
     openers = {"": _open_single, "sentinel": open_sentinel, "cluster": open_cluster}
     if deployment not in openers:
         raise ConfigurationError(
@@ -92,7 +92,7 @@ def _opener(url: str, setting: str) -> Callable[..., Any]:
 
 
 def _open_single(url: str, *, setting: str, asyncio: bool, **options: Any) -> Any:
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme != "unix":
         check_database(parts.path.strip("/"), setting, REMEDY)
     kind: Any = redis.asyncio.Redis if asyncio else redis.Redis
@@ -111,7 +111,7 @@ def split_circuit(url: str) -> tuple[str, bool]:
 
 def split_option(url: str, name: str) -> tuple[str, str | None]:
     """Return a URL without one of its options, which is not redis-py's, and what that says."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     rest = [pair for pair in query if pair[0] != name]
     if len(rest) == len(query):

@@ -5,7 +5,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -14,7 +13,7 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS, local_parking_file, open_history
 from history.store import HistoryStore
 from history.store.parking import Parking
-from history.support.urls import origin
+from history.support.urls import origin, split_url
 from triggers.cli.shared.embedded import FILE, history_or_file
 from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.output import State, printable
@@ -93,7 +92,7 @@ def opened(history: str | None) -> Generator[HistoryStore]:
 
 def _at_once(history: str) -> str:
     """Do without the circuit of a server: a command asks once, and says itself what is wrong."""
-    parts = urlsplit(history)
+    parts = split_url(history)
     if parts.scheme.startswith("sqlite") or "circuit=" in parts.query:
         return history
     return parts._replace(query="&".join(filter(None, [parts.query, "circuit=off"]))).geturl()
@@ -141,7 +140,7 @@ def named(option: str, remedy: str) -> Generator[None]:
 
 def refuse_memory(option: str, url: str) -> None:
     """Refuse what lives and dies with one process: nothing would be in it, and nothing would stay in it."""
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme == "memory" or (
         parts.scheme.startswith("sqlite") and parts.path in {"", "/", "/:memory:"}
     ):
@@ -152,7 +151,7 @@ def refuse_memory(option: str, url: str) -> None:
 def refuse_absent_file(option: str, url: str) -> None:
     """Refuse a SQLite file that is not there: opening it would create it, and it would be empty."""
     refuse_memory(option, url)
-    parts = urlsplit(url)
+    parts = split_url(url)
     file = Path(parts.path.removeprefix("/"))
     if parts.scheme.startswith("sqlite") and not file.exists():
         raise ConfigurationError(option, f"there is no file {file}", "give the file that the triggers use")

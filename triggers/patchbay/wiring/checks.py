@@ -1,9 +1,9 @@
 """What must hold for a whole wiring, once all its files are merged."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
+from history.support.urls import split_url
 from triggers.patchbay.wiring.model import Destination, InputDestination, InputPort, PatchBayFile, Sink
 from triggers.selectors import Selector
 
@@ -13,7 +13,7 @@ SQL_SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
 
 def is_sql(url: str | None) -> bool:
     """Whether a URL names a SQL database."""
-    return url is not None and urlsplit(url).scheme.partition("+")[0] in SQL_SCHEMES
+    return url is not None and split_url(url).scheme.partition("+")[0] in SQL_SCHEMES
 
 
 def provider_name(file: PatchBayFile, entry: Destination) -> str:
@@ -70,7 +70,7 @@ def lasting_anyway(file: PatchBayFile) -> Sequence[str]:
 
 def _may_end(file: PatchBayFile, provider: str) -> bool:
     url = file.providers[provider].url
-    return is_sql(url) or urlsplit(url).scheme == "memory"
+    return is_sql(url) or split_url(url).scheme == "memory"
 
 
 def check(file: PatchBayFile) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from history.errors import ConfigurationError
 from history.support.tls import stays_wrong
-from history.support.urls import guarded
+from history.support.urls import guarded, split_url
 
 #: RabbitMQ refuses a shorter one over AMQP 1.0.
 LEAST_HEARTBEAT = 2
@@ -99,7 +99,7 @@ class BrokerUrl:
 
     @classmethod
     def _read(cls, url: str, scheme: str, ports: tuple[int, int], known: set[str]) -> Self:
-        parts = urlsplit(url)
+        parts = split_url(url)
         secure = parts.scheme == f"{scheme}s"
         account, _, hosts = parts.netloc.rpartition("@")
         user, colon, password = account.partition(":")

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 from history.errors import ConfigurationError
 from history.redis.connection.durability import Durability
+from history.support.urls import split_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class StreamSettings:
         Raises:
             ConfigurationError: a value is not of that form.
         """
-        parts = urlsplit(url)
+        parts = split_url(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
         names = {field.name for field in fields(cls)}
         settings = {name: _read(name, value) for name, value in query if name in names}

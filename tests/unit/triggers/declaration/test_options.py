@@ -338,8 +338,8 @@ def test_one_that_resembles_none_is_refused_with_all_there_are() -> None:
 @pytest.mark.parametrize("called", ["trigger", "foreach_batch", "atomic_sink"])
 def test_help_lists_every_option_with_its_meaning(called: str) -> None:
     function, table, _ = CALLED[called]
-    arguments = (function.__doc__ or "").partition("Raises:")[0]
-    described = re.findall(r"^ {8}(\w+): ", arguments, re.MULTILINE)
+    arguments = inspect.cleandoc(function.__doc__ or "").partition("Raises:")[0]
+    described = re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)
 
     assert sorted(described) == sorted(table)
 

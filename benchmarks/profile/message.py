@@ -1,4 +1,4 @@
-"""``python -m benchmarks.profile``: where the time of one message goes, as a table of its parts.
+"""Where the time of one message on Redis goes, as a table of its parts.
 
 Each layer is called by itself, and does what the layer below it does and more: an empty command, the scripts
 sent and answered, the history, ``handle()``. They take turns in rounds, and a part is the difference of two
@@ -176,7 +176,3 @@ def main(*, quick: Annotated[bool, typer.Option(help="Few rounds: does it run?")
             open_bench(QUICK if quick else DEFAULT, progress) as bench,
         ):
             show(subject, measure(bench, subject), Console())
-
-
-if __name__ == "__main__":
-    typer.run(main)

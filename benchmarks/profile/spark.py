@@ -1,6 +1,6 @@
 """Where the processor time of a row goes in ``foreach_batch``: Spark, its Python workers, the driver, Redis.
 
-``python -m benchmarks.spark_profile`` runs the streams of the bench's Spark row, with rows of 20 columns, and
+``python -m benchmarks.profile.spark`` runs the streams of the bench's Spark row, with rows of 20 columns, and
 reads of each process, and of each kind of the JVM's threads, what it has used. ``foreach_batch`` and
 ``dropDuplicatesWithinWatermark`` take turns; each number is the median of the runs. Needs Linux's ``/proc``.
 """
