@@ -1,0 +1,108 @@
+"""Where the processor time of one atomic message on PostgreSQL goes.
+
+``python -m benchmarks.profile.atomic`` runs the consumer of the bench's atomic row, with ten messages fetched
+at once, and asks Python's own profiler, with the clock of the worker's thread, what the parts of a message
+took of it. What waits for the server is not counted. The profiler makes small functions look greater
+than they are.
+"""
+
+import cProfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pstats import Stats
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.rows.atomic import PREFETCH, OurMessages
+from benchmarks.rows.sqljms import open_server
+from triggers import Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that a message costs: the functions that do it, by the end of their file and their name."""
+
+    what: str
+    functions: Sequence[tuple[str, str]]
+
+
+PARTS = (
+    Part("claim, with BEGIN and the first savepoint", [("pipeline/judge.py", "claim")]),
+    Part("commit, with completion and removal", [("contextlib.py", "__aexit__")]),
+    Part("the service, its own statement through SQLAlchemy", [("rows/atomic.py", "write")]),
+    Part("receiving", [("sqljms/receiving/receiver.py", "receive")]),
+    Part("savepoints between messages", [("sql/transaction.py", "mark"), ("sql/transaction.py", "keep")]),
+    Part("a connection from the pool", [("sql/transaction.py", "_begin")]),
+)
+
+
+@dataclass(slots=True)
+class Profiled(OurMessages):
+    """The trigger of the row, whose worker's thread is profiled from its first message to its last."""
+
+    profile: cProfile.Profile | None = None
+    messages: int = 0
+
+    def make_trigger(self, note: Callable[[int], None]) -> Trigger[..., None]:
+        """Return the trigger, which begins and ends the profile from the thread that it runs on."""
+        profile, done = self.profile, 0
+
+        def note_too(number: int) -> None:
+            nonlocal done
+            done += number
+            if profile is not None and done == 1:
+                profile.enable()
+            if profile is not None and done == self.messages:
+                profile.disable()
+            note(number)
+
+        return OurMessages.make_trigger(self, note_too)
+
+
+def main(
+    *,
+    messages: Annotated[int, typer.Option(help="Messages that are profiled.")] = 3000,
+    dump: Annotated[str, typer.Option(help="A file for all of the profile, as pstats reads it.")] = "",
+) -> None:
+    """Measure, and print a table."""
+    profile = cProfile.Profile(time.thread_time)
+    with open_server() as url:
+        ours = Profiled(url, insert=True, messages=messages)
+        ours.fill(messages + 2000)
+        ours.work(500)
+        ours.profile = profile
+        ours.work(messages)
+    if dump:
+        profile.dump_stats(dump)
+    show(Stats(profile), messages)
+
+
+def show(stats: Stats, messages: int) -> None:
+    """Print what each part took, of all that the thread took."""
+    found = cast("Any", stats).stats
+    whole = sum(own for _, _, own, _, _ in found.values())
+    table = Table(
+        title=f"one atomic message, prefetch={PREFETCH}: {whole / messages * 1e6:.0f} us of the thread"
+    )
+    table.add_column("part")
+    table.add_column("us a message", justify="right")
+    table.add_column("share", justify="right")
+    left = whole
+    for part in PARTS:
+        seconds = sum(
+            cumulative
+            for (file, _, name), (_, _, _, cumulative, _) in found.items()
+            if any(file.endswith(end) and name == function for end, function in part.functions)
+        )
+        left -= seconds
+        table.add_row(part.what, f"{seconds / messages * 1e6:.0f}", f"{seconds / whole:.0%}")
+    table.add_row("all else of pipeline and consumer", f"{left / messages * 1e6:.0f}", f"{left / whole:.0%}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)
