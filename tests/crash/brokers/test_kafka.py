@@ -1,6 +1,6 @@
 """Consumers on Kafka are killed at every step and at random, and so is its connection; effects are counted.
 
-With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills.
+With ``DOUBTLESS_FULL=1`` 20,000 messages are sent, and there are 20 kills, while 10 others join and leave.
 """
 
 import threading
@@ -19,13 +19,14 @@ from tests.crash.helpers.books import (
     Books,
     end,
     fleet_of,
-    kill_now_and_then,
 )
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.helpers.producing import produce
+from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil
 from tests.crash.victims.booking_service import LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
@@ -69,20 +70,28 @@ def books_of(folder: Path, server: KafkaServer, history: str) -> Books:
 
 
 @pytest.mark.prove
-def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
+def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
     tmp_path: Path, kafka: KafkaServer, redis_url: str, proved: Proved
 ) -> None:
-    books = books_of(tmp_path, kafka, redis_url)
+    """Whoever is killed owns a partition, and so does each guest: all of these have successors."""
+    books, shares = books_of(tmp_path, kafka, redis_url), Shares(tmp_path)
     producing = threading.Thread(target=produce, args=[kafka.url])
-    with fleet_of(books) as fleet:
+    with fleet_of(books, service="tests.crash.victims.sharing_service") as fleet:
+        eventually(lambda: all(shares.of(one) for one in fleet.running))
+        turmoil = Turmoil(fleet, shares)
         producing.start()
-        kills = kill_now_and_then(fleet, books)
+        for effects in fleet.watch(books.over):
+            turmoil.go_on(effects)
         producing.join()
+        eventually(turmoil.is_over)
+        eventually(lambda: shares.of(*fleet.running) == set(range(PARTITIONS)))
+        owners, given_up = shares.owners(), shares.given_up()
         end(fleet, books)
 
     books.check(MOST_IN_DOUBT)
-    assert kills == KILLS
-    proved(messages=MESSAGES, processes_killed=KILLS)
+    assert owners >= PARTITIONS + KILLS + GUESTS
+    assert given_up >= GUESTS
+    proved(messages=MESSAGES, processes_killed=KILLS, partitions_moved=owners - PARTITIONS)
 
 
 @pytest.mark.prove

@@ -68,10 +68,16 @@ class Books:
         )
 
 
-def fleet_of(books: Books, processes: int = PROCESSES, *, lease: int = SHORT_LEASE) -> Fleet:
+def fleet_of(
+    books: Books,
+    processes: int = PROCESSES,
+    *,
+    lease: int = SHORT_LEASE,
+    service: str = "tests.crash.victims.booking_service",
+) -> Fleet:
     """Return processes that are to book the orders; ``lease`` is in seconds."""
     return Fleet(
-        service="tests.crash.victims.booking_service",
+        service=service,
         folder=books.folder,
         effects=effects_of(books.folder),
         provider=books.provider,

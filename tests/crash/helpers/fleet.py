@@ -46,7 +46,18 @@ class Fleet:
         process.kill()
         process.wait()
         self.running.remove(process)
+        self.join()
+
+    def join(self) -> subprocess.Popen[bytes]:
+        """Start one more process."""
         self.running.append(self._start())
+        return self.running[-1]
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """End a process with SIGTERM, and start none in its place."""
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0, self.tail()
+        self.running.remove(process)
 
     def drain(self) -> None:
         """End all with SIGTERM."""

@@ -279,6 +279,7 @@ class Member(Membership):
         consumer.incremental_assign(given)
         # Whether one is fetched is remembered from when it was ours before.
         (consumer.pause if self._paused else consumer.resume)(given)
+        _tell(self._topic, given, "are ours now")
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         taken = [
@@ -289,10 +290,12 @@ class Member(Membership):
         self._commit(taken, waiting=True)
         self._forget(partitions)
         consumer.incremental_unassign(list(partitions))
+        _tell(self._topic, partitions, "are no longer ours")
 
     def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._forget(partitions)
         consumer.incremental_unassign(list(partitions))
+        _tell(self._topic, partitions, "are no longer ours: the group took this consumer for dead")
 
     def _forget(self, partitions: Sequence[Any]) -> None:
         with self._lock:
@@ -305,6 +308,12 @@ class Member(Membership):
         self._commit(list(self._partitions.values()), waiting=True)
         self._forget([driver.TopicPartition(self._topic, number) for number in list(self._partitions)])
         self._consumer.close()
+
+
+def _tell(topic: str, partitions: Sequence[Any], what: str) -> None:
+    if partitions:  # the group is also shared out anew without anything for us
+        numbers = ", ".join(map(str, sorted(one.partition for one in partitions)))
+        _log.info("topic %s: partitions %s %s", topic, numbers, what)
 
 
 def _committed(consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
