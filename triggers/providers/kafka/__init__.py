@@ -4,7 +4,7 @@
 ``settings.py`` has settings and names. ``membership.py`` is what every member of a group is, with a thread
 that polls and errors translated once; ``connection.py`` is that of a consumer group, ``share.py`` that of a
 share group. ``offsets.py`` knows what of a partition is settled, and what is committed for it;
-``publisher.py`` sends, and waits for the reports of delivery.
+``publisher.py`` sends, and waits for the reports of delivery; ``transactions.py`` commits what it has sent.
 """
 
 from typing import TYPE_CHECKING

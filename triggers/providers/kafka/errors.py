@@ -14,6 +14,16 @@ ALL_BROKERS_DOWN: int = _CODES._ALL_BROKERS_DOWN  # noqa: SLF001
 #: There is no such topic, or not yet.
 UNKNOWN_TOPIC: int = _CODES.UNKNOWN_TOPIC_OR_PART
 
+#: Another producer has begun under the same ``transactional.id``.
+FENCED: tuple[int, ...] = (
+    _CODES._FENCED,  # noqa: SLF001
+    _CODES.PRODUCER_FENCED,
+    _CODES.INVALID_PRODUCER_EPOCH,
+)
+
+#: The brokers are too old for what is asked of them.
+UNSUPPORTED: int = _CODES._UNSUPPORTED_FEATURE  # noqa: SLF001
+
 _LOGINS = (_CODES._AUTHENTICATION, _CODES.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001
 _TLS = (_CODES._SSL,)  # noqa: SLF001
 _PERMISSIONS = (
@@ -22,6 +32,7 @@ _PERMISSIONS = (
     _CODES.CLUSTER_AUTHORIZATION_FAILED,
 )
 _NAMES = (_CODES.TOPIC_EXCEPTION, _CODES._UNKNOWN_TOPIC)  # noqa: SLF001
+_IDS = (_CODES.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
 _MESSAGES = (_CODES.MSG_SIZE_TOO_LARGE, _CODES.INVALID_RECORD)
 
 #: For each kind: its codes, the field that is wrong, what is the matter, and what to do.
@@ -30,6 +41,7 @@ _REFUSALS = (
     (_TLS, "provider", "cannot be reached over TLS", "correct the certificate, or name its cafile"),
     (_PERMISSIONS, "destination", "does not let us use {topic!r}", "give the account the permission"),
     (_NAMES, "destination", "has no topic {topic!r}", "create it, or correct its name"),
+    (_IDS, "transactional_id", "does not let us use it", "give the account Write and Describe on it"),
     (_MESSAGES, "message", "refuses it", "send less, or raise max.message.bytes of the topic"),
 )
 

@@ -11,7 +11,8 @@ from triggers.providers.kafka.offsets import Partition
 def lag_of(settings: dict[str, Any], topic: str) -> int | None:
     """Return how many messages of a topic a group has not settled; None where there is no such topic.
 
-    ``settings`` are those of a member of the group. What a compacted topic has dropped is counted, too.
+    ``settings`` are those of a member of the group. What a compacted topic has dropped is counted, too, and
+    so are what was aborted and the marks of transactions.
 
     Raises:
         ProviderUnavailableError: no broker answers.

@@ -27,8 +27,10 @@ from triggers.providers.kafka.settings import (
     dead_letters_of,
     producing,
     sharing,
+    transacting,
 )
 from triggers.providers.kafka.share import ShareMember, check_driver
+from triggers.providers.kafka.transactions import TransactionalPublisher
 from triggers.providers.provider import NO_LIMITS, Arrival, Limits, Received
 
 
@@ -58,7 +60,9 @@ class Kafka:
     by RELEASE, and rejected by REJECT when it has a dead letter.
 
     A message with a delivery time ahead is refused. What is sent is reported as delivered by all replicas in
-    sync before ``send`` returns; messages of one JMSXGroupID go to one partition.
+    sync before ``send`` returns; messages of one JMSXGroupID go to one partition. With ``transactional_id``
+    each ``send`` is a transaction: consumers that read what is committed (those here do) get all of its
+    messages or none. Dead letters are no part of any.
 
     Args:
         url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
@@ -75,6 +79,7 @@ class Kafka:
         self._shell = shell or ThreadShell()
         self._lock = threading.Lock()
         self._publisher: Publisher | None = None
+        self._transactional: TransactionalPublisher | None = None
         self._process = os.getpid()
         at_fork(self, _in_child)
 
@@ -96,13 +101,22 @@ class Kafka:
         """Send messages, wait for the reports of delivery, and return their JMSMessageIDs."""
         refuse_later(messages)
         messages = [named(message) for message in messages]
-        await self._send(destination, [encode(message) for message in messages])
+        await self._send(destination, [encode(message) for message in messages], self._sending)
         return [message.message_id or "" for message in messages]
 
-    async def _send(self, topic: str, records: Sequence[Record]) -> None:
+    async def _send(self, topic: str, records: Sequence[Record], publisher: Callable[[], Publisher]) -> None:
         if records:
-            publisher = self._publishing()
-            await self._shell.call("doubtless-kafka-send", partial(publisher.publish, topic, records))
+            await self._shell.call("doubtless-kafka-send", partial(publisher().publish, topic, records))
+
+    def _sending(self) -> Publisher:
+        """Return what sends messages of a program: in transactions, where these have an id."""
+        if self._settings.transactional_id is None:
+            return self._publishing()
+        with self._lock:
+            if self._transactional is None:
+                settings = transacting(self._url, self._settings, PATIENCE)
+                self._transactional = TransactionalPublisher(settings)
+            return self._transactional
 
     def _publishing(self) -> Publisher:
         with self._lock:
@@ -159,7 +173,8 @@ class Kafka:
             else letter_of(delivery.fields, reason)
             for delivery in received
         ]
-        await self._send(topic, letters)
+        # In no transaction: each consumer writes its own, and those of one id would lock each other out.
+        await self._send(topic, letters, self._publishing)
 
     async def ping(self) -> None:
         """Return when a broker answers.
@@ -188,13 +203,13 @@ class Kafka:
 
     def leave_to_parent(self) -> None:
         """In a forked child: begin anew, and leave the producer to the parent, whose thread it needs."""
-        keep(self._publisher)
-        self._publisher, self._lock = None, threading.Lock()
+        keep(self._publisher, self._transactional)
+        self._publisher, self._transactional, self._lock = None, None, threading.Lock()
 
     async def close(self) -> None:
         """End the producer; everything that was sent has been reported. Receivers are to be closed before."""
         with self._lock:
-            self._publisher = None
+            self._publisher = self._transactional = None
 
 
 def _in_child(provider: Kafka) -> None:

@@ -37,7 +37,8 @@ class Publisher:
     """One producer for all threads of a process."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._producer = driver.Producer(settings | {"error_cb": _ignored, "logger": QUIET})
+        self._settings = settings | {"error_cb": _ignored, "logger": QUIET}
+        self._producer = driver.Producer(self._settings)
         self.usable = True
 
     def publish(self, topic: str, records: Sequence[Record]) -> None:
@@ -50,13 +51,19 @@ class Publisher:
         reports = _Reports(len(records))
         for record in records:
             self._produce(topic, record, reports)
-        deadline = time.monotonic() + PATIENCE + 1
-        while reports.awaited > 0 and time.monotonic() < deadline:
-            self._producer.poll(_LOOK)
+        self._wait(topic, reports)
         if reports.first_error is not None:
             raise self._translated(reports.first_error, topic)
         if reports.awaited > 0:
             raise ProviderUnavailableError("Kafka", f"sending to {topic!r}")
+
+    def _wait(self, topic: str, reports: _Reports) -> None:
+        deadline = time.monotonic() + PATIENCE + 1
+        try:
+            while reports.awaited > 0 and time.monotonic() < deadline:
+                self._producer.poll(_LOOK)
+        except driver.KafkaException as error:  # a fatal one, which no callback hears of
+            raise self._translated(error.args[0], topic) from error
 
     def ping(self) -> None:
         """Return when a broker answers.

@@ -24,7 +24,7 @@ _BEATS = 10
 LARGEST = 10_000_000
 
 #: The settings in a URL: of all groups, and of share groups only.
-_OF_ALL = {"group", "start", "mechanism"}
+_OF_ALL = {"group", "start", "mechanism", "transactional_id"}
 _OF_SHARING = {"share", "fetch", "record_lock", "delivery_limit", "first_count"}
 
 #: The least that each number may be: with one delivery, nothing could ever be delivered again.
@@ -43,6 +43,8 @@ class KafkaSettings:
     - ``start``: where a group begins that never committed anything: ``earliest`` (the default), with all that
       the topic still has, or ``latest``, with what is sent from now on.
     - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
+    - ``transactional_id``: a name for what sends by this URL, of which there may be one in all processes at a
+      time; with it, what one call sends is committed together, or none of it is.
     - ``share``: ``true`` for a share group (KIP-932), with the settings below; left out, a consumer group.
     - ``fetch``: how many messages a consumer takes from a share group at a time; 10 by default. The next ones
       come when all of these are answered.
@@ -59,6 +61,7 @@ class KafkaSettings:
     group: str | None = None
     start: Start = "earliest"
     mechanism: Mechanism = "PLAIN"
+    transactional_id: str | None = None
     share: bool = False
     fetch: int = 10
     record_lock: int = 30
@@ -82,8 +85,9 @@ class KafkaSettings:
             raise ConfigurationError(
                 "mechanism", f"{settings['mechanism']!r} is unknown", f"give {', '.join(_MECHANISMS)}"
             )
-        if settings.get("group") == "":
-            raise ConfigurationError("group", "is empty", "name a group, or leave it out")
+        for name in ("group", "transactional_id"):
+            if settings.get(name) == "":
+                raise ConfigurationError(name, "is empty", "give it a name, or leave it out")
         if read.path:
             raise ConfigurationError(
                 "provider", f"has the path {read.path!r} in its URL", "name the topic in the trigger"
@@ -214,4 +218,12 @@ def producing(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[
         "partitioner": "murmur2_random",
         "delivery.timeout.ms": round(patience * 1000),
         "message.max.bytes": LARGEST,
+    }
+
+
+def transacting(url: BrokerUrl, settings: KafkaSettings, patience: float) -> dict[str, Any]:
+    """Return the settings of a producer whose calls are transactions; delivery takes a part of their time."""
+    return producing(url, settings, patience) | {
+        "transactional.id": settings.transactional_id,
+        "transaction.timeout.ms": round(patience * 2 * 1000),
     }

@@ -6,7 +6,14 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.providers.kafka.driver import driver
 from triggers.providers.kafka.provider import Kafka
-from triggers.providers.kafka.settings import KafkaSettings, connecting, consuming, sharing
+from triggers.providers.kafka.settings import (
+    KafkaSettings,
+    connecting,
+    consuming,
+    producing,
+    sharing,
+    transacting,
+)
 from triggers.providers.opening import open_provider
 
 
@@ -36,6 +43,15 @@ def test_a_group_is_the_triggers_own_unless_one_is_named() -> None:
 
     assert (found["group.id"], found["auto.offset.reset"]) == ("billing", "latest")
     assert (found["session.timeout.ms"], found["enable.auto.commit"]) == (6000, False)
+
+
+def test_what_sends_in_transactions_has_an_id_and_more_time_than_a_delivery_takes() -> None:
+    settings, read = KafkaSettings.from_url("kafka://one?transactional_id=shop-1")
+    found = transacting(read, settings, 30.0)
+
+    assert (found["transactional.id"], found["enable.idempotence"]) == ("shop-1", True)
+    assert found["delivery.timeout.ms"] < found["transaction.timeout.ms"]
+    assert "transactional.id" not in producing(read, settings, 30.0)
 
 
 def test_a_share_group_is_told_little_for_its_settings_are_the_brokers() -> None:
@@ -82,6 +98,7 @@ def test_a_client_without_share_groups_is_named_with_the_one_to_install(
         ("kafka://one?start=now", "start"),
         ("kafka://one?mechanism=GSSAPI", "mechanism"),
         ("kafka://one?group=", "group"),
+        ("kafka://one?transactional_id=", "transactional_id: is empty"),
         ("kafka://one?topic=orders", "topic"),
         ("kafka://one/orders", "orders"),
         ("kafka://", "host"),

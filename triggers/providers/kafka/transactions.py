@@ -1,0 +1,98 @@
+"""Sending to Kafka in transactions: what one call sends is committed together, or none of it is.
+
+The brokers know a producer by its ``transactional.id``. Whoever begins under an id ends what an earlier
+producer of that id has left open, and locks it out (*fences* it). So a process that died between two messages
+leaves nothing of them, and one that comes back from a long sleep changes nothing behind its successor's back.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from history.errors import ConfigurationError
+from triggers.providers.kafka.codec import Record
+from triggers.providers.kafka.driver import driver
+from triggers.providers.kafka.errors import FENCED, UNSUPPORTED
+from triggers.providers.kafka.publisher import PATIENCE, Publisher
+from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
+
+#: How long what has failed may take to be aborted, in seconds: the brokers do so by themselves in the end.
+_ABORTING = PATIENCE / 3
+
+
+class TransactionalPublisher(Publisher):
+    """The producer of an id, for all threads of a process: a transaction is a producer's, so they take turns.
+
+    A producer of which something failed is replaced: it may have skipped numbers that the brokers wait for,
+    and would fail the next transaction. Its successor's first act settles what it left open.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._id = settings["transactional.id"]
+        self._turn = threading.Lock()
+        self._known = False
+
+    def publish(self, topic: str, records: Sequence[Record]) -> None:
+        """Send in order, and commit all of it.
+
+        Raises:
+            ProviderUnavailableError: nothing is committed, or, where the commit itself was not answered,
+                nobody knows.
+            ConfigurationError: one of them can never be sent so, and nothing is committed.
+        """
+        with self._turn:
+            self._begin(topic)
+            try:
+                super().publish(topic, records)
+            except BaseException:
+                self._abort()
+                raise
+            self._commit(topic)
+
+    def _begin(self, topic: str) -> None:
+        if not self.usable:
+            self._producer = driver.Producer(self._settings)
+            self.usable, self._known = True, False
+        try:
+            if not self._known:
+                self._producer.init_transactions(PATIENCE)
+                self._known = True
+            self._producer.begin_transaction()
+        except driver.KafkaException as error:
+            self.usable = False
+            raise self._translated(error.args[0], topic) from error
+
+    def _abort(self) -> None:
+        self.usable = False
+        try:
+            self._producer.abort_transaction(_ABORTING)
+        except driver.KafkaException as error:
+            _log.debug("could not abort a transaction of %s: %s", self._id, error)
+
+    def _commit(self, topic: str) -> None:
+        try:
+            self._producer.commit_transaction(PATIENCE)
+        except driver.KafkaException as error:
+            self.usable = False  # it may be committed, now or later; unless the answer is that it cannot be
+            reason = error.args[0]
+            if reason.txn_requires_abort():
+                self._abort()
+            raise self._translated(reason, topic) from error
+
+    def _translated(self, error: Any, topic: str) -> Exception:
+        if error.code() in FENCED:
+            return self._fenced(topic)
+        if error.code() == UNSUPPORTED:
+            return ConfigurationError(
+                "transactional_id", f"these brokers know no transactions ({error.str()})", "leave it out"
+            )
+        return super()._translated(error, topic)
+
+    def _fenced(self, topic: str) -> Exception:
+        taken = f"another producer has taken over the transactional_id {self._id!r}"
+        _log.warning("%s: give each process that sends an id of its own", taken)
+        return ProviderUnavailableError("Kafka", f"sending to {topic!r}: {taken}")
