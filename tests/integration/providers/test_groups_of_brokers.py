@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from time import monotonic
+from typing import Any
 from uuid import uuid4
 
-import nats
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
 
@@ -17,6 +17,7 @@ from tests.fixtures.servers.nats_server import NatsServer
 from tests.fixtures.servers.sqs_server import SqsServer
 from tests.fixtures.waiting import PATIENCE
 from triggers.providers.contract.common import A_WHILE, arrivals, take
+from triggers.providers.nats.driver import driver
 from triggers.providers.opening import open_provider
 from triggers.providers.provider import Provider, Receiver
 
@@ -53,7 +54,7 @@ def in_nats(request: pytest.FixtureRequest) -> tuple[str, str]:
     subject = f"orders-{uuid4().hex[:8]}"
 
     async def make() -> None:
-        client = await nats.connect(f"nats://{server.address}")
+        client: Any = await driver.connect(f"nats://{server.address}")
         streams = client.jetstream()
         await streams.add_stream(name=subject, subjects=[subject])
         await streams.add_consumer(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -240,14 +241,15 @@ def test_a_commit_without_an_answer_is_an_outage_and_the_next_one_goes_on(
     mock: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = Kafka.from_url(f"{mock.url}&transactional_id=shop")
-    commit = TransactionalPublisher._commit  # noqa: SLF001  (the moment before it)
+    publishing: Any = TransactionalPublisher
+    commit = publishing._commit  # noqa: SLF001  (the moment before it)
 
     def go_away(publisher: TransactionalPublisher, topic: str) -> None:
         mock.go_away()
         commit(publisher, topic)
 
     monkeypatch.setattr(transactions, "PATIENCE", 1.0)
-    monkeypatch.setattr(TransactionalPublisher, "_commit", go_away)
+    monkeypatch.setattr(publishing, "_commit", go_away)
 
     with pytest.raises(ProviderUnavailableError, match="sending to 'orders'"):
         send(provider, "orders", "one")
