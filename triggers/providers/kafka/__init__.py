@@ -1,10 +1,11 @@
 """Kafka, as a member of a consumer group or of a share group (confluent-kafka).
 
-``provider.py`` sends and opens receivers, ``consumer.py`` is one consumer, ``codec.py`` turns messages,
+``provider.py`` sends and opens receivers, ``transactions.py`` sends all of a call or nothing,
+``consumer.py`` is one consumer, ``codec.py`` turns messages,
 ``settings.py`` has settings and names. ``membership.py`` is what every member of a group is, with a thread
 that polls and errors translated once; ``connection.py`` is that of a consumer group, ``share.py`` that of a
 share group. ``offsets.py`` knows what of a partition is settled, and what is committed for it;
-``publisher.py`` sends, and waits for the reports of delivery; ``transactions.py`` commits what it has sent.
+``publisher.py`` sends, and waits for the reports of delivery.
 """
 
 from typing import TYPE_CHECKING

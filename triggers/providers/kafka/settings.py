@@ -24,8 +24,11 @@ _BEATS = 10
 LARGEST = 10_000_000
 
 #: The settings in a URL: of all groups, and of share groups only.
-_OF_ALL = {"group", "start", "mechanism", "transactional_id"}
+_OF_ALL = {"group", "start", "mechanism"}
 _OF_SHARING = {"share", "fetch", "record_lock", "delivery_limit", "first_count"}
+
+#: All settings in a URL, with those of what sends.
+_KNOWN = {*_OF_ALL, *_OF_SHARING, "transactional_id"}
 
 #: The least that each number may be: with one delivery, nothing could ever be delivered again.
 _LEAST = {"fetch": 1, "record_lock": 1, "delivery_limit": 2}
@@ -43,8 +46,6 @@ class KafkaSettings:
     - ``start``: where a group begins that never committed anything: ``earliest`` (the default), with all that
       the topic still has, or ``latest``, with what is sent from now on.
     - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
-    - ``transactional_id``: a name for what sends by this URL, of which there may be one in all processes at a
-      time; with it, what one call sends is committed together, or none of it is.
     - ``share``: ``true`` for a share group (KIP-932), with the settings below; left out, a consumer group.
     - ``fetch``: how many messages a consumer takes from a share group at a time; 10 by default. The next ones
       come when all of these are answered.
@@ -56,17 +57,19 @@ class KafkaSettings:
       :class:`~triggers.providers.brokers.trust.FirstCount`.
     - ``heartbeat``: after how many seconds of silence the group gives a consumer's partitions to others.
       The brokers decide that for a share group.
+    - ``transactional_id``: a name for what sends by this URL, of which there may be one in all processes at a
+      time; with it, what one call sends is committed together, or none of it is.
     """
 
     group: str | None = None
     start: Start = "earliest"
     mechanism: Mechanism = "PLAIN"
-    transactional_id: str | None = None
     share: bool = False
     fetch: int = 10
     record_lock: int = 30
     delivery_limit: int = 5
     first_count: FirstCount = FirstCount.WEIGHED
+    transactional_id: str | None = None
 
     @classmethod
     def from_url(cls, url: str) -> tuple[Self, BrokerUrl]:
@@ -75,7 +78,7 @@ class KafkaSettings:
         Raises:
             ConfigurationError: it is none, or a setting has no such value.
         """
-        read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_OF_ALL | _OF_SHARING)
+        read = BrokerUrl.read(url, example=_EXAMPLE, ports=(9092, 9093), known=_KNOWN)
         settings: dict[str, Any] = dict(read.options)
         settings |= _sharing(settings)
         if settings.get("start", "earliest") not in {"earliest", "latest"}:
@@ -85,13 +88,14 @@ class KafkaSettings:
             raise ConfigurationError(
                 "mechanism", f"{settings['mechanism']!r} is unknown", f"give {', '.join(_MECHANISMS)}"
             )
-        for name in ("group", "transactional_id"):
-            if settings.get(name) == "":
-                raise ConfigurationError(name, "is empty", "give it a name, or leave it out")
+        if settings.get("group") == "":
+            raise ConfigurationError("group", "is empty", "name a group, or leave it out")
         if read.path:
             raise ConfigurationError(
                 "provider", f"has the path {read.path!r} in its URL", "name the topic in the trigger"
             )
+        if settings.get("transactional_id") == "":
+            raise ConfigurationError("transactional_id", "is empty", "give it a name, or leave it out")
         return cls(**settings), read
 
     def count_of(self, count: int) -> int:
