@@ -3,7 +3,8 @@
 ``history.py`` is the store, ``claims.py``, ``settlements.py``, ``fences.py`` and ``purging.py`` its steps.
 ``control.py``, ``joining.py``, ``parking.py`` and ``progress.py`` are its other protocols. ``transaction.py``
 is one transaction for a service's effects and their entry. ``database/`` has the connections, ``tables/``
-what lies in the database, ``statements/`` the SQL, ``links/`` the history of ordered links.
+what lies in the database, ``statements/`` the SQL, ``links/`` the history of ordered links, ``offsets/`` that
+of consumers of Kafka that keep their offsets here.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from history.support.faces import lazy
 
 if TYPE_CHECKING:
     from history.sql.history import SqlHistory
+    from history.sql.offsets.history import OffsetHistory
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, history=("SqlHistory",))
+    __getattr__ = lazy(__name__, {"history.sql.offsets.history": ("OffsetHistory",)}, history=("SqlHistory",))
 
-__all__ = ["SqlHistory"]
+__all__ = ["OffsetHistory", "SqlHistory"]

@@ -16,7 +16,7 @@ FULLER = {
     "triggers/cli": 17,
     "triggers/pipeline": 17,
     "history/redis": 22,
-    "history/sql": 18,
+    "history/sql": 19,
     "history/store": 17,
     "history/redis/lua/entries": 18,
     "history/contract": 20,

@@ -95,7 +95,21 @@ def transactions_of(
     Raises:
         ConfigurationError: the service asks for a connection that there cannot be.
     """
+    keeps_offsets = getattr(store, "keeps_offsets", False)
+    if keeps_offsets and settings.uuid is not None:
+        raise ConfigurationError(
+            f"trigger {settings.name}",
+            "it reads an identity of its own by uuid=, and its provider's messages are known by offsets",
+            "leave uuid= out, or leave offsets= out of the provider's URL and give the trigger a history",
+        )
     if not binding.resources:
+        if keeps_offsets:
+            raise ConfigurationError(
+                f"trigger {settings.name}",
+                "its provider keeps offsets in the transaction of the effects, and it has none",
+                "say transacted=True and take a Connection or Session, or leave offsets= out of the "
+                "provider's URL and give the trigger a history",
+            )
         return None
     asked = " and ".join(sorted(binding.resources))
     setting = f"trigger {settings.name}"

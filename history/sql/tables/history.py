@@ -344,7 +344,7 @@ class Prepared:
         if not await self.inner.run("looking for its tables", self.look or history_exists):
             if not isinstance(self.inner, Joined):  # no file changes its journal inside a transaction
                 await self._write_ahead()
-            await self.inner.run("creating its tables", self.make or _create, atomic=True)
+            await self.inner.run("creating its tables", self.make or create_history, atomic=True)
         self.ready = True
 
     async def _write_ahead(self) -> None:
@@ -419,7 +419,8 @@ async def _write_ahead(connection: AnyConnection) -> Sequence[object]:
     return await fetch(connection, WRITE_AHEAD)
 
 
-async def _create(connection: AnyConnection) -> None:
+async def create_history(connection: AnyConnection) -> None:
+    """Make the tables of a history, in a transaction, unless they are there."""
     await fetch(connection, ONE_CREATOR)
     if await history_exists(connection):
         # Making an index that is there would wait for every service that runs in a transaction.

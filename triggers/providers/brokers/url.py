@@ -74,7 +74,8 @@ class BrokerUrl:
     tls: TlsFiles | None
     external: bool
     heartbeat: int
-    options: Mapping[str, str]
+    #: One may be another URL, with a password.
+    options: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def read(cls, url: str, *, example: str, ports: tuple[int, int], known: set[str]) -> Self:

@@ -5,7 +5,8 @@
 ``settings.py`` has settings and names. ``membership.py`` is what every member of a group is, with a thread
 that polls and errors translated once; ``connection.py`` is that of a consumer group, ``share.py`` that of a
 share group. ``offsets.py`` knows what of a partition is settled, and what is committed for it;
-``publisher.py`` sends, and waits for the reports of delivery.
+``positions.py`` has partitions begin where SQL says, with the effects. ``publisher.py`` sends, and waits for
+the reports of delivery.
 """
 
 from typing import TYPE_CHECKING
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from triggers.providers.kafka.provider import Kafka
+    from triggers.providers.kafka.provider import Kafka, KafkaWithOffsets, forget_offsets
 else:  # for a type checker, any name would be there
-    __getattr__ = lazy(__name__, provider=("Kafka",))
+    __getattr__ = lazy(__name__, provider=("Kafka", "KafkaWithOffsets", "forget_offsets"))
 
-__all__ = ["Kafka"]
+__all__ = ["Kafka", "KafkaWithOffsets", "forget_offsets"]

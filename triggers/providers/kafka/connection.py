@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from history.message import UNDEFINED_COUNT
 from triggers.providers.brokers.push_receiver import Inbox, Token
@@ -20,6 +20,9 @@ from triggers.providers.kafka.codec import Consumed
 from triggers.providers.kafka.driver import QUIET, driver
 from triggers.providers.kafka.membership import LOOK, PATIENCE, SHARING, Membership, consumed
 from triggers.providers.kafka.offsets import Partition
+
+if TYPE_CHECKING:  # it loads SQLAlchemy
+    from triggers.providers.kafka.positions import Positions
 
 _log = logging.getLogger(__name__)
 
@@ -44,9 +47,13 @@ class Place:
 class Member(Membership):
     """One consumer in its group, from joining to leaving."""
 
-    def __init__(self, settings: dict[str, Any], topic: str, inbox: Inbox) -> None:
+    def __init__(
+        self, settings: dict[str, Any], topic: str, inbox: Inbox, *, positions: "Positions | None" = None
+    ) -> None:
         super().__init__(topic, inbox)
         self._settings = settings
+        #: Where its partitions begin, if that is kept in SQL.
+        self._positions = positions
         self._partitions: dict[int, Partition] = {}
         self._handed: set[Token] = set()
         #: By when, offset, and a number: of two partitions' messages none is less than the other.
@@ -65,6 +72,8 @@ class Member(Membership):
                 self._handed.discard(token)
                 place: Place = token.tag
                 place.partition.settle(place.consumed.offset)
+                if self._positions is not None:
+                    self._positions.settle(place.partition, place.consumed.offset)
 
     def reject(self, tokens: Sequence[Token]) -> None:
         """Note that these are done: a consumer group has no other word for them."""
@@ -143,6 +152,8 @@ class Member(Membership):
         else:
             self._rest()
         self._commit_now_and_then()
+        if self._positions is not None:
+            self._positions.check(list(self._partitions.values()))
         self._leave_when_idle()
 
     def _receive(self) -> None:
@@ -238,6 +249,8 @@ class Member(Membership):
 
     def _commit(self, partitions: Iterable[Partition], *, waiting: bool) -> bool:
         """Commit what is settled; return whether it was sent, or stands, where that is waited for."""
+        partitions = list(partitions)
+        self._store_quiet(partitions, now=waiting)
         offsets: list[Any] = []
         with self._lock:
             for partition in partitions:
@@ -255,6 +268,12 @@ class Member(Membership):
             return False
         return True
 
+    def _store_quiet(self, partitions: Sequence[Partition], *, now: bool) -> None:
+        if self._positions is not None:
+            with self._lock:
+                ranges = self._positions.take_quiet(partitions, now=now)
+            self._positions.store(self._topic, ranges)
+
     def _on_commit(self, error: Any, partitions: Sequence[Any]) -> None:
         """Say what did not arrive once more, unless the partition went to others: then it comes again."""
         if error is None:
@@ -265,21 +284,47 @@ class Member(Membership):
                     partition.committed((-1, ""))
 
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        """Go on where the group has committed; without an answer, where librdkafka finds that itself."""
+        """Go on where the group has committed, or where the rows say; see :meth:`_resume`, :meth:`_place`."""
         self._shared = True
-        if not partitions or self._closing:
+        if not partitions or self._closing or self._error is not None:
             return
+        given = (
+            self._resume(consumer, partitions)
+            if self._positions is None
+            else self._place(self._positions, consumer, partitions)
+        )
+        if given is None:
+            return  # what librdkafka fetches now is handed out to nobody
+        consumer.incremental_assign(given)
+        # Whether one is fetched is remembered from when it was ours before.
+        (consumer.pause if self._paused else consumer.resume)(given)
+        _tell(self._topic, given, "are ours now")
+
+    def _resume(self, consumer: Any, partitions: Sequence[Any]) -> Sequence[Any]:
+        """Return where the group has committed; without an answer, librdkafka finds that itself."""
         listed = _committed(consumer, partitions)
         with self._lock:
             for found in listed:
                 self._partitions[found.partition] = Partition.resumed(
                     found.topic, found.partition, found.offset, found.metadata
                 )
-        given = [driver.TopicPartition(one.topic, one.partition, _or_stored(one.offset)) for one in listed]
-        consumer.incremental_assign(given)
-        # Whether one is fetched is remembered from when it was ours before.
-        (consumer.pause if self._paused else consumer.resume)(given)
-        _tell(self._topic, given, "are ours now")
+        return [driver.TopicPartition(one.topic, one.partition, _or_stored(one.offset)) for one in listed]
+
+    def _place(
+        self, positions: "Positions", consumer: Any, partitions: Sequence[Any]
+    ) -> Sequence[Any] | None:
+        """Return where the rows say; None where that cannot be had, which ends this membership."""
+        try:
+            placed = positions.assigned(consumer, consumer.committed(list(partitions), PATIENCE))
+        except BaseException as error:  # noqa: BLE001  (the driver's own are no Exceptions in a callback)
+            self._error = self._translated(error, "reading where to begin")
+            return None
+        with self._lock:
+            self._partitions |= placed
+        return [
+            driver.TopicPartition(self._topic, number, one.position.next_offset)
+            for number, one in placed.items()
+        ]
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         taken = [
@@ -302,6 +347,8 @@ class Member(Membership):
             for listed in partitions:
                 if (partition := self._partitions.pop(listed.partition, None)) is not None:
                     partition.gone = True
+                    if self._positions is not None:
+                        self._positions.end(partition)
                     self._moved = self._moved or partition.has_open
 
     def _leave(self) -> None:

@@ -20,14 +20,24 @@ DeadLetter = Callable[[Sequence[Received], str], Awaitable[None]]
 #: Returns a message's delivery count from what the broker says.
 CountOf = Callable[[int], int]
 
+#: Returns the identity of a message from its place, where it is known by nothing else.
+KnownBy = Callable[[Consumed], str]
+
 
 class KafkaConsumer:
     """A member of its group while somebody receives, or a service runs."""
 
     def __init__(
-        self, join: Callable[[Inbox], Membership], dead_letter: DeadLetter, count_of: CountOf, shell: Shell
+        self,
+        join: Callable[[Inbox], Membership],
+        dead_letter: DeadLetter,
+        count_of: CountOf,
+        shell: Shell,
+        *,
+        known_by: KnownBy | None = None,
     ) -> None:
         self._join = join
+        self._known_by = known_by
         self._count_of = count_of
         self._rejected: set[Token] = set()
         self._dead_letter = dead_letter
@@ -106,7 +116,8 @@ class KafkaConsumer:
     def decode(self, raw: Any, limits: Limits) -> Message:
         """Read a record."""
         consumed = cast("Consumed", raw)
-        return decode(replace(consumed, count=self._count_of(consumed.count)), limits)
+        message = decode(replace(consumed, count=self._count_of(consumed.count)), limits)
+        return message if self._known_by is None else message.known_by(self._known_by(consumed))
 
     def raw_fields(self, raw: Any) -> Mapping[bytes, bytes]:
         """Return an unreadable record as it came."""

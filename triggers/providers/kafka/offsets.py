@@ -5,13 +5,19 @@ order here, so the number is that of the first one which is not, and what is set
 into the text that Kafka keeps beside the number (its *metadata*, 4,096 bytes by default). So the next
 consumer skips it, and knows what was handed out before. Without the text, or with more than it has room for,
 messages come again, and the document history drops them. There is no I/O here.
+
+Where the offsets are kept with the effects in SQL, a partition begins where its row says. What is not there
+at all (a message that was compacted away, the end of a transaction) is settled, too, and :attr:`quiet`: no
+transaction of effects stores it.
 """
 
 import re
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
+
+from history.sql.offsets.position import Position, Range, merged, within
 
 #: What the text begins with; another program's texts are left alone.
 MARK = "doubtless1"
@@ -34,6 +40,10 @@ class Partition:
     begun: int = 0
     #: Whether it was taken away: answers to what came from it are nobody's any more.
     gone: bool = False
+    #: What was settled beyond its first offset when it was assigned, by its row.
+    done: Sequence[Range] = ()
+    #: What is settled and stands in no row yet; None where there are no rows.
+    quiet: list[Range] | None = None
     _next: int = 0
     _open: list[int] = field(default_factory=list[int])
     _settled: set[int] = field(default_factory=set[int])
@@ -49,6 +59,14 @@ class Partition:
             self._committed = (offset, text or "")
         return self
 
+    @classmethod
+    def placed(cls, topic: str, number: int, position: Position, *, begun: int) -> Self:
+        """Go on where a row says; ``begun`` is how far messages were handed out, as far as Kafka knows."""
+        handed_out = max(begun, position.next_offset, *(last + 1 for _, last in position.beyond))
+        self = cls(topic, number, handed_out, done=position.beyond, quiet=[])
+        self._next = position.next_offset
+        return self
+
     def _read(self, offset: int, text: str) -> None:
         matched = _TEXT.fullmatch(text)
         if matched is None:
@@ -62,6 +80,12 @@ class Partition:
                     self._settled.update(range(begin, end + 1))
 
     @property
+    def position(self) -> Position:
+        """What is settled: everything before the first one that is not, and ranges beyond that."""
+        offset = self._open[0] if self._open else self._next
+        return Position(offset).settled([*((one, one) for one in self._settled), *self.done])
+
+    @property
     def settled_beyond(self) -> int:
         """How many messages are settled beyond the first one that is not."""
         return len(self._settled)
@@ -73,8 +97,10 @@ class Partition:
 
     def take(self, offset: int) -> bool | None:
         """Note that a message came. Return whether it was handed out before; None where it is settled."""
+        if self.quiet is not None and offset > self._next:
+            self.quiet.append((self._next, offset - 1))
         self._next = max(self._next, offset + 1)
-        if offset in self._settled:
+        if offset in self._settled or within(self.done, offset):
             return None
         again = offset < self.begun
         self.begun = max(self.begun, offset + 1)
@@ -107,24 +133,13 @@ class Partition:
         self._committed = found
 
     def _text(self, offset: int) -> str:
-        if self.begun <= offset and not self._settled:
+        known = [(max(first, offset), last) for first, last in self.done]
+        settled = merged([*((one, one) for one in self._settled), *known])
+        if self.begun <= offset and not settled:
             return ""
         text = f"{MARK} {max(0, self.begun - offset)} "
-        return text + ",".join(_fitting(_ranges(sorted(self._settled), offset), ROOM - len(text)))
-
-
-def _ranges(settled: Iterable[int], base: int) -> Iterator[str]:
-    """Write offsets as ranges, counted from ``base``."""
-    first = last = -1
-    for offset in settled:
-        if last >= 0 and offset == last + 1:
-            last = offset
-            continue
-        if last >= 0:
-            yield _range(first - base, last - base)
-        first = last = offset
-    if last >= 0:
-        yield _range(first - base, last - base)
+        pieces = (_range(first - offset, last - offset) for first, last in settled)
+        return text + ",".join(_fitting(pieces, ROOM - len(text)))
 
 
 def _range(first: int, last: int) -> str:

@@ -4,19 +4,21 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING
 
+from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from history.support.forks import at_fork, keep
+from history.support.references import dereferenced
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import Inbox, PushReceiver
 from triggers.providers.brokers.sending import dead_copy, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.kafka.codec import Record, encode, letter_of
+from triggers.providers.kafka.codec import Consumed, Record, encode, letter_of
 from triggers.providers.kafka.connection import Member
-from triggers.providers.kafka.consumer import KafkaConsumer
+from triggers.providers.kafka.consumer import KafkaConsumer, KnownBy
 from triggers.providers.kafka.lag import lag_of
 from triggers.providers.kafka.membership import Membership
 from triggers.providers.kafka.publisher import PATIENCE, Publisher
@@ -32,6 +34,10 @@ from triggers.providers.kafka.settings import (
 from triggers.providers.kafka.share import ShareMember, check_driver
 from triggers.providers.kafka.transactions import TransactionalPublisher
 from triggers.providers.provider import NO_LIMITS, Arrival, Limits, Received
+
+if TYPE_CHECKING:  # it loads SQLAlchemy
+    from history.sql.offsets.history import OffsetHistory
+    from history.sql.offsets.rows import SqlOffsets
 
 
 class Kafka:
@@ -84,14 +90,18 @@ class Kafka:
         at_fork(self, _in_child)
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
+    def from_url(cls, url: str, *, offsets: "str | OffsetHistory | None" = None) -> "Kafka":
         """Make a provider for ``kafka://user:password@host:9092``; nothing is connected yet.
+
+        With ``offsets``, the SQL database of the effects, or its URL, here or in the URL, it is a
+        :class:`KafkaWithOffsets`.
 
         Raises:
             ConfigurationError: the URL cannot be used.
         """
         settings, read = KafkaSettings.from_url(url)
-        return cls(read, settings)
+        offsets = settings.offsets if offsets is None else offsets
+        return cls(read, settings) if offsets is None else KafkaWithOffsets(read, settings, offsets=offsets)
 
     def for_asyncio(self) -> "Kafka":
         """Return a provider of the same brokers for an event loop; it must be closed by itself."""
@@ -132,6 +142,7 @@ class Kafka:
             partial(self._dead_letter, dead_letters_of(destination)),
             self._settings.count_of,
             self._shell,
+            known_by=self._known_by(group),
         )
         receiver = (
             PushReceiver(consumer, self._shell, name_of=name_of, check_limits=self._check_limits)
@@ -148,6 +159,10 @@ class Kafka:
             driven = sharing(self._url, self._settings, group, name)
             return partial(ShareMember, driven, topic, lock_time=float(self._settings.record_lock))
         return partial(Member, consuming(self._url, self._settings, group, name), topic)
+
+    def _known_by(self, group: str) -> KnownBy | None:  # noqa: ARG002  (some providers' is a part of it)
+        """Return what identifies messages; None where they say that themselves."""
+        return None
 
     def _check_limits(self, limits: Limits) -> None:
         if limits.max_delivery_count != NO_LIMITS.max_delivery_count:  # else it is no trigger's
@@ -210,6 +225,112 @@ class Kafka:
         """End the producer; everything that was sent has been reported. Receivers are to be closed before."""
         with self._lock:
             self._publisher = self._transactional = None
+
+
+class KafkaWithOffsets(Kafka):
+    """Consumer groups whose offsets are kept in a SQL database, in the transaction of the effects.
+
+    Instead of an entry for each message there is one row for each partition, in the table
+    ``doubtless_offsets``: what of it is settled. A consumer begins where the row says, whatever the group has
+    committed to Kafka. That is committed as ever, for tools that show how far a group is.
+
+    Its triggers are atomic: ``transacted=True`` and a ``Connection`` or ``Session``. They name no history,
+    for :attr:`history` is theirs. A row belongs to the group: another group begins anew, and has the effects
+    again.
+
+    **A message is known by its topic, partition and offset alone.** What a publisher sends twice is two
+    messages, whatever uuid is in the headers (``sent_uuid`` of the message), and ``uuid=`` of a trigger is
+    refused. Where publishers send twice, keep entries: leave ``offsets`` out.
+
+    Args:
+        url: hosts and account, see :class:`~triggers.providers.brokers.url.BrokerUrl`.
+        settings: see :class:`~triggers.providers.kafka.settings.KafkaSettings`.
+        offsets: the database, or its URL.
+
+    Raises:
+        ConfigurationError: it is no SQL database in a file or on a server; or a share group has no offsets.
+
+    Guarantee: atomic: the effects and the offset are committed together. An older copy of the database has
+    the messages run again that it does not have. A topic that was made anew is refused as long as it is
+    shorter than it was: forget its rows (:func:`forget_offsets`) whenever a topic is deleted.
+    """
+
+    def __init__(
+        self,
+        url: BrokerUrl,
+        settings: KafkaSettings,
+        *,
+        offsets: "str | OffsetHistory",
+        shell: Shell | None = None,
+    ) -> None:
+        if settings.share:
+            raise ConfigurationError(
+                "offsets",
+                "a share group has none",
+                "leave share=true out of the provider's URL, or offsets= and give the trigger a history",
+            )
+        super().__init__(url, settings, shell=shell)
+        self._history = _opened(offsets) if isinstance(offsets, str) else offsets
+        self._rows: SqlOffsets | None = None
+
+    @property
+    def history(self) -> "OffsetHistory":
+        """The history of its triggers."""
+        return self._history
+
+    def for_asyncio(self) -> "KafkaWithOffsets":
+        """Return a provider of the same brokers and database for an event loop; close it by itself."""
+        return KafkaWithOffsets(self._url, self._settings, offsets=self._history, shell=TaskShell())
+
+    def _member_of(self, topic: str, group: str, name: str) -> Callable[[Inbox], Membership]:
+        from triggers.providers.kafka.positions import Positions  # noqa: PLC0415  (it loads SQLAlchemy)
+
+        if self._rows is None:
+            self._rows = self._history.offsets()
+        # Where it begins is always said; what Kafka says to be deleted is not to end at the newest message.
+        driven = consuming(self._url, self._settings, group, name) | {"auto.offset.reset": "earliest"}
+        positions = Positions(self._history, self._rows, group, self._settings.start)
+        return partial(Member, driven, topic, positions=positions)
+
+    def _known_by(self, group: str) -> KnownBy:
+        from history.sql.offsets.history import OffsetIdentity  # noqa: PLC0415  (as above)
+        from history.sql.offsets.seen import Place as Row  # noqa: PLC0415  (as above)
+
+        def identity(consumed: Consumed) -> str:
+            return OffsetIdentity(Row(group, consumed.topic, consumed.partition), consumed.offset).uuid
+
+        return identity
+
+    async def close(self) -> None:
+        """End the producer, and close the database. Receivers are to be closed before."""
+        await super().close()
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            await rows.close()
+        if not self._history.is_for_asyncio:
+            await self._history.close()
+
+
+def _opened(url: str) -> "OffsetHistory":
+    from history.sql.offsets.history import OffsetHistory  # noqa: PLC0415  (it loads SQLAlchemy)
+
+    return OffsetHistory.from_url(dereferenced(url, "offsets"))
+
+
+def forget_offsets(url: str, *, group: str, topic: str) -> int:
+    """Forget what of a topic is settled in the database at ``url``; return how many partitions had a row.
+
+    For a topic that was deleted, before another one of its name is read. Stop the group's consumers first:
+    they begin where the group has committed to Kafka, and that may be to run messages again.
+
+    Raises:
+        HistoryUnavailableError: the database does not answer.
+    """
+    rows = _opened(url).offsets()
+    try:
+        return drive(rows.forget(group, topic))
+    finally:
+        drive(rows.close())
 
 
 def _in_child(provider: Kafka) -> None:

@@ -1,6 +1,6 @@
 """What can be set on the Kafka provider, and the names it gives things."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from history.errors import ConfigurationError
@@ -24,7 +24,7 @@ _BEATS = 10
 LARGEST = 10_000_000
 
 #: The settings in a URL: of all groups, and of share groups only.
-_OF_ALL = {"group", "start", "mechanism"}
+_OF_ALL = {"group", "start", "mechanism", "offsets"}
 _OF_SHARING = {"share", "fetch", "record_lock", "delivery_limit", "first_count"}
 
 #: All settings in a URL, with those of what sends.
@@ -45,6 +45,8 @@ class KafkaSettings:
       group share its messages.
     - ``start``: where a group begins that never committed anything: ``earliest`` (the default), with all that
       the topic still has, or ``latest``, with what is sent from now on.
+    - ``offsets``: the URL of the SQL database of the effects, in which the offsets are kept, too: see
+      :class:`~triggers.providers.kafka.KafkaWithOffsets`. In a URL, its ``&``, ``#`` and ``%`` are escaped.
     - ``mechanism`` of the login: ``PLAIN`` (the default), ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
     - ``share``: ``true`` for a share group (KIP-932), with the settings below; left out, a consumer group.
     - ``fetch``: how many messages a consumer takes from a share group at a time; 10 by default. The next ones
@@ -64,6 +66,7 @@ class KafkaSettings:
     group: str | None = None
     start: Start = "earliest"
     mechanism: Mechanism = "PLAIN"
+    offsets: str | None = field(default=None, repr=False)
     share: bool = False
     fetch: int = 10
     record_lock: int = 30
@@ -90,6 +93,8 @@ class KafkaSettings:
             )
         if settings.get("group") == "":
             raise ConfigurationError("group", "is empty", "name a group, or leave it out")
+        if settings.get("offsets") == "":
+            raise ConfigurationError("offsets", "is empty", "give the URL of a SQL database, or leave it out")
         if read.path:
             raise ConfigurationError(
                 "provider", f"has the path {read.path!r} in its URL", "name the topic in the trigger"

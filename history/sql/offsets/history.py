@@ -1,0 +1,300 @@
+"""The history of atomic triggers on Kafka: a position for each partition, no entry for each message.
+
+A message has the uuid ``kafka:GROUP:TOPIC:PARTITION:OFFSET``. What the row of its partition says to be
+settled is a DUPLICATE, all else is NEW. To settle a message is to move the row, in the transaction of the
+effects.
+
+=============================  ========================================================================
+while a message is claimed     its row is read, and not locked: messages of one partition run at once
+while it is settled            the row is locked, and moved where nobody has settled the message since. So
+                               of two consumers that have the same message only one can commit: the one
+                               that has lost its partition, or the one that has it now
+a failure that is given up     an entry is written, and the row stays: the message comes again, and is
+                               parked. So it can be run by hand later
+the row has gone back          the database is an older copy, or somebody lets a message run again: nothing
+                               is committed, and the consumer begins anew, where the row says
+=============================  ========================================================================
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import groupby
+from typing import ClassVar, NamedTuple, Self
+
+from history.entry import (
+    DEFAULT_TIME_TO_LIVE,
+    Claim,
+    Entry,
+    EntryOutcome,
+    Fence,
+    Settlement,
+    State,
+    digest,
+)
+from history.errors import ConfigurationError, TransactionConflictError
+from history.message import Uuid
+from history.sql.database.engine import (
+    AnyConnection,
+    AnyEngine,
+    Joined,
+    Pooled,
+    execute,
+    fetch,
+    in_memory,
+    open_engine,
+)
+from history.sql.database.riders import ride
+from history.sql.history import SqlHistory
+from history.sql.offsets.position import Position
+from history.sql.offsets.rows import SqlOffsets, lock, position_of, values_of
+from history.sql.offsets.seen import Place, Seen
+from history.sql.statements.dialects import wanted
+from history.sql.statements.offsets import READ_FOR_CLAIM, SAVE, these
+from history.sql.tables.history import Prepared
+from history.sql.tables.offsets import create_history_with_offsets, history_with_offsets_exists
+from history.store import BatchOwner, Owner
+
+_PREFIX = "kafka:"
+
+#: How many pieces of an identity stand behind the group.
+_PIECES = 3
+
+#: How long a failure that is given up can be run after all.
+REMEMBERED = timedelta(days=36_500)
+
+
+class OffsetIdentity(NamedTuple):
+    """Which message it is."""
+
+    place: Place
+    offset: int
+
+    @property
+    def uuid(self) -> str:
+        """The identity as text."""
+        group, topic, number = self.place
+        return f"{_PREFIX}{group}:{topic}:{number}:{self.offset}"
+
+    @classmethod
+    def read(cls, uuid: str) -> Self | None:
+        """Read an identity; None for any other."""
+        group, *rest = uuid.removeprefix(_PREFIX).rsplit(":", _PIECES)
+        if not uuid.startswith(_PREFIX) or len(rest) != _PIECES:
+            return None
+        topic, number, offset = rest
+        if not all(digits.isascii() and digits.isdigit() for digits in (number, offset)):
+            return None
+        return cls(Place(group, topic, int(number)), int(offset))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a claim finds: the rows, and the entries of failures, by uuid."""
+
+    positions: Mapping[Place, Position]
+    entries: Mapping[str, Entry]
+
+
+class OffsetHistory(SqlHistory):
+    """A SQL history that keeps Kafka's offsets, for atomic triggers of a consumer group.
+
+    It is the history of :class:`~triggers.providers.kafka.KafkaWithOffsets`, which brings it. For a message
+    that is not Kafka's it is a SqlHistory.
+
+    Guarantee: atomic: effects and offset share one SQL transaction. What a publisher sends twice has two
+    offsets, and is two messages.
+    """
+
+    #: Only atomic triggers may have it as their history, and they know messages by their offsets.
+    keeps_offsets: ClassVar[bool] = True
+
+    def __init__(self, engine: AnyEngine, *, owned: bool = False, circuit: bool = True) -> None:
+        super().__init__(engine, owned=owned, circuit=circuit)
+        if engine.dialect.name == "sqlite" and in_memory(engine.url):
+            raise ConfigurationError(
+                "offsets", "a SQLite database in memory forgets them", "use a file, or PostgreSQL"
+            )
+        _with_offsets(self._database)
+        self.seen = Seen()
+        self._mine: dict[str, tuple[OffsetIdentity, str]] = {}
+
+    def for_asyncio(self) -> "OffsetHistory":
+        """Return the same database through an asyncio engine of its own; itself, if it has one.
+
+        Raises:
+            ConfigurationError: (MissingExtraError) a driver is missing.
+        """
+        if self.is_for_asyncio:
+            return self
+        twin = OffsetHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
+        twin.seen = self.seen
+        return twin
+
+    def joined(self, connection: AnyConnection) -> Self:
+        """Return a view of this history inside the transaction that ``connection`` has open."""
+        view = super().joined(connection)
+        view._mine = {}  # noqa: SLF001  (its own class)
+        return view
+
+    def offsets(self) -> SqlOffsets:
+        """Return the rows through a blocking engine of their own, which is to be closed by itself.
+
+        A SQLite history has one connection, and a service may have it for long.
+        """
+        engine = open_engine(self._engine.url, asyncio=False)
+        database = Prepared(Pooled(engine, disposable=True))
+        _with_offsets(database)
+        return SqlOffsets(database)
+
+    def completion(self, trigger: str, settlements: Sequence[Settlement]) -> None:
+        """Return nothing: it settles by its rows."""
+
+    async def claim(
+        self,
+        trigger: str,
+        uuids: Sequence[str],
+        owner: Owner,
+        lease: timedelta | None = None,
+        *,
+        time_to_live: timedelta = DEFAULT_TIME_TO_LIVE,
+    ) -> Sequence[Claim]:
+        """Find out which messages are settled; nothing is written or locked.
+
+        Raises:
+            ConfigurationError: it is not inside the transaction of a service.
+        """
+        identities = [read for uuid in uuids if (read := OffsetIdentity.read(uuid)) is not None]
+        if not identities:
+            return await super().claim(trigger, uuids, owner, lease, time_to_live=time_to_live)
+        if not isinstance(self._database.inner, Joined) or len(identities) < len(uuids):
+            raise ConfigurationError(
+                f"trigger {trigger}",
+                "Kafka's offsets are stored in the service's transaction, and it has none",
+                "set transacted=True and take a Connection; for effects elsewhere use another history",
+            )
+        found = await self._look(trigger, identities)
+        return [self._claim(identity, found, owner) for identity in identities]
+
+    async def _look(self, trigger: str, identities: Sequence[OffsetIdentity]) -> _Found:
+        positions: dict[Place, Position] = {}
+        entries: dict[str, Entry] = {}
+        for (group, topic), some in _by_topic(identities):
+            uuids = [identity.uuid for identity in some]
+            dialect = self._database.dialect
+            numbers = {identity.place.number for identity in some}
+            values = {
+                "trigger": trigger,
+                **these(dialect, group, topic, numbers),
+                **wanted(dialect, [digest(uuid) for uuid in uuids]),
+            }
+            rows = await self._database.run("claiming", partial(fetch, statement=READ_FOR_CLAIM, **values))
+            positions |= {Place(group, topic, row.number): position_of(row) for row in rows}
+            if not rows or rows[0].known:
+                standing = zip(uuids, await self.lookup(trigger, uuids), strict=True)
+                entries |= {uuid: entry for uuid, entry in standing if entry is not None}
+        return _Found(positions, entries)
+
+    def _claim(self, identity: OffsetIdentity, found: _Found, owner: Owner) -> Claim:
+        uuid = identity.uuid
+        position = found.positions.get(identity.place)
+        entry = found.entries.get(uuid)
+        if entry is None and position is not None and position.has(identity.offset):
+            entry = _settled(identity)
+        if entry is not None:
+            return Claim(entry, entry.fence)
+        self.seen.take_stored(*identity)  # by a transaction that was not committed
+        self._mine[uuid] = identity, owner.token if isinstance(owner, BatchOwner) else owner
+        return Claim(None, _fence_of(identity))
+
+    async def settle(self, trigger: str, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Move the rows past what has run, and write entries of what failed.
+
+        Raises:
+            TransactionConflictError: another consumer has settled one meanwhile, or a row has gone back:
+                nothing may be committed.
+        """
+        others = [settlement for settlement in settlements if settlement.uuid not in self._mine]
+        settled = iter(await super().settle(trigger, others) if others else ())
+        answers = [settlement.uuid in self._mine or next(settled) for settlement in settlements]
+        done: list[OffsetIdentity] = []
+        for settlement in settlements:
+            if settlement.uuid not in self._mine or settlement.outcome is None:
+                continue
+            identity, owner = self._mine[settlement.uuid]
+            if settlement.outcome is EntryOutcome.OK:
+                done.append(identity)
+            else:
+                await self._note_failed(trigger, settlement.uuid, owner)
+        for (group, topic), some in _by_topic(done):
+            await self._database.run(
+                "storing offsets", partial(self._move, group=group, topic=topic, done=some)
+            )
+        return answers
+
+    async def _note_failed(self, trigger: str, uuid: Uuid, owner: str) -> None:
+        (claimed,) = await super().claim(trigger, [uuid], owner, time_to_live=REMEMBERED)
+        if claimed.found is None:
+            await super().settle(trigger, [Settlement(uuid, claimed.fence, EntryOutcome.FAILED, owner)])
+
+    async def _move(
+        self, connection: AnyConnection, *, group: str, topic: str, done: Sequence[OffsetIdentity]
+    ) -> None:
+        positions = await lock(connection, group, topic, {identity.place.number for identity in done})
+        for place, some in groupby(done, key=lambda identity: identity.place):
+            offsets = [identity.offset for identity in some]
+            position = self._checked(place, positions.get(place.number), offsets)
+            moved = position.settled((offset, offset) for offset in offsets)
+            values = values_of(place, moved)
+            if not ride(connection, SAVE, values):
+                await execute(connection, SAVE, **values)
+            self.seen.note_stored(place, offsets)
+
+    def _checked(self, place: Place, position: Position | None, offsets: Sequence[int]) -> Position:
+        went_back = self.seen.note_locked(place, None if position is None else position.next_offset)
+        if position is None or went_back:
+            raise TransactionConflictError("storing an offset: the row of its partition has gone back")
+        if any(position.has(offset) for offset in offsets):
+            raise TransactionConflictError("storing an offset: another consumer has settled it")
+        return position
+
+    async def forget(self, trigger: str, uuid: str) -> bool:
+        """Let a message run again: its entry goes, and its offset is not settled any more.
+
+        It does so at the latest when its partition is assigned anew.
+        """
+        gone = await super().forget(trigger, uuid)
+        identity = OffsetIdentity.read(uuid)
+        if identity is None:
+            return gone
+        return await SqlOffsets(self._database).reopen(*identity) or gone
+
+
+def _with_offsets(database: Prepared) -> None:
+    database.look, database.make = history_with_offsets_exists, create_history_with_offsets
+
+
+def _by_topic(
+    identities: Sequence[OffsetIdentity],
+) -> Sequence[tuple[tuple[str, str], Sequence[OffsetIdentity]]]:
+    """Return them by group and topic, each in the order of partition and offset."""
+    return [(key, list(some)) for key, some in groupby(sorted(identities), key=lambda one: one.place[:2])]
+
+
+def _fence_of(identity: OffsetIdentity) -> Fence:
+    return Fence(identity.offset + 1)
+
+
+def _settled(identity: OffsetIdentity) -> Entry:
+    """Return the entry that a settled message would have."""
+    now = datetime.now(UTC)
+    return Entry(
+        state=State.COMPLETED,
+        outcome=EntryOutcome.OK,
+        fence=_fence_of(identity),
+        started_at=now,
+        expires_at=now + REMEMBERED,
+        read_at=now,
+        owner="the offset of its partition",
+    )

@@ -1,0 +1,93 @@
+"""What of a partition is settled: all before one offset, and ranges beyond it. There is no I/O here.
+
+Messages of a partition are settled out of order, so one number is not enough. Ranges are written as text:
+``7-9,12`` are the offsets 7, 8, 9 and 12.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+#: The first and the last offset of a range.
+Range = tuple[int, int]
+
+_TEXT = re.compile(r"(?:\d{1,19}(?:-\d{1,19})?(?:,\d{1,19}(?:-\d{1,19})?)*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Everything before ``next_offset`` is settled, and so are the ranges ``beyond`` it.
+
+    The ranges are in order; between two of them is something that is not settled.
+    """
+
+    next_offset: int
+    beyond: tuple[Range, ...] = ()
+
+    @classmethod
+    def read(cls, next_offset: int, text: str) -> Self:
+        """Read what :attr:`text` has written.
+
+        Raises:
+            ValueError: it has not written that.
+        """
+        if next_offset < 0 or _TEXT.fullmatch(text) is None:
+            raise ValueError(f"{next_offset} and {text[:60]!r} are no offsets")
+        return cls(next_offset).settled(_range(piece) for piece in text.split(",") if piece)
+
+    @property
+    def text(self) -> str:
+        """The ranges, to be read again."""
+        return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in self.beyond)
+
+    def has(self, offset: int) -> bool:
+        """Whether a message is settled."""
+        return offset < self.next_offset or within(self.beyond, offset)
+
+    def settled(self, ranges: Iterable[Range]) -> Self:
+        """Return the position when these are settled, too."""
+        (_, last), *beyond = merged([(-1, self.next_offset - 1), *self.beyond, *ranges])
+        return type(self)(last + 1, tuple(beyond))
+
+    def reopened(self, offset: int) -> Self:
+        """Return the position when a message is not settled after all."""
+        pieces = [(0, self.next_offset - 1), *self.beyond]
+        before = [(first, min(last, offset - 1)) for first, last in pieces]
+        after = [(max(first, offset + 1), last) for first, last in pieces]
+        (_, last), *beyond = merged([(-1, -1), *before, *after])
+        return type(self)(last + 1, tuple(beyond))
+
+    def missing(self, until: int) -> int:
+        """Count the messages before ``until`` that are not settled."""
+        settled = sum(max(0, min(last, until - 1) - first + 1) for first, last in self.beyond)
+        return max(0, until - self.next_offset) - settled
+
+
+def _range(piece: str) -> Range:
+    first, _, last = piece.partition("-")
+    return int(first), int(last or first)
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """Return ranges in order; those that touch or overlap are one."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if last < first:
+            continue
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found
+
+
+def within(ranges: Sequence[Range], offset: int) -> bool:
+    """Whether an offset is in one of some ranges, which are in order."""
+    place = bisect_right(ranges, offset, key=_first)
+    return place > 0 and offset <= ranges[place - 1][1]
+
+
+def _first(piece: Range) -> int:
+    return piece[0]

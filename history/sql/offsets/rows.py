@@ -1,0 +1,104 @@
+"""The rows of ``doubtless_offsets``: read when partitions are assigned, moved with the effects."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from history.errors import ConfigurationError
+from history.sql.database.engine import AnyConnection, AnyRow, execute, fetch
+from history.sql.offsets.position import Position, Range
+from history.sql.offsets.seen import Place
+from history.sql.statements.offsets import ADD, FORGET, LOCK, READ, SAVE, these
+from history.sql.tables.history import Prepared
+
+#: What of each partition is settled, by its number.
+Positions = Mapping[int, Position]
+
+
+def position_of(row: AnyRow) -> Position:
+    """Read a row.
+
+    Raises:
+        ConfigurationError: somebody has written something else there.
+    """
+    try:
+        return Position.read(row.next_offset, row.settled_beyond)
+    except ValueError as error:
+        raise ConfigurationError(
+            "offsets",
+            f"the row of partition {row.number} in the table doubtless_offsets cannot be read: {error}",
+            "write next_offset as it was, and settled_beyond as ranges, such as 7-9,12",
+        ) from error
+
+
+async def lock(connection: AnyConnection, group: str, topic: str, numbers: Iterable[int]) -> Positions:
+    """Return what rows there are; nobody else writes them until the transaction ends."""
+    values = these(connection.dialect.name, group, topic, numbers)
+    return {row.number: position_of(row) for row in await fetch(connection, LOCK, **values)}
+
+
+def values_of(place: Place, position: Position) -> dict[str, object]:
+    """Return the parameters with which a row is written."""
+    return {**place._asdict(), "next": position.next_offset, "beyond": position.text}
+
+
+@dataclass(frozen=True, slots=True)
+class SqlOffsets:
+    """The offsets in one database. Safe to share between threads; see :class:`~history.sql.SqlHistory`.
+
+    Every method raises :class:`~history.errors.HistoryUnavailableError` when the server does not answer.
+    """
+
+    database: Prepared
+
+    async def read(self, group: str, topic: str, numbers: Iterable[int]) -> Positions:
+        """Return the positions of those partitions that have a row."""
+        values = these(self.database.dialect, group, topic, numbers)
+        rows = await self.database.run("reading offsets", partial(fetch, statement=READ, **values))
+        return {row.number: position_of(row) for row in rows}
+
+    async def begin(self, group: str, topic: str, positions: Positions) -> Positions:
+        """Make rows, and return what stands there: somebody else may have been faster."""
+
+        async def add(connection: AnyConnection) -> None:
+            for number, position in sorted(positions.items()):
+                await execute(connection, ADD, **values_of(Place(group, topic, number), position))
+
+        await self.database.run("beginning offsets", add, atomic=True)
+        return await self.read(group, topic, positions)
+
+    async def settle(self, group: str, topic: str, ranges: Mapping[int, Sequence[Range]]) -> None:
+        """Store what was settled apart from any transaction, such as what no service wanted.
+
+        Where there is no row none is made.
+        """
+
+        async def settle(connection: AnyConnection) -> None:
+            found = await lock(connection, group, topic, ranges)
+            for number, position in found.items():
+                settled = position.settled(ranges[number])
+                if settled != position:
+                    await execute(connection, SAVE, **values_of(Place(group, topic, number), settled))
+
+        await self.database.run("storing offsets", settle, atomic=True)
+
+    async def reopen(self, place: Place, offset: int) -> bool:
+        """Let a message be run again; whether it was settled."""
+
+        async def reopen(connection: AnyConnection) -> bool:
+            position = (await lock(connection, place.group, place.topic, [place.number])).get(place.number)
+            if position is None or not position.has(offset):
+                return False
+            await execute(connection, SAVE, **values_of(place, position.reopened(offset)))
+            return True
+
+        return await self.database.run("reopening an offset", reopen, atomic=True)
+
+    async def forget(self, group: str, topic: str) -> int:
+        """Delete the rows of a topic, and return how many there were: the group begins where Kafka says."""
+        step = partial(fetch, statement=FORGET, group=group, topic=topic)
+        return len(await self.database.run("forgetting offsets", step))
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self.database.close()

@@ -1,0 +1,69 @@
+"""What one process knows of the rows of its partitions; safe between threads.
+
+A position only ever rises, but for two cases: somebody has put back an older copy of the database, or has let
+a message run again. Whoever locks a row sees that, by what was there when it was locked before.
+"""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """One partition, as a consumer group reads it."""
+
+    group: str
+    topic: str
+    number: int
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of each partition since it was assigned."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _reached: dict[Place, int] = field(default_factory=dict[Place, int])
+    _stored: dict[Place, set[int]] = field(default_factory=dict[Place, set[int]])
+    _went_back: set[Place] = field(default_factory=set[Place])
+
+    def begin(self, place: Place, next_offset: int) -> None:
+        """Note that a partition was assigned, and where it begins."""
+        with self._lock:
+            self._reached[place] = next_offset
+            self._stored.pop(place, None)
+            self._went_back.discard(place)
+
+    def end(self, place: Place) -> None:
+        """Forget a partition that was taken away."""
+        with self._lock:
+            self._reached.pop(place, None)
+            self._stored.pop(place, None)
+            self._went_back.discard(place)
+
+    def note_locked(self, place: Place, next_offset: int | None) -> bool:
+        """Note where a row stands that is locked, None where it is gone; whether it went back."""
+        with self._lock:
+            went_back = next_offset is None or next_offset < self._reached.get(place, 0)
+            if went_back:
+                self._went_back.add(place)
+            elif next_offset is not None:
+                self._reached[place] = next_offset
+            return went_back
+
+    def has_gone_back(self, place: Place) -> bool:
+        """Whether what is handed out of a partition no longer follows from its row."""
+        return place in self._went_back
+
+    def note_stored(self, place: Place, offsets: Iterable[int]) -> None:
+        """Note what stands in a row when the transaction that has it locked is committed."""
+        with self._lock:
+            self._stored.setdefault(place, set()).update(offsets)
+
+    def take_stored(self, place: Place, offset: int) -> bool:
+        """Whether a transaction has stored an offset; asked once."""
+        with self._lock:
+            stored = self._stored.get(place, set())
+            found = offset in stored
+            stored.discard(offset)
+            return found

@@ -1,0 +1,165 @@
+"""Where a member's partitions begin when their offsets are kept in SQL, with the effects.
+
+A row says it, and not what the group has committed to Kafka; that is committed as ever, for tools that show
+how far a group is. A partition without a row gets one before anything of it is handed out, from what the
+group has committed. Everything here happens on the member's thread, by a connection of its own.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from history.bridge import drive
+from history.errors import ConfigurationError, HistoryUnavailableError
+from history.sql.offsets.history import OffsetHistory
+from history.sql.offsets.position import Position, Range
+from history.sql.offsets.rows import SqlOffsets
+from history.sql.offsets.seen import Place
+from triggers.providers.kafka.membership import PATIENCE
+from triggers.providers.kafka.offsets import Partition
+from triggers.providers.kafka.settings import Start
+from triggers.providers.provider import ProviderUnavailableError
+
+_log = logging.getLogger(__name__)
+
+#: How often what was settled without effects is stored, in seconds; also when a partition is taken away.
+_STORING = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first offset that a partition still has, and the one that its next message will get."""
+
+    low: int
+    high: int
+
+
+def begin_at(committed: int, ends: Ends, start: Start) -> int:
+    """Return where a partition without a row begins: where the group has committed, or else by ``start``."""
+    if ends.low <= committed <= ends.high:
+        return committed
+    return ends.low if start == "earliest" else ends.high
+
+
+def first(listed: Any, ends: Ends, start: Start) -> Position:
+    """Return the position of a partition without a row, with what the text beside the offset says."""
+    begin, position = begin_at(listed.offset, ends, start), committed_of(listed).position
+    return position if listed.offset == begin else Position(begin)
+
+
+def resumed(place: Place, position: Position, ends: Ends) -> Position:
+    """Return a row's position as the topic is now, and warn of what is lost.
+
+    Raises:
+        ConfigurationError: the row has offsets that the topic has not reached: it is another topic by now.
+    """
+    if position.next_offset > ends.high:
+        group, topic, number = place
+        raise ConfigurationError(
+            "offsets",
+            f"partition {number} of the topic {topic} ends at {ends.high}, and offsets up to "
+            f"{position.next_offset} of it are settled in the database: the topic was made anew, or has lost "
+            "messages",
+            f"to read it from its beginning, forget_offsets(URL, group={group!r}, topic={topic!r})",
+        )
+    if lost := position.missing(ends.low):
+        _log.warning(
+            "%s:%s: %s messages before offset %s were not run, and are deleted in Kafka: its retention is "
+            "too short",
+            *(place.topic, place.number, lost, ends.low),
+        )
+    return position.settled([(0, ends.low - 1)])
+
+
+class Positions:
+    """The rows of one member."""
+
+    def __init__(self, history: OffsetHistory, rows: SqlOffsets, group: str, start: Start) -> None:
+        self._seen = history.seen
+        self._rows = rows
+        self._group = group
+        self._start: Start = start
+        self._stored_at = time.monotonic()
+
+    def assigned(self, consumer: Any, committed: Sequence[Any]) -> Mapping[int, Partition]:
+        """Return where partitions begin, from their rows; ``committed`` is what the group has committed.
+
+        Raises:
+            HistoryUnavailableError: the database does not answer.
+            ConfigurationError: a row does not fit its partition.
+        """
+        topic, listed = committed[0].topic, {one.partition: one for one in committed}
+        ends = {number: _ends_of(consumer, one) for number, one in listed.items()}
+        found = dict(drive(self._rows.read(self._group, topic, listed)))
+        if missing := listed.keys() - found.keys():
+            new = {number: first(listed[number], ends[number], self._start) for number in missing}
+            found |= drive(self._rows.begin(self._group, topic, new))
+        return {number: self._place_at(listed[number], found[number], ends[number]) for number in listed}
+
+    def _place_at(self, listed: Any, position: Position, ends: Ends) -> Partition:
+        place = Place(self._group, listed.topic, listed.partition)
+        begun = committed_of(listed).begun
+        partition = Partition.placed(place.topic, place.number, resumed(place, position, ends), begun=begun)
+        if position.next_offset < ends.low:
+            partition.quiet = [(position.next_offset, ends.low - 1)]
+        self._seen.begin(place, position.next_offset)
+        return partition
+
+    def settle(self, partition: Partition, offset: int) -> None:
+        """Note that a message is done: what no transaction of effects has stored is stored here, later."""
+        if partition.quiet is not None and not self._seen.take_stored(self._place(partition), offset):
+            partition.quiet.append((offset, offset))
+
+    def take_quiet(self, partitions: Sequence[Partition], *, now: bool) -> Mapping[int, Sequence[Range]]:
+        """Return what is to be stored of partitions that was settled without effects, now and then."""
+        if not now and time.monotonic() - self._stored_at < _STORING:
+            return {}
+        self._stored_at = time.monotonic()
+        ranges = {partition.number: partition.quiet for partition in partitions if partition.quiet}
+        for partition in partitions:
+            partition.quiet = []
+        return ranges
+
+    def store(self, topic: str, ranges: Mapping[int, Sequence[Range]]) -> None:
+        """Store what was settled without effects.
+
+        What cannot be stored at once is not stored: those messages come again. For once the database answers
+        it may be an older copy, in which the parked copies of these messages are not.
+        """
+        if ranges:
+            with suppress(HistoryUnavailableError):
+                drive(self._rows.settle(self._group, topic, ranges))
+
+    def check(self, partitions: Sequence[Partition]) -> None:
+        """Have the member begin anew where its database is an older copy than it was.
+
+        Raises:
+            ProviderUnavailableError: it is.
+        """
+        for partition in partitions:
+            if self._seen.has_gone_back(self._place(partition)):
+                error = ProviderUnavailableError("Kafka", "receiving")
+                error.__cause__ = HistoryUnavailableError(
+                    f"storing offsets of {partition.topic}:{partition.number}, which have gone back"
+                )
+                raise error
+
+    def end(self, partition: Partition) -> None:
+        """Forget a partition that was taken away."""
+        self._seen.end(self._place(partition))
+
+    def _place(self, partition: Partition) -> Place:
+        return Place(self._group, partition.topic, partition.number)
+
+
+def _ends_of(consumer: Any, listed: Any) -> Ends:
+    low, high = consumer.get_watermark_offsets(listed, timeout=PATIENCE)
+    return Ends(low, high)
+
+
+def committed_of(listed: Any) -> Partition:
+    """Return a partition as it stands committed to Kafka."""
+    return Partition.resumed(listed.topic, listed.partition, listed.offset, listed.metadata)
