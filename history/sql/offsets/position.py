@@ -13,7 +13,7 @@ from typing import Self
 #: The first and the last offset of a range.
 Range = tuple[int, int]
 
-_TEXT = re.compile(r"(?:\d{1,19}(?:-\d{1,19})?(?:,\d{1,19}(?:-\d{1,19})?)*)?")
+_TEXT = re.compile(r"(?:\d{1,19}(?:-\d{1,19})?(?:,\d{1,19}(?:-\d{1,19})?)*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

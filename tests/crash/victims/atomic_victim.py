@@ -1,6 +1,7 @@
 """The processes of the atomic crash matrix: ``atomic_victim PROVIDER HISTORY kill|finish [SCHEME]``.
 
 As :mod:`tests.crash.victims.victim`, with a service whose effect is a row in the history's own database.
+``HISTORY`` is ``provider's`` where the provider brings it.
 """
 
 import os
@@ -32,6 +33,9 @@ UUIDS = ("first", DOOMED, "last")
 #: What makes the table of effects.
 TABLE = "CREATE TABLE effects (death TEXT, uuid TEXT)"
 
+#: Says that the provider brings the history.
+BROUGHT = "provider's"
+
 Reach = Callable[[Point], None]
 
 
@@ -45,10 +49,10 @@ def make_trigger(point: Point, reach: Reach, scheme: str) -> Trigger[..., None]:
 
     @trigger(scheme + name_of(point), name=name_of(point), transacted=True)
     def work(message: Message, connection: Connection) -> None:
-        doomed = message.uuid == DOOMED
+        doomed = message.sent_uuid == DOOMED
         if doomed:
             reach(Inside.BEFORE_EFFECT)
-        effect = {"death": name_of(point), "uuid": message.uuid}
+        effect = {"death": name_of(point), "uuid": message.sent_uuid}
         connection.execute(text("INSERT INTO effects VALUES (:death, :uuid)"), effect)
         if doomed:
             reach(Inside.AFTER_EFFECT)
@@ -66,18 +70,24 @@ def die(provider: str, history: str, scheme: str, point: Point) -> None:
         if received == UUIDS.index(DOOMED) + 1 and reached == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Consumer([make_trigger(point, reach, scheme)], provider, history=history, observe=reach).run(
+    Consumer([make_trigger(point, reach, scheme)], provider, history=named(history), observe=reach).run(
         until_idle=IDLE
     )
+
+
+def named(history: str) -> str | None:
+    """Return the history that a consumer is given."""
+    return None if history == BROUGHT else history
 
 
 def main(provider: str, history: str, task: str, scheme: str = "") -> None:
     """Let one process die at each point, or consume what they left."""
     if task == "finish":
         triggers = [make_trigger(point, lambda _: None, scheme) for point in POINTS]
-        Consumer(triggers, provider, history=history).run(until_idle=IDLE)
+        Consumer(triggers, provider, history=named(history)).run(until_idle=IDLE)
         return
-    drive(open_history(history).close())
+    if history != BROUGHT:
+        drive(open_history(history).close())
     drive(open_provider(provider).close())
     if survived := fork_all(
         {name_of(point): partial(die, provider, history, scheme, point) for point in POINTS}

@@ -279,6 +279,8 @@ def test_every_key_is_documented() -> None:
         ("redis://h/0?password=12345678", "redis://h/0?password=***"),
         ("redis://h/0?password=file:/run/x", "redis://h/0?password=file:/run/x"),
         ("redis://h/0?odd_name=hunter2", "redis://h/0?odd_name=***"),
+        ("kafka://h?group=g&offsets=postgresql://me:hunter2@h/db", "kafka://***"),
+        ("kafka://h?offsets=postgresql%3A%2F%2Fme%3Ahunter2%40h%2Fdb", "kafka://h?offsets=***"),
         ("https://hooks.example/hunter2?x=hunter2", "https://hooks.example/***"),
         ("redis://me:hunter/2@h/0", "redis://***"),
         ("env:me:hunter2@h", "env://***"),

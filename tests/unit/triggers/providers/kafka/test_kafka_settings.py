@@ -110,8 +110,28 @@ def test_a_client_without_share_groups_is_named_with_the_one_to_install(
         ("kafka://one?share=true&record_lock=soon", "record_lock"),
         ("kafka://one?share=true&delivery_limit=1", "delivery_limit: must be a whole number from 2"),
         ("kafka://one?share=true&first_count=2", "first_count"),
+        ("kafka://one?offsets=", "offsets: is empty"),
+        (
+            "kafka://one?share=true&offsets=sqlite:///a.db",
+            "offsets: a share group has none; leave share=true",
+        ),
+        ("kafka://one?offsets=sqlite://", "offsets: a SQLite database in memory"),
+        ("kafka://one?offsets=redis://two", "cannot use redis"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(url: str, field: str) -> None:
     with pytest.raises(ConfigurationError, match=field):
         open_provider(url)
+
+
+@pytest.mark.parametrize(
+    "offsets", ["postgresql://me:hunter2@two/shop", "postgresql%3A%2F%2Fme%3Ahunter2%40two%2Fshop"]
+)
+def test_the_password_of_the_offsets_is_in_no_text(offsets: str) -> None:
+    settings, read = KafkaSettings.from_url(f"kafka://one?offsets={offsets}")
+
+    assert settings.offsets == "postgresql://me:hunter2@two/shop"
+    assert "hunter2" not in f"{settings} {read}"
+    with pytest.raises(ConfigurationError) as refused:
+        open_provider(f"kafka://one?start=never&offsets={offsets}")
+    assert "hunter2" not in str(refused.value)
