@@ -139,10 +139,13 @@ class OffsetHistory(SqlHistory):
         return view
 
     def offsets(self) -> SqlOffsets:
-        """Return the rows through a blocking engine of their own, which is to be closed by itself.
+        """Return the rows, for a thread that must not wait for a service's connection; close them in the end.
 
-        A SQLite history has one connection, and a service may have it for long.
+        They have a blocking engine of their own; that of somebody else is shared, if it is blocking.
         """
+        inner = self._database.inner
+        if isinstance(inner, Pooled) and not inner.disposable and not self.is_for_asyncio:
+            return SqlOffsets(self._database)
         engine = open_engine(self._engine.url, asyncio=False)
         database = Prepared(Pooled(engine, disposable=True))
         _with_offsets(database)

@@ -14,10 +14,9 @@ from typing import Any
 
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
-from history.sql.offsets.history import OffsetHistory
 from history.sql.offsets.position import Position, Range
 from history.sql.offsets.rows import SqlOffsets
-from history.sql.offsets.seen import Place
+from history.sql.offsets.seen import Place, Seen
 from triggers.providers.kafka.membership import PATIENCE
 from triggers.providers.kafka.offsets import Partition
 from triggers.providers.kafka.settings import Start
@@ -77,9 +76,9 @@ def resumed(place: Place, position: Position, ends: Ends) -> Position:
 class Positions:
     """The rows of one member."""
 
-    def __init__(self, history: OffsetHistory, rows: SqlOffsets, group: str, start: Start) -> None:
-        self._seen = history.seen
+    def __init__(self, rows: SqlOffsets, seen: Seen, *, group: str, start: Start) -> None:
         self._rows = rows
+        self._seen = seen
         self._group = group
         self._start: Start = start
         self._stored_at = time.monotonic()

@@ -285,11 +285,12 @@ class KafkaWithOffsets(Kafka):
     def _member_of(self, topic: str, group: str, name: str) -> Callable[[Inbox], Membership]:
         from triggers.providers.kafka.positions import Positions  # noqa: PLC0415  (it loads SQLAlchemy)
 
-        if self._rows is None:
-            self._rows = self._history.offsets()
+        with self._lock:
+            if self._rows is None:
+                self._rows = self._history.offsets()
         # Where it begins is always said; what Kafka says to be deleted is not to end at the newest message.
         driven = consuming(self._url, self._settings, group, name) | {"auto.offset.reset": "earliest"}
-        positions = Positions(self._history, self._rows, group, self._settings.start)
+        positions = Positions(self._rows, self._history.seen, group=group, start=self._settings.start)
         return partial(Member, driven, topic, positions=positions)
 
     def _known_by(self, group: str) -> KnownBy:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from confluent_kafka import Consumer as KafkaClient
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -124,17 +124,13 @@ class Shop:
             connection.execute(text(statement), values)
 
     def commit_to_kafka(self, offset: int) -> None:
-        """Commit an offset of the first partition for the group, as somebody's tool does."""
-        client = KafkaClient({"bootstrap.servers": self.kafka.address, "group.id": self.group})
-
-        def commit() -> bool:
-            try:
-                client.commit(offsets=[TopicPartition(self.topic, 0, offset)], asynchronous=False)
-            except KafkaException:  # the group has members: this mock knows the last one for a session
-                return False
-            return True
-
-        eventually(commit)
+        """Commit an offset of the first partition for the group; this mock lets only a member do that."""
+        settings = {"enable.auto.commit": False, "partition.assignment.strategy": "cooperative-sticky"}
+        known = {"bootstrap.servers": self.kafka.address, "group.id": self.group, "session.timeout.ms": 4000}
+        client = KafkaClient(known | settings)
+        client.subscribe([self.topic])
+        eventually(lambda: client.poll(0.1) is not None or client.assignment())
+        client.commit(offsets=[TopicPartition(self.topic, 0, offset)], asynchronous=False)
         client.close()
 
     @property

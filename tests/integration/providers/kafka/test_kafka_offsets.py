@@ -134,7 +134,7 @@ class TestOnce:
 
 
 class TestWhereItBegins:
-    @pytest.mark.parametrize("committed", [0, 3, ORDERS])
+    @pytest.mark.parametrize("committed", [0, ORDERS])
     def test_it_begins_at_the_row_whatever_kafka_has(self, lane: Lane, shop: Shop, committed: int) -> None:
         shop.place(range(10))
         shop.run_out(lane)
