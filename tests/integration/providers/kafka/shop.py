@@ -1,7 +1,7 @@
 """A shop whose orders come from a topic, and whose bookings share a database with the topic's offsets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -143,7 +143,7 @@ class Shop:
 
 
 @contextmanager
-def opened(kafka: KafkaServer, topic: str, url: str, *, partitions: int = 1) -> Iterator[Shop]:
+def opened(kafka: KafkaServer, topic: str, url: str, *, partitions: int = 1) -> Generator[Shop]:
     """Open a shop on a new topic."""
     kafka.create(topic, partitions)
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

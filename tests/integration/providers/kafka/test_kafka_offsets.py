@@ -3,8 +3,10 @@
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -14,6 +16,7 @@ from history.errors import ConfigurationError
 from history.sql import OffsetHistory
 from history.sql.offsets.history import OffsetIdentity
 from history.sql.offsets.seen import Place
+from tests.fixtures.network import Network
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.consumers import Lane, parked_in, with_store
@@ -229,6 +232,31 @@ class TestWhereItBegins:
         assert (lost > 0, begins) == (True, 3 + lost)
         assert len(shop.booked) == 3 + 17 - lost
         assert shop.rows == [(20, "")]
+
+
+class TestAway:
+    def test_nothing_is_handed_out_while_the_database_does_not_say_where_to_begin(
+        self, lane: Lane, kafka: KafkaServer, postgres_url: str
+    ) -> None:
+        address = urlsplit(postgres_url)
+        assert address.hostname is not None
+        assert address.port is not None
+        ran: list[int] = []
+        with (
+            opened(kafka, f"orders-{uuid4().hex[:8]}", postgres_url) as shop,
+            Network(address.hostname, address.port) as network,
+        ):
+            away = replace(shop, url=network.url(postgres_url))
+            shop.place(range(ORDERS))
+            network.take_down()
+            with away.run(lane, ran.append) as running:
+                eventually(lambda: running.gates[0].away is not None)
+                assert "reading where to begin" in str(running.gates[0].away)
+                assert ran == []
+                network.bring_up()
+                eventually(lambda: shop.rows == [(ORDERS, "")])
+
+            assert shop.booked == list(range(ORDERS))
 
 
 def put_back(shop: Shop, number: int) -> None:
