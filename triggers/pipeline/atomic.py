@@ -95,21 +95,9 @@ def transactions_of(
     Raises:
         ConfigurationError: the service asks for a connection that there cannot be.
     """
-    keeps_offsets = getattr(store, "keeps_offsets", False)
-    if keeps_offsets and settings.uuid is not None:
-        raise ConfigurationError(
-            f"trigger {settings.name}",
-            "it reads an identity of its own by uuid=, and its provider's messages are known by offsets",
-            "leave uuid= out, or leave offsets= out of the provider's URL and give the trigger a history",
-        )
+    if getattr(store, "keeps_offsets", False):
+        _check_for_offsets(settings, binding)
     if not binding.resources:
-        if keeps_offsets:
-            raise ConfigurationError(
-                f"trigger {settings.name}",
-                "its provider keeps offsets in the transaction of the effects, and it has none",
-                "say transacted=True and take a Connection or Session, or leave offsets= out of the "
-                "provider's URL and give the trigger a history",
-            )
         return None
     asked = " and ".join(sorted(binding.resources))
     setting = f"trigger {settings.name}"
@@ -135,6 +123,33 @@ def transactions_of(
             "take AsyncConnection or AsyncSession in a coroutine function, Connection or Session elsewhere",
         )
     return Transactions(settings.name, history)
+
+
+def _check_for_offsets(settings: Settings, binding: Binding) -> None:
+    """Refuse what cannot be where a provider's offsets are kept in the transaction of the effects."""
+    for is_wrong, problem, remedy in (
+        (
+            settings.uuid is not None,
+            "reads an identity of its own by uuid=, and its provider's messages are known by offsets",
+            "leave uuid= out",
+        ),
+        (
+            settings.policy.forgotten == "in_doubt",
+            "has forgotten='in_doubt', and its provider's offsets are never forgotten",
+            "leave forgotten= out",
+        ),
+        (
+            not binding.resources,
+            "has no transaction for its provider's offsets",
+            "say transacted=True and take a Connection or Session",
+        ),
+    ):
+        if is_wrong:
+            raise ConfigurationError(
+                f"trigger {settings.name}",
+                problem,
+                f"{remedy}, or leave offsets= out of the provider's URL and give the trigger a history",
+            )
 
 
 def _sql_history(store: Any) -> "SqlHistory | None":

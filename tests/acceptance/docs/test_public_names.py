@@ -27,7 +27,8 @@ PUBLIC = (
         for name in ("configuration", "consumer", "patchbay", "providers", "sinks", "spark")
     ),
     *("triggers.demo.booking", "triggers.demo.orders"),
-    *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "memory", "provider", "rabbitmq")),
+    *(f"triggers.providers.{name}" for name in ("amqp", "contract", "jms", "kafka", "memory", "provider")),
+    "triggers.providers.rabbitmq",
     *("triggers.providers.redis_streams", "triggers.providers.sqljms", "triggers.providers.sqlremote"),
     "triggers.providers.brokers.*",  # for whoever writes a provider of a broker
     *(f"triggers.spark.{name}" for name in ("atomic_sink", "document_history", "sources")),

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -342,11 +342,14 @@ class TestRefused:
         ):
             Consumer([book], shop.provider).run(until_idle=0.5)
 
-    def test_a_trigger_that_reads_an_identity_of_its_own(self, blocking: Lane, shop: Shop) -> None:
-        book = shop.book(blocking, uuid="body.number")
+    @pytest.mark.parametrize("settings", [{"uuid": "body.number"}, {"forgotten": "in_doubt"}])
+    def test_settings_that_are_about_entries(
+        self, blocking: Lane, shop: Shop, settings: dict[str, Any]
+    ) -> None:
+        (name,) = settings
 
-        with pytest.raises(ConfigurationError, match=r"leave uuid= out"):
-            Consumer([book], shop.provider).run(until_idle=0.5)
+        with pytest.raises(ConfigurationError, match=f"leave {name}= out, or leave offsets= out"):
+            Consumer([shop.book(blocking, **settings)], shop.provider).run(until_idle=0.5)
 
     def test_a_claim_outside_of_a_transaction(self, shop: Shop) -> None:
         history = OffsetHistory.from_url(shop.url)
