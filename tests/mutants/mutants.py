@@ -39,6 +39,8 @@ _PACE = "triggers/pipeline/sharing/pace.py"
 _RIDERS = "history/sql/database/riders.py"
 _SQLJMS = "triggers/providers/sqljms/statements.py"
 _TURNING = "history/redis/lua/turning/turn.lua"
+_OFFSETS = "history/sql/offsets/history.py"
+_TWO_OFFSETS = "tests/integration/history/sql/test_offset_history.py"
 _STORES = "tests/contract/test_history_stores.py::TestHistoryStores"
 
 MUTANTS = (
@@ -430,6 +432,27 @@ MUTANTS = (
         (
             "tests/integration/pipeline/test_trigger_outages.py::"
             "TestHistoryGoesAway::test_a_success_that_cannot_be_recorded_is_parked_acknowledged_and_never_run_again[blocking-redis]"
+        ),
+    ),
+    Mutant(
+        _OFFSETS,
+        "any(position.has(offset) for offset in offsets)",
+        "any(position.has(offset) for offset in offsets[:0])",
+        f"{_TWO_OFFSETS}::test_of_two_consumers_that_have_a_message_the_second_commits_nothing[sqlite]",
+    ),
+    Mutant(
+        "history/sql/offsets/seen.py",
+        "went_back = next_offset is None or next_offset < self._reached.get(place, 0)",
+        "went_back = next_offset is None",
+        f"{_TWO_OFFSETS}::test_nothing_is_stored_in_a_row_that_has_gone_back",
+    ),
+    Mutant(
+        "triggers/providers/kafka/connection.py",
+        "driver.TopicPartition(self._topic, number, one.position.next_offset)",
+        "driver.TopicPartition(self._topic, number, driver.OFFSET_STORED)",
+        (
+            "tests/integration/providers/kafka/test_kafka_offsets.py::"
+            "TestWhereItBegins::test_it_begins_at_the_row_whatever_kafka_has[blocking-sqlite-0]"
         ),
     ),
 )
