@@ -1,9 +1,10 @@
-"""A consumer whose offsets are kept with its effects is killed at every step: one effect each, no entry."""
+"""Consumers whose offsets are kept with their effects are killed: one effect each, and no entry."""
 
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,12 +15,20 @@ from history.bridge import drive
 from history.message import Message
 from tests.crash.conftest import empty_database
 from tests.crash.helpers.aftermath import DEADLINE
+from tests.crash.helpers.books import KILLS
 from tests.crash.victims.atomic_victim import BROUGHT, POINTS, TABLE, UUIDS, name_of
+from tests.crash.victims.offsets_victim import ORDERS
 from tests.fixtures.proof import Proved
+from tests.fixtures.scale import sized
 from tests.fixtures.servers.kafka_server import KafkaServer
+from tests.fixtures.waiting import eventually
+from tests.integration.providers.kafka.shop import Shop, opened
 from triggers.providers.opening import open_provider
 
 pytestmark = [pytest.mark.crash, pytest.mark.prove, pytest.mark.xdist_group("kafka")]
+
+
+MESSAGES = sized(1000, full=20_000)
 
 
 @pytest.fixture
@@ -64,3 +73,33 @@ def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
     assert rows == {(name_of(point), len(UUIDS)) for point in POINTS}
     assert kept == [0, 0]
     proved(processes_killed=len(POINTS), messages=len(POINTS) * len(UUIDS))
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path, kafka: KafkaServer, proved: Proved
+) -> None:
+    url = f"sqlite:///{tmp_path}/shop.sqlite3"
+    if store == "postgresql":
+        url = empty_database(request.getfixturevalue("postgres_server"))
+    with opened(kafka, ORDERS, url, partitions=4) as shop, ExitStack() as running:
+        shop.place(range(MESSAGES))
+        processes = [start(shop, running) for _ in range(2)]
+        for kill in range(KILLS):
+            due = MESSAGES * (kill + 1) // (KILLS + 2)
+            eventually(lambda: len(shop.booked) >= due)  # noqa: B023  (asked before it changes)
+            processes[0].kill()
+            processes = [*processes[1:], start(shop, running)]
+        eventually(lambda: shop.left == 0)
+
+        assert shop.booked == list(range(MESSAGES))
+        assert shop.entries == 0
+    proved(processes_killed=KILLS, messages=MESSAGES)
+
+
+def start(shop: Shop, running: ExitStack) -> subprocess.Popen[bytes]:
+    """Start a process that books; it is killed at the end."""
+    words = [sys.executable, "-m", "tests.crash.victims.offsets_victim", shop.provider]
+    process = running.enter_context(subprocess.Popen(words, stderr=subprocess.DEVNULL))
+    running.callback(process.kill)
+    return process
