@@ -1,10 +1,10 @@
 """The document history in SQLite and PostgreSQL.
 
-``history.py`` is the store, ``claims.py``, ``settlements.py``, ``fences.py`` and ``purging.py`` its steps.
-``control.py``, ``joining.py``, ``parking.py`` and ``progress.py`` are its other protocols. ``transaction.py``
-is one transaction for a service's effects and their entry. ``database/`` has the connections, ``tables/``
-what lies in the database, ``statements/`` the SQL, ``links/`` the history of ordered links, ``offsets/`` that
-of consumers of Kafka that keep their offsets here.
+``history.py`` is the store, and ``entries/`` has its steps. ``control.py``, ``joining.py``, ``parking.py``
+and ``progress.py`` are its other protocols. ``transaction.py`` is one transaction for a service's effects and
+their entry. ``database/`` has the connections, ``tables/`` what lies in the database, ``statements/`` the
+SQL, ``links/`` the history of ordered links, ``offsets/`` that of consumers of Kafka that keep their offsets
+here.
 """
 
 from typing import TYPE_CHECKING

@@ -25,7 +25,6 @@ from history.entry import (
 )
 from history.errors import ConfigurationError
 from history.message import Uuid
-from history.sql.claims import Claiming, EntryRow, answers, entry_of, look_up
 from history.sql.control import SqlControl, address_of
 from history.sql.database.check import remarks_on, warnings_about
 from history.sql.database.engine import (
@@ -40,16 +39,11 @@ from history.sql.database.engine import (
 )
 from history.sql.database.probe import circuit_for
 from history.sql.database.riders import Ending
-from history.sql.fences import Granted
-from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
-from history.sql.joining import SqlJoining
-from history.sql.journal import SqlJournal
-from history.sql.lineage import HISTORY
-from history.sql.parking import SqlParking, known_triggers
-from history.sql.progress import SqlProgress
-from history.sql.purging import purge_some
-from history.sql.results import SqlResults, forget_result
-from history.sql.settlements import (
+from history.sql.entries.claims import Claiming, EntryRow, answers, entry_of, look_up
+from history.sql.entries.fences import Granted
+from history.sql.entries.lineage import HISTORY
+from history.sql.entries.purging import purge_some
+from history.sql.entries.settlements import (
     completion_of,
     renew_batch,
     renew_entries,
@@ -57,6 +51,12 @@ from history.sql.settlements import (
     settle_entries,
     turns_of,
 )
+from history.sql.fingerprints import SqlFingerprints, forget_fingerprint
+from history.sql.joining import SqlJoining
+from history.sql.journal import SqlJournal
+from history.sql.parking import SqlParking, known_triggers
+from history.sql.progress import SqlProgress
+from history.sql.results import SqlResults, forget_result
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import (
     FORGET,

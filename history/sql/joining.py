@@ -9,8 +9,8 @@ from typing import TypeVar
 from history.entry import EntryOutcome, Fence, digest
 from history.errors import HistoryUnavailableError
 from history.message import Message
-from history.sql.claims import entry_of, look_up
 from history.sql.database.engine import AnyConnection, AnyRow, Database, execute, execute_each, fetch
+from history.sql.entries.claims import entry_of, look_up
 from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import DRAW_FENCES, SETTLE
 from history.sql.statements.joining import (

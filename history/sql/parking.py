@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from history.entry import Settlement, digest
 from history.sql.database.engine import AnyConnection, AnyRow, Database, Step, execute, execute_each, fetch
-from history.sql.settlements import settle_entries
+from history.sql.entries.settlements import settle_entries
 from history.sql.statements import parking as statements
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import TRIGGERS

@@ -15,8 +15,6 @@ FULLER = {
     "triggers": 19,
     "triggers/cli": 17,
     "triggers/pipeline": 17,
-    "history/redis": 22,
-    "history/sql": 19,
     "history/store": 17,
     "history/redis/lua/entries": 18,
     "history/contract": 20,

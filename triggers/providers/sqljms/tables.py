@@ -41,7 +41,7 @@ from sqlalchemy import (
 from history.bridge import settled
 from history.errors import ConfigurationError
 from history.sql.database.engine import AnyConnection, execute, fetch
-from history.sql.lineage import Lineage
+from history.sql.entries.lineage import Lineage
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import make_table, table_exists

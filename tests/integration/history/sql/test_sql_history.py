@@ -17,7 +17,7 @@ from history.bridge import drive
 from history.entry import EntryOutcome, State
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.sql import SqlHistory
-from history.sql.purging import PIECE
+from history.sql.entries.purging import PIECE
 from history.sql.tables.history import SCHEMA
 from history.store import BatchOwner
 from tests.fixtures.histories import wait_for_circuits

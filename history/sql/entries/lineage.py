@@ -2,8 +2,8 @@
 
 Each has a timeline or a system identifier of its own. A standby may lack the last commits of its primary, and
 would grant their fences again; a process that starts after that has been granted none, and cannot tell
-(see :mod:`history.sql.fences`). So the database notes which server it was on, every connection looks once,
-and the first on another server has the fences go on above all that were ever granted. Other tables that
+(see :mod:`history.sql.entries.fences`). So the database notes which server it was on, every connection looks
+once, and the first on another server has the fences go on above all that were ever granted. Other tables that
 give out numbers do the same with a :class:`Lineage` of their own.
 """
 

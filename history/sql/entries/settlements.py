@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from history.entry import EntryOutcome, Renewal, Settlement, State, digest
 from history.errors import HistoryUnavailableError
-from history.sql.claims import ATTEMPTS, entry_of, look_up
 from history.sql.database.engine import AnyConnection, AnyRow, fetch
 from history.sql.database.riders import Ending
+from history.sql.entries.claims import ATTEMPTS, entry_of, look_up
 from history.sql.progress import keep_record
 from history.sql.statements.dialects import Dialect, wanted
 from history.sql.statements.entries import (
