@@ -12,6 +12,7 @@ What a receiver or a provider may do besides is a protocol of its own: :class:`T
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -431,14 +432,11 @@ _PROTOCOLS: Mapping[str, Any] = {
 }
 
 
-def _members(protocol: Any) -> frozenset[str]:
-    return frozenset(
-        name
-        for base in protocol.__mro__
-        if base is not object
-        for name in (*vars(base), *getattr(base, "__annotations__", ()))
-        if not name.startswith("_")
-    )
+def _members(protocol: type) -> frozenset[str]:
+    names: set[str] = set()
+    for base in protocol.__mro__[:-1]:  # the last is object
+        names.update(vars(base), inspect.get_annotations(base))
+    return frozenset(name for name in names if not name.startswith("_"))
 
 
 _MEMBERS: Mapping[str, frozenset[str]] = {name: _members(protocol) for name, protocol in _PROTOCOLS.items()}
