@@ -77,10 +77,11 @@ def test_uv_installs_from_the_indexes_that_pip_has(venv: Path) -> None:
 def test_where_uv_fails_pip_installs_the_same(venv: Path, what: str, extra: str) -> None:
     uv_that_ends_with(1, venv)
 
-    tried, installed = set_up(venv, what)
+    tried, installed, *peer = set_up(venv, what)
 
     assert tried.startswith(f"uv pip install -q --python {venv}/bin/python -e .[{extra}] ")
     assert installed == f"{PIP} -e .[{extra}]"
+    assert [called.split()[0] for called in peer] == ([] if what == "run" else ["uv", PIP.partition(" ")[0]])
 
 
 def test_where_uv_cannot_be_had_pip_installs(venv: Path) -> None:

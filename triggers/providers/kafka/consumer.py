@@ -130,6 +130,8 @@ class KafkaConsumer:
             await self._wait(member.leave(), "leaving")
 
     def _living(self) -> Membership:
-        if self._member is None or self._member.over:
-            raise ProviderUnavailableError("Kafka", "using a membership that has ended")
-        return self._member
+        member = self._member
+        if member is None or member.over:
+            gone = ProviderUnavailableError("Kafka", "using a membership that has ended")
+            raise gone from None if member is None else member.ended_by
+        return member

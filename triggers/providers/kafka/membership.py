@@ -70,6 +70,11 @@ class Membership(ABC):
 
     # What the receiver's thread calls.
 
+    @property
+    def ended_by(self) -> Exception | None:
+        """What ended it, if it was an error."""
+        return self._error
+
     def want(self, number: int) -> None:
         """Let so many more come; what is in the inbox counts."""
         with self._lock:
