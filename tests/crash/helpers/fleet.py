@@ -15,6 +15,10 @@ from tests import ROOT
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.waiting import PATIENCE
 
+#: For how long nothing may happen, in seconds: a claim whose answer was lost keeps its message for a lease,
+#: of up to a minute, and it may be the last one.
+STANDSTILL = 2 * PATIENCE
+
 
 @dataclass(slots=True, kw_only=True)
 class Fleet:
@@ -36,7 +40,8 @@ class Fleet:
             seen = self.effects.count()
             if seen != effects:
                 effects, changed = seen, time.monotonic()
-            assert time.monotonic() - changed < PATIENCE, f"nothing has happened for a minute:\n{self.tail()}"
+            quiet = time.monotonic() - changed
+            assert quiet < STANDSTILL, f"nothing has happened for {quiet:.0f} s:\n{self.tail()}"
             assert all(one.poll() is None for one in self.running), f"one has ended:\n{self.tail()}"
             yield effects
             time.sleep(0.05)
