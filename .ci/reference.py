@@ -56,7 +56,7 @@ def named(name: str, value: Any) -> Iterator[str]:
             yield f"### {name}.{method}"
             yield signature(method, function)
             yield prose(inspect.getdoc(function) or "")
-    elif callable(value) and inspect.isroutine(value):
+    elif inspect.isroutine(value):
         yield signature(name, value)
         yield prose(inspect.getdoc(value) or "")
     else:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.profile.shares import shares_of
 from benchmarks.rows.atomic import PREFETCH, OurMessages
 from benchmarks.rows.sqljms import open_server
 from triggers import Trigger
@@ -84,24 +84,20 @@ def main(
 def show(stats: Stats, messages: int) -> None:
     """Print what each part took, of all that the thread took."""
     found = cast("Any", stats).stats
-    whole = sum(own for _, _, own, _, _ in found.values())
-    table = Table(
-        title=f"one atomic message, prefetch={PREFETCH}: {whole / messages * 1e6:.0f} us of the thread"
+    whole = sum(own for _, _, own, _, _ in found.values()) / messages * 1e6
+    parts = {part.what: _seconds_of(part, found) / messages * 1e6 for part in PARTS}
+    parts["all else of pipeline and consumer"] = whole - sum(parts.values())
+    title = f"one atomic message, prefetch={PREFETCH}: {whole:.0f} us of the worker's thread"
+    Console().print(shares_of(title, parts))
+
+
+def _seconds_of(part: Part, found: Any) -> float:
+    seconds: float = sum(
+        cumulative
+        for (file, _, name), (_, _, _, cumulative, _) in found.items()
+        if any(file.endswith(end) and name == function for end, function in part.functions)
     )
-    table.add_column("part")
-    table.add_column("us a message", justify="right")
-    table.add_column("share", justify="right")
-    left = whole
-    for part in PARTS:
-        seconds = sum(
-            cumulative
-            for (file, _, name), (_, _, _, cumulative, _) in found.items()
-            if any(file.endswith(end) and name == function for end, function in part.functions)
-        )
-        left -= seconds
-        table.add_row(part.what, f"{seconds / messages * 1e6:.0f}", f"{seconds / whole:.0%}")
-    table.add_row("all else of pipeline and consumer", f"{left / messages * 1e6:.0f}", f"{left / whole:.0%}")
-    Console().print(table)
+    return seconds
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from benchmarks.bench import DEFAULT, QUICK, Bench, open_bench
 from benchmarks.measuring import Pass
+from benchmarks.profile.shares import shares_of
 from benchmarks.rows import floors
 from history.bridge import drive
 from history.entry import EntryOutcome, Settlement
@@ -152,12 +152,7 @@ def measure(bench: Bench, subject: Subject) -> Parts:
 
 def show(subject: Subject, found: Parts, console: Console) -> None:
     """Print the parts with their shares."""
-    table = Table(title=f"where the time of {subject.name} goes")
-    table.add_column("part", ratio=1)
-    table.add_column("us", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
-    for part, microseconds in found.parts.items():
-        table.add_row(part, f"{microseconds:.0f}", f"{microseconds / found.whole:.0%}")
+    table = shares_of(f"where the time of {subject.name} goes", found.parts)
     table.add_section()
     table.add_row("handle()", f"{found.whole:.0f}", "100%")
     table.add_row(

@@ -3,8 +3,8 @@
 ``history.py`` is the store, and ``entries/`` has its steps. ``control.py``, ``joining.py``, ``parking.py``
 and ``progress.py`` are its other protocols. ``transaction.py`` is one transaction for a service's effects and
 their entry. ``database/`` has the connections, ``tables/`` what lies in the database, ``statements/`` the
-SQL, ``links/`` the history of ordered links, ``offsets/`` that of consumers of Kafka that keep their offsets
-here.
+SQL. ``links/`` is the history of ordered links and ``offsets/`` that of consumers of Kafka that keep their
+offsets here; ``placed.py`` is what the two have in common.
 """
 
 from typing import TYPE_CHECKING

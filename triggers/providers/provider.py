@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, get_args, get_type_hints, runtime_checkable
 
 from history.errors import UnavailableError
 from history.message import Message
@@ -412,26 +412,6 @@ class Capabilities:
 NO_CAPABILITIES = Capabilities()
 
 
-#: The protocol of each capability, by the field that it has there.
-_PROTOCOLS: Mapping[str, Any] = {
-    "taking_over": TakingOver,
-    "keeping_order": KeepingOrder,
-    "taking_failures": TakingFailures,
-    "sharing_transactions": SharingTransactions,
-    "placing": Placing,
-    "limited": Limited,
-    "dividing_groups": DividingGroups,
-    "temporary_destinations": TemporaryDestinations,
-    "answering": Answering,
-    "remembering": Remembering,
-    "in_database": InDatabase,
-    "bounded": Bounded,
-    "giving_up": GivingUp,
-    "serving_many": ServingMany,
-    "telling_backlog": TellingBacklog,
-}
-
-
 def _members(protocol: type) -> frozenset[str]:
     names: set[str] = set()
     for base in protocol.__mro__[:-1]:  # the last is object
@@ -439,7 +419,10 @@ def _members(protocol: type) -> frozenset[str]:
     return frozenset(name for name in names if not name.startswith("_"))
 
 
-_MEMBERS: Mapping[str, frozenset[str]] = {name: _members(protocol) for name, protocol in _PROTOCOLS.items()}
+#: The members of each capability's protocol: the first of what its field may hold.
+_MEMBERS: Mapping[str, frozenset[str]] = {
+    name: _members(get_args(hint)[0]) for name, hint in get_type_hints(Capabilities).items()
+}
 
 
 def capabilities_of(asked: object) -> Capabilities:

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Literal, Self
+from typing import Literal
 
 from history.entry import DEFAULT_TIME_TO_LIVE, Claim, Entry, EntryOutcome, Fence, Settlement, State
 from history.errors import ConfigurationError, TransactionConflictError
-from history.message import Uuid
 from history.sql.database.engine import AnyConnection, AnyEngine, Joined, Step, fetch
-from history.sql.history import SqlHistory
 from history.sql.links.watermark import (
     LinkLostError,
     LinkRow,
@@ -25,6 +23,7 @@ from history.sql.links.watermark import (
     values_of,
     write,
 )
+from history.sql.placed import REMEMBERED, PlacedHistory
 from history.sql.statements.watermark import LOCK, SAVE_APPLIED, SAVE_FAILED
 from history.sql.tables.watermark import history_with_links_exists
 from history.store import Owner
@@ -32,9 +31,6 @@ from history.store.watermark import Epoch, Incoming, Offset
 
 #: What becomes of a transaction that cannot be applied.
 ApplyErrorPolicy = Literal["park", "skip", "halt"]
-
-#: How long a failed transaction that was parked can be run after all.
-REMEMBERED = timedelta(days=36_500)
 
 #: When a transaction whose turn has not come is looked at again.
 NOT_YET = timedelta(milliseconds=100)
@@ -102,7 +98,7 @@ class _HandedOut:
     again: set[str] = field(default_factory=set[str])
 
 
-class LinkHistory(SqlHistory):
+class LinkHistory(PlacedHistory[Handing]):
     """A SQL history whose triggers on links are remembered by one watermark for each link.
 
     Where their services share its transaction (``transacted=True`` and a ``Connection`` or ``Session``),
@@ -117,7 +113,6 @@ class LinkHistory(SqlHistory):
         self._database.look = history_with_links_exists
         self.watermarks = SqlWatermarks(self._database)
         self._out = _HandedOut()
-        self._mine: dict[str, Handing] = {}
 
     def for_asyncio(self) -> "LinkHistory":
         """Return the same database through an asyncio engine of its own; itself, if it has one.
@@ -132,15 +127,6 @@ class LinkHistory(SqlHistory):
         twin = LinkHistory(self._asyncio_engine(), owned=True, circuit=self._circuit)
         twin._out = self._out
         return twin
-
-    def joined(self, connection: AnyConnection) -> Self:
-        """Return a view of this history inside the transaction that ``connection`` has open."""
-        view = super().joined(connection)
-        view._mine = {}  # noqa: SLF001  (its own class)
-        return view
-
-    def completion(self, trigger: str, settlements: Sequence[Settlement]) -> None:
-        """Return nothing: it settles by its watermark."""
 
     @property
     def handed(self) -> int:
@@ -261,11 +247,7 @@ class LinkHistory(SqlHistory):
             await self._moving(saving(last, skipped))
 
     async def _note_failed(self, trigger: str, handing: Handing) -> None:
-        """Write an entry of what failed; it is given up, and parked, when it is delivered again."""
-        uuid = handing.uuid
-        (claimed,) = await super().claim(trigger, [uuid], handing.agent, time_to_live=REMEMBERED)
-        if claimed.found is None:
-            await super().settle(trigger, [Settlement(Uuid(uuid), claimed.fence, EntryOutcome.FAILED)])
+        await self._write_failure(trigger, handing.uuid, handing.agent)
         step = partial(write, text=SAVE_FAILED, link=handing.link, agent=handing.agent, offset=handing.offset)
         await self._moving(step)
 

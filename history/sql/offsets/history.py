@@ -34,7 +34,6 @@ from history.entry import (
     digest,
 )
 from history.errors import ConfigurationError, TransactionConflictError
-from history.message import Uuid
 from history.sql.database.engine import (
     AnyConnection,
     AnyEngine,
@@ -46,10 +45,10 @@ from history.sql.database.engine import (
     open_engine,
 )
 from history.sql.database.riders import ride
-from history.sql.history import SqlHistory
 from history.sql.offsets.position import Position
 from history.sql.offsets.rows import SqlOffsets, lock, position_of, values_of
 from history.sql.offsets.seen import Place, Seen
+from history.sql.placed import REMEMBERED, PlacedHistory
 from history.sql.statements.dialects import wanted
 from history.sql.statements.offsets import READ_FOR_CLAIM, SAVE, these
 from history.sql.tables.history import Prepared
@@ -60,9 +59,6 @@ _PREFIX = "kafka:"
 
 #: How many pieces of an identity stand behind the group.
 _PIECES = 3
-
-#: How long a failure that is given up can be run after all.
-REMEMBERED = timedelta(days=36_500)
 
 
 class OffsetIdentity(NamedTuple):
@@ -97,7 +93,7 @@ class _Found:
     entries: Mapping[str, Entry]
 
 
-class OffsetHistory(SqlHistory):
+class OffsetHistory(PlacedHistory[tuple[OffsetIdentity, str]]):
     """A SQL history that keeps Kafka's offsets, for atomic triggers of a consumer group.
 
     It is the history of :class:`~triggers.providers.kafka.KafkaWithOffsets`, which brings it. For a message
@@ -118,7 +114,6 @@ class OffsetHistory(SqlHistory):
             )
         _with_offsets(self._database)
         self.seen = Seen()
-        self._mine: dict[str, tuple[OffsetIdentity, str]] = {}
 
     def for_asyncio(self) -> "OffsetHistory":
         """Return the same database through an asyncio engine of its own; itself, if it has one.
@@ -132,12 +127,6 @@ class OffsetHistory(SqlHistory):
         twin.seen = self.seen
         return twin
 
-    def joined(self, connection: AnyConnection) -> Self:
-        """Return a view of this history inside the transaction that ``connection`` has open."""
-        view = super().joined(connection)
-        view._mine = {}  # noqa: SLF001  (its own class)
-        return view
-
     def offsets(self) -> SqlOffsets:
         """Return the rows, for a thread that must not wait for a service's connection; close them in the end.
 
@@ -150,9 +139,6 @@ class OffsetHistory(SqlHistory):
         database = Prepared(Pooled(engine, disposable=True))
         _with_offsets(database)
         return SqlOffsets(database)
-
-    def completion(self, trigger: str, settlements: Sequence[Settlement]) -> None:
-        """Return nothing: it settles by its rows."""
 
     async def claim(
         self,
@@ -229,17 +215,12 @@ class OffsetHistory(SqlHistory):
             if settlement.outcome is EntryOutcome.OK:
                 done.append(identity)
             else:
-                await self._note_failed(trigger, settlement.uuid, owner)
+                await self._write_failure(trigger, settlement.uuid, owner)
         for (group, topic), some in _by_topic(done):
             await self._database.run(
                 "storing offsets", partial(self._move, group=group, topic=topic, done=some)
             )
         return answers
-
-    async def _note_failed(self, trigger: str, uuid: Uuid, owner: str) -> None:
-        (claimed,) = await super().claim(trigger, [uuid], owner, time_to_live=REMEMBERED)
-        if claimed.found is None:
-            await super().settle(trigger, [Settlement(uuid, claimed.fence, EntryOutcome.FAILED, owner)])
 
     async def _move(
         self, connection: AnyConnection, *, group: str, topic: str, done: Sequence[OffsetIdentity]

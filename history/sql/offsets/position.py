@@ -6,7 +6,7 @@ Messages of a partition are settled out of order, so one number is not enough. R
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -35,12 +35,12 @@ class Position:
         """
         if next_offset < 0 or _TEXT.fullmatch(text) is None:
             raise ValueError(f"{next_offset} and {text[:60]!r} are no offsets")
-        return cls(next_offset).settled(_range(piece) for piece in text.split(",") if piece)
+        return cls(next_offset).settled(ranges_in(text))
 
     @property
     def text(self) -> str:
         """The ranges, to be read again."""
-        return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in self.beyond)
+        return ",".join(map(written, self.beyond))
 
     def has(self, offset: int) -> bool:
         """Whether a message is settled."""
@@ -65,9 +65,18 @@ class Position:
         return max(0, until - self.next_offset) - settled
 
 
-def _range(piece: str) -> Range:
-    first, _, last = piece.partition("-")
-    return int(first), int(last or first)
+def written(piece: Range) -> str:
+    """Write a range."""
+    first, last = piece
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def ranges_in(text: str) -> Iterator[Range]:
+    """Read ranges, with commas between them."""
+    for piece in text.split(","):
+        if piece:
+            first, _, last = piece.partition("-")
+            yield int(first), int(last or first)
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:

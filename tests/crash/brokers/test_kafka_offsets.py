@@ -37,13 +37,17 @@ def kafka() -> Iterator[KafkaServer]:
         yield server
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "postgresql":
+        return empty_database(request.getfixturevalue("postgres_server"))
+    return f"sqlite:///{tmp_path}/shop.sqlite3"
+
+
 def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
-    store: str, request: pytest.FixtureRequest, tmp_path: Path, kafka: KafkaServer, proved: Proved
+    url: str, kafka: KafkaServer, proved: Proved
 ) -> None:
-    url = f"sqlite:///{tmp_path}/shop.sqlite3"
-    if store == "postgresql":
-        url = empty_database(request.getfixturevalue("postgres_server"))
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
         connection.execute(text(TABLE))
@@ -75,13 +79,9 @@ def test_a_consumer_killed_at_any_step_leaves_one_effect_and_the_offset_of_it(
     proved(processes_killed=len(POINTS), messages=len(POINTS) * len(UUIDS))
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_each_order_is_booked_once_however_often_its_consumers_are_killed(
-    store: str, request: pytest.FixtureRequest, tmp_path: Path, kafka: KafkaServer, proved: Proved
+    url: str, kafka: KafkaServer, proved: Proved
 ) -> None:
-    url = f"sqlite:///{tmp_path}/shop.sqlite3"
-    if store == "postgresql":
-        url = empty_database(request.getfixturevalue("postgres_server"))
     with opened(kafka, ORDERS, url, partitions=4) as shop, ExitStack() as running:
         shop.place(range(MESSAGES))
         processes = [start(shop, running) for _ in range(2)]

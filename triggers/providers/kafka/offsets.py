@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from history.sql.offsets.position import Position, Range, merged, within
+from history.sql.offsets.position import Position, Range, merged, ranges_in, within, written
 
 #: What the text begins with; another program's texts are left alone.
 MARK = "doubtless1"
@@ -72,12 +72,9 @@ class Partition:
         if matched is None:
             return
         self.begun = max(offset, offset + int(matched[1]))
-        for piece in matched[2].split(","):
-            if piece:
-                first, _, last = piece.partition("-")
-                begin, end = offset + int(first), offset + int(last or first)
-                if end <= self.begun:
-                    self._settled.update(range(begin, end + 1))
+        for first, last in ranges_in(matched[2]):
+            if offset + last <= self.begun:
+                self._settled.update(range(offset + first, offset + last + 1))
 
     @property
     def position(self) -> Position:
@@ -138,12 +135,8 @@ class Partition:
         if self.begun <= offset and not settled:
             return ""
         text = f"{MARK} {max(0, self.begun - offset)} "
-        pieces = (_range(first - offset, last - offset) for first, last in settled)
+        pieces = (written((first - offset, last - offset)) for first, last in settled)
         return text + ",".join(_fitting(pieces, ROOM - len(text)))
-
-
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
 
 
 def _fitting(pieces: Iterable[str], room: int) -> Iterator[str]:
