@@ -48,11 +48,10 @@ class Bench:
     progress: Progress
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def rounds(self, messages: int | None = None) -> Rounds:
-        """Return how often to measure."""
-        return Rounds(
-            count=self.effort.rounds, messages=messages or self.effort.messages, progress=self.progress
-        )
+    def rounds(self, messages: int | None = None, *, most: int | None = None) -> Rounds:
+        """Return how often to measure: rows whose rounds take long say how many rounds they want at most."""
+        count = self.effort.rounds if most is None else min(self.effort.rounds, most)
+        return Rounds(count=count, messages=messages or self.effort.messages, progress=self.progress)
 
     def bare(self) -> Any:
         """Return a redis-py client as one gets it by default; Any, as its types are partly unknown."""

@@ -16,6 +16,9 @@ from triggers.guards import faststream as faststream_guard
 from triggers.guards import taskiq as taskiq_guard
 from triggers.guards.http import IdempotencyKey
 
+#: How many rounds are measured at most: there are five hosts, and three competitors in each.
+ROUNDS = 20
+
 #: As Any: hosts tell few types.
 celery: Any = import_module("celery")
 dramatiq: Any = import_module("dramatiq")
@@ -36,7 +39,7 @@ def measure(bench: Bench) -> Iterable[Result]:
             "in shadow": make(bench.server.url, shadow=True),
             "bare": make(None),
         }
-        times = bench.rounds().run(f"a guarded task of {host}", bench.fresh, passes)
+        times = bench.rounds(most=ROUNDS).run(f"a guarded task of {host}", bench.fresh, passes)
         yield Result(
             what=f"a guarded task of {host}",
             beside="the same task without a guard, no broker in between",
@@ -62,7 +65,7 @@ def _http(bench: Bench) -> Iterable[Result]:
         "in shadow": _asgi(bench.server.url, shadow=True),
         "bare": _asgi(None),
     }
-    times = bench.rounds().run("a guarded request", bench.fresh, passes)
+    times = bench.rounds(most=ROUNDS).run("a guarded request", bench.fresh, passes)
     for name, what in (("guarded", "a guarded HTTP request"), ("in shadow", "an HTTP request in shadow")):
         yield Result(
             what=what,

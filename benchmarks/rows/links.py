@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,8 +78,7 @@ def _measure(bench: Bench, where: str, urls: Sequence[str], folder: Path) -> Res
     what = f"transactions over a link on {where}"
     with _ends(urls, folder / "exchange") as ends:
         passes: dict[str, Pass[Message]] = {"link": ends.replicate, "bare": ends.commit_twice}
-        rounds = replace(bench.rounds(), count=min(bench.effort.rounds, ROUNDS))
-        times = rounds.run(what, bench.fresh, passes)
+        times = bench.rounds(most=ROUNDS).run(what, bench.fresh, passes)
     return Result(
         what=what,
         beside="the same row committed in both databases, by hand",

@@ -135,7 +135,7 @@ def open_server() -> Generator[str]:
 
 def take_turns(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: int) -> Times:
     """Let competitors take turns, in changing order; the first round does not count."""
-    count = max(3, bench.effort.rounds // 12)
+    count = max(3, bench.effort.rounds // 15)
     times: dict[str, list[float]] = {name: [] for name in competitors}
     for number in bench.progress.track(range(count + 1), description=what):
         for name in list(competitors)[:: 1 if number % 2 else -1]:
@@ -155,7 +155,7 @@ def measure(bench: Bench) -> Iterable[Result]:
             }
             competitors: dict[str, Jobs] = {"ours": OurJobs(url, insert=insert), **rivals}
             for competitor in competitors.values():
-                competitor.fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
+                competitor.fill(JOBS * (max(3, bench.effort.rounds // 15) + 2))
             times = take_turns(bench, f"SQL-JMS, {kind}", competitors, JOBS)
         for name in rivals:
             yield Result(
@@ -177,7 +177,7 @@ def measure_growth(bench: Bench) -> Iterable[Result]:
             "few": OurJobs(url, insert=True, queue="queue://few"),
             "many": OurJobs(url, insert=True, queue="queue://many"),
         }
-        competitors["few"].fill(JOBS * (max(3, bench.effort.rounds // 12) + 2))
+        competitors["few"].fill(JOBS * (max(3, bench.effort.rounds // 15) + 2))
         competitors["many"].fill(waiting)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")

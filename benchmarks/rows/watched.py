@@ -22,7 +22,7 @@ from history.store.parking import Parked, ParkedKind
 PARKED = 1_000
 
 #: For how many seconds it is watched, for each round of the other rows, and at least.
-SECONDS, SHORTEST = 0.5, 10.0
+SECONDS, SHORTEST = 0.35, 10.0
 
 
 def measure(bench: Bench) -> Iterable[Result]:
