@@ -455,4 +455,16 @@ MUTANTS = (
             "TestWhereItBegins::test_it_begins_at_the_row_whatever_kafka_has[blocking-sqlite-0]"
         ),
     ),
+    Mutant(
+        "history/sql/database/turns.py",
+        "if not turn.locked() and not _is_full(pool):",
+        "if True:",
+        "tests/integration/history/sql/test_turns.py::test_threads_take_turns[sqlite]",
+    ),
+    Mutant(
+        "history/sql/database/turns.py",
+        "if not turn.locked() and not _is_full(pool):",
+        "if not _is_full(pool):",
+        "tests/integration/history/sql/test_turns.py::test_threads_take_turns[sqlite]",
+    ),
 )

@@ -37,6 +37,7 @@ from history.sql.database.forks import survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
 from history.sql.database.postgresql import open_postgresql, with_hosts
 from history.sql.database.silence import is_no_reply
+from history.sql.database.turns import connect_in_turn
 from history.sql.statements.dialects import Dialect, Sql, Statement, statement
 from history.support.urls import guarded, refuse_unknown
 
@@ -145,12 +146,19 @@ def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
     return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
 
 
+async def _connect_at_once(engine: AnyEngine) -> AnyConnection:
+    return await settled(engine.connect())
+
+
 def _note_full(engine: AnyEngine, doing: str) -> None:
+    more = "give the URL more ?connections="
+    if engine.dialect.name == Dialect.SQLITE:
+        more = "SQLite has one, use PostgreSQL"
     _log.warning(
-        "%s waits for a connection, all of the pool are in use (%s): give the URL more ?connections=, or "
-        "lower the trigger's concurrency",
+        "%s waits for a connection, all of the pool are in use (%s): %s, or lower the trigger's concurrency",
         doing,
         engine.pool.status(),
+        more,
     )
 
 
@@ -321,7 +329,9 @@ class Pooled:
             if self.circuit.is_open:
                 self.circuit.refuse(doing)
             try:
-                return await self._greeted(await settled(self.engine.connect()))
+                # Who is inside may hold what the others wait for.
+                connect = _connect_at_once if inside else connect_in_turn
+                return await self._greeted(await connect(self.engine))
             except PoolTimeoutError as error:
                 if inside:
                     raise HistoryUnavailableError(doing) from error

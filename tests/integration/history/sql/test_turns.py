@@ -1,0 +1,90 @@
+"""A pool whose connections are all in use serves who asks in the order of asking, threads and tasks alike."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+
+from history.bridge import drive
+from history.entry import Fence
+from history.sql import SqlHistory
+from tests.integration.history.sql.sql_worker import TRIGGER, opened
+
+#: How many workers share the one connection, how often each of them uses it, and how often the busiest may
+#: until then. Out of turn, one of them would use it a thousand times while the others wait for their first.
+WORKERS, USES, MOST = 4, 50, 500
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlHistory]:
+    """A history with one connection."""
+    url = f"sqlite:///{tmp_path}/history.sqlite3"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url") + "&connections=1"
+    with opened(url) as store:
+        drive(store.check())
+        yield store
+
+
+class Uses:
+    """How often each worker has used the connection."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * WORKERS
+
+    @property
+    def over(self) -> bool:
+        """Whether everybody had enough turns, or somebody far too many."""
+        return min(self.counts) >= USES or max(self.counts) >= MOST
+
+
+async def work(store: SqlHistory, uses: Uses, me: int) -> None:
+    while not uses.over:
+        uuid = f"{me}-{uses.counts[me]}"
+        (claim,) = await store.claim(TRIGGER, [uuid], "worker")
+        assert await store.complete(TRIGGER, uuid, Fence(claim.fence))
+        uses.counts[me] += 1
+
+
+def test_threads_take_turns(store: SqlHistory) -> None:
+    uses, together = Uses(), Barrier(WORKERS)
+
+    def run(me: int) -> None:
+        together.wait()
+        drive(work(store, uses, me))
+
+    threads = [Thread(target=run, args=(me,)) for me in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert max(uses.counts) < MOST, uses.counts
+
+
+def test_tasks_take_turns(store: SqlHistory) -> None:
+    async def run() -> Uses:
+        view, uses = store.for_asyncio(), Uses()
+        await asyncio.gather(*[work(view, uses, me) for me in range(WORKERS)])
+        await view.close()
+        return uses
+
+    uses = asyncio.run(run())
+
+    assert max(uses.counts) < MOST, uses.counts
+
+
+def test_counting_very_many_leaves_others_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("history.sql.history.COUNTED", 3)
+    with opened(f"sqlite:///{tmp_path}/history.sqlite3") as store:
+        drive(store.claim(TRIGGER, [f"u{n}" for n in range(3_000)], "worker"))
+        looked, counting = 0, Thread(target=drive, args=(store.stats(TRIGGER),))
+        counting.start()
+        while counting.is_alive():
+            drive(store.lookup(TRIGGER, ["u1"]))
+            looked += 1
+
+    # Two statements a piece, and a thousand pieces.
+    assert looked > 200, "one that counts kept the connection to itself"
