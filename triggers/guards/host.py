@@ -236,6 +236,19 @@ def _argument(
     return bound.arguments[name]
 
 
+def result_of(outcome: Outcome) -> Any:
+    """Return what a run returned.
+
+    Raises:
+        Exception: what it raised, also to have the host run it again.
+    """
+    if isinstance(outcome.error, HostRetryError):
+        raise outcome.error.error
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.result
+
+
 def called_with(kind: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is parked of a call, for a person to decide by, and to run it again."""
     whole = _is_json(list(args)) and _is_json(dict(kwargs))

@@ -37,6 +37,7 @@ from triggers.guards.host import (
     TaskGuards,
     called_with,
     key_of,
+    result_of,
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
@@ -175,11 +176,7 @@ class _Run:
 
     def _answer(self, outcome: Outcome) -> Any:
         if outcome.executed:
-            if isinstance(outcome.error, HostRetryError):
-                raise outcome.error.error
-            if outcome.error is not None:
-                raise outcome.error
-            return outcome.result
+            return result_of(outcome)
         if outcome.status is Status.DUPLICATE:
             if isinstance(outcome.error, FailedBeforeError):
                 self._fail_as_before(outcome.error)

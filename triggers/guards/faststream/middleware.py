@@ -29,7 +29,7 @@ from history.errors import ConfigurationError, MissingExtraError
 from history.message import UNDEFINED_COUNT, Message
 from history.store import HistoryStore
 from triggers.guards.guard import Guard
-from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, shown
+from triggers.guards.host import AWAY_FOR, NO_RESULT, HostOptions, TaskGuards, result_of, shown
 from triggers.service.checking import check_callable, pointing
 from triggers.service.failures import HostRetryError
 from triggers.service.fingerprints import FingerprintSource
@@ -202,11 +202,7 @@ class _Run:
             raise self._done[0]
         if not outcome.executed and not outcome.result_kept:
             raise AckMessage  # a duplicate, or it is parked
-        if isinstance(outcome.error, HostRetryError):
-            raise outcome.error.error
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.result
+        return result_of(outcome)
 
 
 async def _told(guard: Guard, uuid: Identity, msg: Any) -> Message:

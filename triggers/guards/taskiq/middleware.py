@@ -43,6 +43,7 @@ from triggers.guards.host import (
     TaskGuards,
     called_with,
     key_of,
+    result_of,
     uuid_for,
 )
 from triggers.service.failures import HostRetryError
@@ -322,11 +323,7 @@ class _Run:
         if self._no_result is not None:
             raise self._no_result
         if outcome.executed or outcome.result_kept:
-            if isinstance(outcome.error, HostRetryError):
-                raise outcome.error.error
-            if outcome.error is not None:
-                raise outcome.error
-            return outcome.result
+            return result_of(outcome)
         self._message.labels["max_retries"] = 0  # a person decides on it, not a retry
         if isinstance(outcome.error, FailedBeforeError):
             raise outcome.error

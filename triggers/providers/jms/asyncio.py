@@ -5,15 +5,15 @@ a provider that never answers keeps no process from ending.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from history.message import Message
 from triggers.providers.brokers import driver_thread
+from triggers.providers.brokers.driven_receiver import DrivenReceiver
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.client import JmsClient
 from triggers.providers.jms.link import JmsLink
 from triggers.providers.jms.receiver import JmsReceiver
-from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Limits, Received
+from triggers.providers.provider import Limits
 
 
 class DriverThread(driver_thread.DriverThread):
@@ -40,14 +40,8 @@ class AsyncJmsProvider:
 
     async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncJmsReceiver":
         """Open a consumer, as the blocking form, with a thread of its own."""
-        thread = DriverThread(f"doubtless-jms-{name}")
         opening = self._client.open_receiver(destination, subscription=subscription, name=name)
-        try:
-            receiver = await thread.do(opening, unwanted=JmsReceiver.close)
-        except BaseException:
-            thread.end()
-            raise
-        return AsyncJmsReceiver(receiver, thread)
+        return await AsyncJmsReceiver.opened(DriverThread(f"doubtless-jms-{name}"), opening)
 
     async def open_temporary(self, purpose: str) -> "tuple[str, AsyncJmsReceiver]":
         """Open the one consumer of a temporary queue."""
@@ -69,13 +63,8 @@ class AsyncJmsProvider:
         self._thread.end()
 
 
-class AsyncJmsReceiver:
+class AsyncJmsReceiver(DrivenReceiver[JmsReceiver]):
     """A :class:`~triggers.providers.jms.receiver.JmsReceiver` in its thread."""
-
-    def __init__(self, receiver: JmsReceiver, thread: DriverThread) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._closed = False
 
     @property
     def limits(self) -> Limits:
@@ -85,38 +74,3 @@ class AsyncJmsReceiver:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._receiver.limits = limits
-
-    @property
-    def keep_alive_interval(self) -> timedelta:
-        """As of the blocking form."""
-        return self._receiver.keep_alive_interval
-
-    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
-        """Receive; what arrives after the wait was cancelled is given back."""
-        return await self._thread.do(self._receiver.receive(limit, wait), unwanted=self._receiver.recover)
-
-    async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Acknowledge."""
-        await self._thread.do(self._receiver.acknowledge(received))
-
-    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give back."""
-        await self._thread.do(self._receiver.recover(received, delay))
-
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Move to the dead letters."""
-        await self._thread.do(self._receiver.dead_letter(received, reason))
-
-    async def keep_alive(self) -> None:
-        """Give back what is due, when the thread has time for it."""
-        if not self._closed:
-            await self._thread.do(self._receiver.keep_alive())
-
-    async def close(self) -> None:
-        """Close, and end the thread."""
-        if not self._closed:
-            self._closed = True
-            try:
-                await self._thread.do(self._receiver.close())
-            finally:
-                self._thread.end()

@@ -5,13 +5,13 @@ transaction there. The agent learns of it afterwards, as it does of a blocking s
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Protocol
 
 from history.message import Message
 from history.sql.links.history import LinkHistory
+from triggers.providers.brokers.driven_receiver import DrivenReceiver
 from triggers.providers.brokers.driver_thread import DriverThread
-from triggers.providers.provider import AT_ONCE, RECEIVE_WAIT, Provider, Received
+from triggers.providers.provider import Provider
 from triggers.providers.sqlremote.receiver import LinkReceiver
 
 
@@ -48,60 +48,14 @@ class AsyncLinks:
         """Publish, as the blocking form."""
         return await self._thread.do(self._links.send(destination, messages))
 
-    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncLinkReceiver":
+    async def open_receiver(
+        self, destination: str, *, subscription: str, name: str
+    ) -> DrivenReceiver[LinkReceiver]:
         """Open the one receiver of a link, as the blocking form, with a thread of its own."""
-        thread = DriverThread(f"doubtless-{destination}")
         opening = self._links.open_receiver(destination, subscription=subscription, name=name)
-        try:
-            receiver = await thread.do(opening, unwanted=LinkReceiver.close)
-        except BaseException:
-            thread.end()
-            raise
-        return AsyncLinkReceiver(receiver, thread)
+        return await DrivenReceiver.opened(DriverThread(f"doubtless-{destination}"), opening)
 
     async def close(self) -> None:
         """Leave the links, and end the thread. Receivers are to be closed before."""
         await self._thread.do(self._links.close())
         self._thread.end()
-
-
-class AsyncLinkReceiver:
-    """A :class:`~triggers.providers.sqlremote.receiver.LinkReceiver` in its thread."""
-
-    def __init__(self, receiver: LinkReceiver, thread: DriverThread) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._closed = False
-
-    @property
-    def keep_alive_interval(self) -> timedelta:
-        """As of the blocking form."""
-        return self._receiver.keep_alive_interval
-
-    async def receive(self, limit: int, wait: timedelta = RECEIVE_WAIT) -> Sequence[Received]:
-        """Receive, and run the link; what arrives after the wait was cancelled is given back."""
-        return await self._thread.do(self._receiver.receive(limit, wait), unwanted=self._receiver.recover)
-
-    async def acknowledge(self, received: Sequence[Received]) -> None:
-        """Acknowledge."""
-        await self._thread.do(self._receiver.acknowledge(received))
-
-    async def recover(self, received: Sequence[Received], delay: timedelta = AT_ONCE) -> None:
-        """Give back."""
-        await self._thread.do(self._receiver.recover(received, delay))
-
-    async def dead_letter(self, received: Sequence[Received], reason: str) -> None:
-        """Refuse, as the blocking form."""
-        await self._receiver.dead_letter(received, reason)
-
-    async def keep_alive(self) -> None:
-        """Do nothing, as the blocking form."""
-
-    async def close(self) -> None:
-        """Leave the link, and end the thread."""
-        if not self._closed:
-            self._closed = True
-            try:
-                await self._thread.do(self._receiver.close())
-            finally:
-                self._thread.end()
