@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from history.redis.connection.client import RedisClient
+from history.redis.connection.deployments import LateCluster
 from history.redis.scripts import text_of
 from history.store import instant, milliseconds
 from history.store.control import (
@@ -39,9 +40,12 @@ class RedisControl:
 
     @property
     def address(self) -> str:
-        """The server and its database; of a cluster the nodes that the client began with, or knows."""
+        """The server and its database, or the nodes that a cluster's client begins with; without connecting."""
         if self._redis.is_cluster:
-            return f"redis cluster:{','.join(sorted(self._redis.client.nodes_manager.startup_nodes))}"
+            client = self._redis.client
+            late = isinstance(client, LateCluster)
+            nodes = client.addresses if late else client.nodes_manager.startup_nodes
+            return f"redis cluster:{','.join(sorted(nodes))}"
         options = self._redis.client.connection_pool.connection_kwargs
         server = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
         return f"redis:{server}/{options.get('db', 0)}"

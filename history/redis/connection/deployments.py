@@ -107,6 +107,11 @@ class LateCluster(redis.RedisCluster):
             self._late, self._making = late, making
             raise
 
+    @property
+    def addresses(self) -> list[str]:
+        """The nodes that it begins with, as ``host:port``."""
+        return [f"{host}:{port}" for host, port in self._late[0]]
+
     def get_encoder(self) -> Any:
         """Return what is known without a connection."""
         encoder: Any = import_module("redis.connection").Encoder

@@ -42,6 +42,17 @@ async def test_a_cluster_that_is_away_is_said_when_it_is_used(form: str) -> None
     await store.close()
 
 
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+async def test_a_cluster_that_is_away_has_its_address_all_the_same(form: str) -> None:
+    """A consumer asks for it before anything else, to tell one history from another."""
+    port = free_port()
+    store = opened(port, form)
+
+    assert store.control.address == f"redis cluster:127.0.0.1:{port}"
+
+    await store.close()
+
+
 def test_a_consumer_of_streams_on_a_cluster_runs_each_message_once(lane: Lane, redis_cluster: int) -> None:
     ran: Counter[str | None] = Counter()
     name = f"orders-{lane.asyncio}"
