@@ -40,7 +40,7 @@ class RedisControl:
 
     @property
     def address(self) -> str:
-        """The server and its database, or the nodes that a cluster's client begins with; without connecting."""
+        """The server and its database, or the nodes that a cluster's client begins with; connects to none."""
         if self._redis.is_cluster:
             client = self._redis.client
             late = isinstance(client, LateCluster)

@@ -48,14 +48,16 @@ class AsyncLinks:
         """Publish, as the blocking form."""
         return await self._thread.do(self._links.send(destination, messages))
 
-    async def open_receiver(
-        self, destination: str, *, subscription: str, name: str
-    ) -> DrivenReceiver[LinkReceiver]:
+    async def open_receiver(self, destination: str, *, subscription: str, name: str) -> "AsyncLinkReceiver":
         """Open the one receiver of a link, as the blocking form, with a thread of its own."""
         opening = self._links.open_receiver(destination, subscription=subscription, name=name)
-        return await DrivenReceiver.opened(DriverThread(f"doubtless-{destination}"), opening)
+        return await AsyncLinkReceiver.opened(DriverThread(f"doubtless-{destination}"), opening)
 
     async def close(self) -> None:
         """Leave the links, and end the thread. Receivers are to be closed before."""
         await self._thread.do(self._links.close())
         self._thread.end()
+
+
+class AsyncLinkReceiver(DrivenReceiver[LinkReceiver]):
+    """A :class:`~triggers.providers.sqlremote.receiver.LinkReceiver` in its thread."""
