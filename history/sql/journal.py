@@ -1,5 +1,6 @@
 """The journal in a SQL database, beside the document history."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +13,7 @@ from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.journal import JOURNAL_LENGTH, JournalLine
 from history.support.spoilt import readable
 
-#: After so many calls old lines are deleted, by each process for itself, and at its first.
+#: After so many calls for a trigger its old lines are deleted, by each process for itself, and at its first.
 CALLS_BETWEEN_TRIMS = 500
 
 
@@ -22,7 +23,7 @@ class SqlJournal:
     def __init__(self, database: Database, *, length: int = JOURNAL_LENGTH) -> None:
         self._database = database
         self._length = length
-        self._calls = 0
+        self._calls: Counter[str] = Counter()
         self._run = AddedTables(
             database,
             look=partial(table_exists, table=JOURNAL),
@@ -43,8 +44,8 @@ class SqlJournal:
             for line in lines
         ]
         await self._run("writing the journal", partial(execute_each, statement=APPEND, rows=rows))
-        due = self._calls % CALLS_BETWEEN_TRIMS == 0
-        self._calls += 1
+        due = self._calls[trigger] % CALLS_BETWEEN_TRIMS == 0
+        self._calls[trigger] += 1
         if due:
             trim = partial(execute, statement=TRIM, trigger=trigger, kept=self._length - 1)
             await self._run("cutting the journal", trim)

@@ -100,7 +100,9 @@ def test_the_image_installs_extras_that_there_are_and_runs_for_a_user_of_its_own
     (asked,) = re.findall(r"doubtless\[([a-z,]+)\]", instructions()["RUN"])
 
     assert set(asked.split(",")) <= set(extras)
-    assert instructions()["USER"] != "root"
+    user, volume = instructions()["USER"], instructions()["VOLUME"]
+    assert user != "root"
+    assert f"install --directory --owner {user} --group {user} {volume}" in instructions()["RUN"]
     assert instructions()["STOPSIGNAL"] == f"SIG{unit()['KillSignal'].removeprefix('SIG')}"
 
 

@@ -29,7 +29,7 @@ _COLUMNS = ["name", "pending", "unread", "consumers", "oldest"]
 def subscriptions(
     context: typer.Context,
     destination: str = typer.Argument(help="The stream."),
-    provider: str = PROVIDER_OPTION,
+    provider: str | None = PROVIDER_OPTION,
 ) -> None:
     """List the subscriptions of a stream: a forgotten one keeps all that comes after it."""
     with _opened(provider) as streams:
@@ -44,7 +44,7 @@ def unsubscribe(
     destination: str = typer.Argument(help="The stream."),
     subscription: str = typer.Argument(help="The subscription's name: that of its trigger."),
     yes: bool = YES_OPTION,
-    provider: str = PROVIDER_OPTION,
+    provider: str | None = PROVIDER_OPTION,
 ) -> None:
     """End a subscription that no living consumer has, with all that it has not acknowledged or not read."""
     state = State.of(context)
@@ -74,11 +74,11 @@ def _question(destination: str, found: "Subscription") -> str:
 
 
 @contextmanager
-def _opened(provider: str) -> Generator["RedisStreams"]:
+def _opened(provider: str | None) -> Generator["RedisStreams"]:
     """Open the Redis that a command was given.
 
     Raises:
-        ConfigurationError: it is another provider.
+        ConfigurationError: none was, or it is another one.
     """
     with connected(provider) as link:
         from triggers.providers.redis_streams import RedisStreams  # noqa: PLC0415  (loads a driver)

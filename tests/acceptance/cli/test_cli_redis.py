@@ -120,7 +120,10 @@ def test_a_subscription_that_is_not_there_and_another_provider_are_said(
 
     absent = doubtless("redis", "unsubscribe", "orders", "book", "--provider", redis_url)
     other = doubtless("redis", "subscriptions", "orders", "--provider", "sqlite:///messages.db")
+    missing = doubtless("redis", "subscriptions", "orders")
 
     assert (absent.code, absent.err) == (1, "orders has no subscription book\n")
     assert other.code == 2
     assert "is not Redis Streams" in other.err
+    assert missing.code == 2
+    assert missing.err.startswith("error: --provider: is missing; give redis://")

@@ -36,6 +36,22 @@ def test_in_sql_the_first_call_of_a_process_deletes_old_lines(tmp_path: Path) ->
     drive(pooled.close())
 
 
+def test_in_sql_old_lines_of_each_trigger_are_deleted(tmp_path: Path) -> None:
+    pooled = Pooled(open_engine(f"sqlite:///{tmp_path}/journal.db", asyncio=False), disposable=True)
+    before = SqlJournal(pooled, length=20)
+    for number in range(30):
+        for trigger in ("book", "ship"):
+            drive(before.append(trigger, lines(1, f"{number}")))
+    later = SqlJournal(pooled, length=20)
+    for trigger in ("book", "ship"):
+        drive(later.append(trigger, lines(1, "last")))
+
+    kept = [len(drive(later.read(trigger, limit=1000))) for trigger in ("book", "ship")]
+
+    assert max(kept) < 30, kept
+    drive(pooled.close())
+
+
 def test_in_redis_the_stream_is_cut_and_is_read_over_many_pages(redis_url: str) -> None:
     store = open_history(redis_url)
     journal = journal_of(store)

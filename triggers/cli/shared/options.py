@@ -110,12 +110,15 @@ def opened_local() -> Generator[Parking | None]:
 
 
 @contextmanager
-def connected(provider: str) -> Generator[Provider]:
+def connected(provider: str | None) -> Generator[Provider]:
     """Open the provider that a command was given.
 
     Raises:
-        ConfigurationError: it cannot be.
+        ConfigurationError: none was, or it cannot be.
     """
+    if not provider:
+        remedy = f"give {_LASTING_PROVIDERS}, or set DOUBTLESS_PROVIDER"
+        raise ConfigurationError("--provider", "is missing", remedy)
     with named("--provider", _LASTING_PROVIDERS):
         refuse_memory("--provider", provider)
         link = open_provider(provider)

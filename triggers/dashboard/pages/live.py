@@ -21,6 +21,9 @@ INTERVAL = 1.0
 #: How many may watch at once.
 WATCHERS = 200
 
+#: What has a reverse proxy pass on each event at once: nginx gathers answers otherwise.
+UNBUFFERED = {"X-Accel-Buffering": "no"}
+
 
 class Live:
     """Streams the overview; ``ended`` says that the server stops."""
@@ -37,7 +40,7 @@ class Live:
         if self._watchers >= WATCHERS:
             return PlainTextResponse("too many are watching\n", 503)
         visit = Visit(request=request, operations=self._operations, session=session, gate=self._gate, form={})
-        return StreamingResponse(self.events(visit), media_type="text/event-stream")
+        return StreamingResponse(self.events(visit), media_type="text/event-stream", headers=UNBUFFERED)
 
     async def events(self, visit: Visit) -> AsyncIterator[str]:
         """Yield an event whenever something has changed; the last one says that the session has ended."""
