@@ -202,9 +202,15 @@ class Guard:
 
         message = _message(uuid, body, delivery_count)
         handling = asyncio.ensure_future(self.ahandle_message(message, hold))
-        await asyncio.wait(
-            [cast("asyncio.Future[Any]", begun), handling], return_when=asyncio.FIRST_COMPLETED
-        )
+        try:
+            await asyncio.wait(
+                [cast("asyncio.Future[Any]", begun), handling], return_when=asyncio.FIRST_COMPLETED
+            )
+        except BaseException:
+            # It would hold the uuid, and renew its lease, for a body that never comes.
+            handling.cancel()
+            await asyncio.wait([handling])
+            raise
         turn = Turn(delivery=begun.result() if begun.done() else None)
         if not turn:
             begun.cancel()

@@ -16,6 +16,7 @@ import pytest
 
 from history import open_history
 from history.bridge import drive
+from history.memory import MemoryHistory
 from tests.fixtures.ledger import Ledger
 from tests.fixtures.servers.rabbitmq_server import RabbitmqServer
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -191,3 +192,35 @@ def test_options_are_checked_where_the_user_wrote_them() -> None:
     wrong: Callable[..., Any] = guarded
     with pytest.raises(ValueError, match=r"lease.*test_celery\.py"):
         wrong(history="memory://", lease=3)
+
+
+@pytest.fixture
+def lone() -> Iterator[Any]:
+    """An application without a broker and, as Celery is by default, without a result backend."""
+    celery: Any = importlib.import_module("celery")
+    guarded = importlib.import_module("triggers.guards.celery").guarded
+    app = celery.Celery(f"lone-{uuid4().hex}", broker="memory://", task_cls=guarded(history=MemoryHistory()))
+    yield app
+    app.close()
+
+
+def test_what_a_task_calls_of_itself_is_a_part_of_its_run(lone: Any) -> None:
+    def factorial(number: int) -> Any:
+        return 1 if number <= 1 else number * task(number - 1)
+
+    task = lone.task(name="factorial")(factorial)
+
+    assert task.apply(args=(5,), task_id="f-1").get() == 120
+
+
+def test_a_duplicate_without_a_result_backend_is_ignored(lone: Any) -> None:
+    paid: list[str] = []
+
+    def pay(order: str) -> None:
+        paid.append(order)
+
+    task = lone.task(name="pay", uuid="order")(pay)
+
+    states = [task.apply(args=("o-1",), task_id=task_id).state for task_id in ("a", "b")]
+
+    assert (states, paid) == (["SUCCESS", "IGNORED"], ["o-1"])

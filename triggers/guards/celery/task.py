@@ -49,6 +49,9 @@ __all__ = ["GivenUpError", "guarded"]
 #: How the id begins under which the result backend keeps what a link of a chain returned.
 _KEPT = "doubtless-"
 
+#: What marks a request whose task runs.
+_TAKEN = "_doubtless_taken"
+
 _log = logging.getLogger(__name__)
 
 
@@ -82,8 +85,10 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
             functions[task.name] = task.run
 
     def call(task: Any, *args: Any, **kwargs: Any) -> Any:
-        if task.request.called_directly:
+        request = task.request
+        if request.called_directly or getattr(request, _TAKEN, False):
             return task.run(*args, **kwargs)
+        setattr(request, _TAKEN, True)  # what the task calls of itself is a part of this run
         return _Run(task, guards.of(task.name), celery).of(args, kwargs)
 
     members: dict[str, Any] = {
@@ -104,6 +109,7 @@ def _celery() -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError("triggers.guards.celery", extra="celery", package="celery") from error
     import_module("celery.exceptions")
+    import_module("celery.backends.base")
     return celery
 
 
@@ -201,10 +207,7 @@ class _Run:
 
     def _fail_as_before(self, error: FailedBeforeError) -> NoReturn:
         """Fail as the first run did, so that Celery goes on with what follows that; once under one id."""
-        if (
-            self._task.backend.get_task_meta(self._task.request.id).get("status")
-            == self._celery.states.FAILURE
-        ):
+        if self._result_of(self._task.request.id).get("status") == self._celery.states.FAILURE:
             raise self._celery.exceptions.Ignore
         raise error
 
@@ -215,10 +218,18 @@ class _Run:
         guard drops one of two.
         """
         for task_id in (self._task.request.id, _KEPT + self._task.request.id):
-            meta = self._task.backend.get_task_meta(task_id)
+            meta = self._result_of(task_id)
             if meta.get("status") == self._celery.states.SUCCESS:
                 return meta.get("result")
         raise self._celery.exceptions.Ignore
+
+    def _result_of(self, task_id: str) -> Mapping[str, Any]:
+        """Return what the result backend has of a task; nothing where there is none, which is the default."""
+        backend = self._task.backend
+        if isinstance(backend, self._celery.backends.base.DisabledBackend):
+            return {}
+        found: Mapping[str, Any] = backend.get_task_meta(task_id)
+        return found
 
     def _send_again(self, seconds: float) -> NoReturn:
         """Send the same task again, and drop this copy; it counts as none of the task's own retries."""

@@ -15,6 +15,14 @@ from triggers import ConfigurationError, Delivery, Retry, Status, TransientError
 from triggers.guards import Guard, Turn, protect, running
 
 
+class HangingHistory(MemoryHistory):
+    """A history whose claims never end."""
+
+    async def claim(self, *_asked: Any, **_options: Any) -> Any:
+        """Do not answer."""
+        await asyncio.Event().wait()
+
+
 @pytest.fixture
 def store() -> MemoryHistory:
     return MemoryHistory()
@@ -203,6 +211,24 @@ class TestOnce:
             assert not turn
         assert turn.outcome is not None
         assert not turn.outcome.acknowledge
+
+    async def test_a_task_that_is_cancelled_while_it_claims_holds_nothing(
+        self,
+    ) -> None:
+        guard = protect("slow", history=HangingHistory())
+
+        async def work() -> None:
+            async with guard.aonce("order-1"):
+                raise AssertionError("it ran")
+
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     def test_retries_are_refused_for_a_body(self, store: MemoryHistory) -> None:
         guard = protect("charge", history=store, retry=Retry(max_attempts=2))
