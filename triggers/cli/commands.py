@@ -19,7 +19,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "run": LazyCommand(
         "triggers.cli.run:run",
-        "Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.",
+        "Run the triggers of a module until SIGTERM or SIGINT; a second signal ends it at once.",
     ),
     "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
     "why": LazyCommand(
@@ -44,7 +44,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "status": LazyCommand(
         "triggers.cli.control:status",
-        "Show what the living consumers say of their triggers; they say something once a second.",
+        "Show what the living consumers say of their triggers; consumers report once a second.",
     ),
     "statistics": LazyCommand(
         "triggers.cli.control:statistics",

@@ -112,7 +112,7 @@ def enable(
 def status(
     context: typer.Context, history: str | None = HISTORY_OPTION, trigger: str | None = TRIGGER_OPTION
 ) -> None:
-    """Show what the living consumers say of their triggers; they say something once a second.
+    """Show what the living consumers say of their triggers; consumers report once a second.
 
     The exit code is 1 when nothing is known.
     """

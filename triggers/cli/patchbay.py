@@ -25,7 +25,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Components wired to destinations by a file: run, check, convert."
 )
 
-_FILES: Any = typer.Argument(help="TOML files, or XML files of the original; merged in this order.")
+_FILES: Any = typer.Argument(help="TOML files, or XML files of ATG's Patch Bay; merged in this order.")
 _HISTORY: Any = typer.Option(
     None, "--history", help=f"Instead of the file's; where that names none, DOUBTLESS_HISTORY: {HISTORY_URLS}"
 )
@@ -43,7 +43,7 @@ def run(
     sink: list[str] | None = SINKS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run what the files wire until SIGTERM or SIGINT; once more ends it at once."""
+    """Run what the files wire until SIGTERM or SIGINT; a second signal ends it at once."""
     state = State.of(context)
     _look_here()
     file = read_patchbay(*files)
@@ -110,13 +110,13 @@ def check(context: typer.Context, files: list[Path] = _FILES, history: str | Non
 @with_general_options
 def convert(
     context: typer.Context,
-    file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of the original."),
+    file: Path = typer.Argument(help="A dynamoMessagingSystem.xml of ATG's Patch Bay."),
     provider: list[str] | None = typer.Option(
         None, "--provider", help="Where a provider is, as name=URL; may be repeated."
     ),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write it there, and not here."),
 ) -> None:
-    """Write the original's XML as TOML; what could not be taken over is said on standard error."""
+    """Write XML of ATG's Patch Bay as TOML; what could not be taken over is said on standard error."""
     state = State.of(context)
     try:
         text = file.read_text("utf-8")

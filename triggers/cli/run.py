@@ -47,7 +47,7 @@ def run(
     log_format: LogFormat = LOG_FORMAT_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
-    """Run the triggers of a module until SIGTERM or SIGINT; once more ends it at once.
+    """Run the triggers of a module until SIGTERM or SIGINT; a second signal ends it at once.
 
     What runs when the signal comes is finished and acknowledged; what was only fetched is given back. While
     the broker or the history is away, also at the start, the triggers wait, and go on by themselves.

@@ -164,9 +164,13 @@ def _tell(state: State, report: _Report) -> None:
     if report.sent_as_they_are:
         more = ", and so on" if report.sent_as_they_are > len(report.named) else ""
         lines = "; ".join(f"line {line.number}: {line.problem}" for line in report.named)
-        state.note(
-            f"{report.sent_as_they_are} of them are no messages and were sent as they are: {lines}{more}"
+        count = report.sent_as_they_are
+        told = (
+            "is no message and was sent as it is"
+            if count == 1
+            else "are no messages and were sent as they are"
         )
+        state.note(f"{count} of them {told}: {lines}{more}")
 
 
 def _messages(count: int) -> str:

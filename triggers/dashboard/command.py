@@ -44,7 +44,7 @@ _PROVIDERS: Any = typer.Option(
 _TOKENS: Any = typer.Option(None, help="A file with a name, a role and a secret on each line, for you alone.")
 _USER_HEADER: Any = typer.Option(None, help="The header in which a reverse proxy names who has signed in.")
 _ROLE_HEADER: Any = typer.Option(None, help="The header in which it names their role.")
-_ROLE: Any = typer.Option("viewer", help="The role of whom the proxy gives none.")
+_ROLE: Any = typer.Option("viewer", help="The role of whom the proxy gives none: viewer, operator or admin.")
 _ADDRESSES: Any = typer.Option(
     None, help="The proxy's own address, may be repeated; by default only this machine's is believed."
 )
@@ -69,7 +69,9 @@ def dashboard(
         None, help="A name by which browsers ask for it, such as that of the proxy; may be repeated."
     ),
     https: bool = typer.Option(False, "--https", help="Browsers come over TLS, through a proxy."),
-    bodies: str = typer.Option("operator", help="From which role on headers and bodies are shown."),
+    bodies: str = typer.Option(
+        "operator", help="From which role on headers and bodies are shown: viewer, operator or admin."
+    ),
     idle: float = typer.Option(30, min=1, help="After how many idle minutes a session ends."),
 ) -> None:
     """Show in a browser what happens and what is parked, and let people decide.

@@ -140,7 +140,7 @@ def copy(
     subscription: str | None = SUBSCRIPTION_OPTION,
     provider: str | None = PROVIDER_OPTION,
 ) -> None:
-    """Send messages to another destination, too, under the same uuids: a trigger runs only one of the two."""
+    """Copy messages to another destination, under the same uuids; a trigger runs one of the two copies."""
     with opened_admin(provider) as admin:
         some = chosen(numbers, every=every)
         copied = drive(admin.move(place, target, some, subscription=subscription, keep=True))
