@@ -1,7 +1,7 @@
 """``doubtless why``: explain what is known of a message, and what becomes of its next delivery."""
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,13 @@ from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
 from history.store import HistoryStore
-from history.store.journal import JournalLine, journal_of
+from history.store.journal import JournalLine
 from history.store.parking import ParkedLabel, Parking
 from triggers.cli.history import entry_row
 from triggers.cli.parked.choosing import Selection, age_of, walk
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.journals import Journals
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import (
     HISTORY_OPTION,
@@ -51,7 +52,9 @@ def why(
     transacted: bool = typer.Option(False, "--transacted", help="Judge as a transacted trigger does."),
     resolver: bool = typer.Option(False, "--resolver", help="Judge as a trigger with a resolver does."),
     journal: str | None = typer.Option(
-        None, metavar="URL", help="Where journal= of the trigger has its lines, if not in its history."
+        None,
+        metavar="URL",
+        help="Where the journals are; by default where module and configuration say, else in the history.",
     ),
 ) -> None:
     """Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.
@@ -63,27 +66,23 @@ def why(
     """
     state = State.of(context)
     usual = Judging(Policy(transacted=transacted), resolver)
-    known = {
-        judged.name: Judging(judged.settings.policy, judged.resolver is not None)
-        for judged in ([] if module is None else collect(module, configuration=configuration_of(state)))
-    }
-    with opened(history) as store, opened_local() as local, _opened_journal(journal) as other:
+    configuration = configuration_of(state)
+    triggers = [] if module is None else collect(module, configuration=configuration)
+    by_name = {trigger.name: trigger for trigger in triggers}
+    known = {judged.name: Judging(judged.settings.policy, judged.resolver is not None) for judged in triggers}
+    with (
+        opened(history) as store,
+        opened_local() as local,
+        closing(
+            Journals(store, everywhere=journal, triggers=by_name, configuration=configuration)
+        ) as journals,
+    ):
         lots = [store.parking] if local is None else [store.parking, local]
-        found = [
-            row
-            for name in _names(store, lots, trigger)
-            if (
-                row := story(
-                    store,
-                    name,
-                    uuid,
-                    known.get(name, usual),
-                    _parked(lots, name, uuid),
-                    lines_of(other or store, name, uuid),
-                )
-            )
-            is not None
-        ]
+        found: list[dict[str, Any]] = []
+        for name in _names(store, lots, trigger):
+            parked, lines = _parked(lots, name, uuid), _lines(state, journals, name, uuid)
+            row = story(store, name, uuid, known.get(name, usual), parked, lines)
+            found += [] if row is None else [row]
         if not found:
             note_unknown_trigger(state, store, trigger)
     if state.as_json:
@@ -96,10 +95,15 @@ def why(
         raise typer.Exit(1)
 
 
-def lines_of(store: HistoryStore, trigger: str, uuid: str) -> Sequence[JournalLine]:
-    """Return what the journal in a store says of a uuid, the oldest line first."""
-    journal = journal_of(store)
-    return [] if journal is None else drive(journal.read(trigger, uuid))
+def _lines(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
+    """Return what the journal of a trigger says of a uuid; it is said where that is not in the history."""
+    lines, problem = journals.read_or_say(trigger, uuid)
+    place = journals.place_of(trigger)
+    if problem is not None:
+        state.note(problem)
+    elif place is not None:
+        state.note(f"the journal of {trigger} was read at {place}")
+    return lines
 
 
 def story(
@@ -141,15 +145,6 @@ def story(
             for line in lines
         ],
     }
-
-
-@contextmanager
-def _opened_journal(url: str | None) -> Generator[HistoryStore | None]:
-    if url is None:
-        yield None
-        return
-    with opened(url) as store:
-        yield store
 
 
 def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:

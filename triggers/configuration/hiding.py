@@ -12,7 +12,7 @@ from triggers.configuration.durations import written
 _STARS: Final = "***"
 
 #: The keys that hold URLs, besides ``sinks``, which holds several.
-_URLS: Final = frozenset({"provider", "history", "parking"})
+_URLS: Final = frozenset({"provider", "history", "parking", "journal"})
 
 #: Options of a URL that name things; of any other, what is no plain number or switch is hidden.
 _NAMES: Final = frozenset({"stream", "table", "durability", "sslmode", "application_name", "group"})
@@ -44,7 +44,7 @@ def hidden(url: str) -> str:
 def shown(key: str, value: Any) -> Any:
     """Return the value of a key as it may be shown."""
     match value:
-        case str() if key in _URLS:
+        case str() if key in _URLS or "://" in value:
             return hidden(value)
         case tuple():
             return [hidden(str(url)) for url in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

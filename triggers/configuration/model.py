@@ -32,6 +32,14 @@ def _no_switch(value: Any) -> Any:
     return value
 
 
+def _switch_or_url(value: Any) -> Any:
+    """Take a switch as a file has it, or as a variable has it, or a URL."""
+    value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, bool) and not (isinstance(value, str) and value):
+        raise ValueError("is neither a switch nor a URL: write true, false or the URL of a history")
+    return value
+
+
 def _several(value: Any) -> Any:
     """Take what a variable holds, with spaces between, for a list."""
     return value.split() if isinstance(value, str) else value
@@ -42,6 +50,10 @@ Text = Annotated[str, Field(min_length=1)]
 
 #: A whole number; pydantic alone would take True for 1.
 Number = Annotated[int, BeforeValidator(_no_switch)]
+
+
+#: Whether there is one, or the URL where it is.
+SwitchOrUrl = Annotated[bool | str, BeforeValidator(_switch_or_url)]
 
 
 class RetryKeys(BaseModel):
@@ -74,6 +86,7 @@ class TriggerKeys(BaseModel):
     redelivery_horizon: Duration | None = None
     join_timeout: Duration | None = None
     tracing: bool = False
+    journal: SwitchOrUrl = False
     parking: Text | None = None
     local_parking_file: Path | None = None
 
@@ -88,6 +101,7 @@ class Keys(BaseModel):
     sinks: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_several)] = ()
     metrics: Text | None = None
     log_format: Literal["text", "json"] = "text"
+    journal: SwitchOrUrl = False
     triggers: dict[str, TriggerKeys] = Field(default_factory=dict[str, TriggerKeys])
 
 

@@ -31,7 +31,7 @@ def override(
     if complete:
         _refuse_unclaimed(configuration, [trigger.name for trigger in given])
     _refuse_ambiguous(configuration, [trigger.name for trigger in given])
-    return [_overridden(trigger, configuration.of_trigger(trigger.name)) for trigger in given]
+    return [_overridden(trigger, _said_of(trigger, configuration)) for trigger in given]
 
 
 def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
@@ -46,6 +46,15 @@ def settings_of(trigger: AnyTrigger) -> dict[str, Any]:
         elif key != "history":
             found[key] = getattr(settings.policy if key in _POLICY else settings, key)
     return found
+
+
+def _said_of(trigger: AnyTrigger, configuration: Configuration) -> Mapping[str, Found]:
+    """Return what is said of a trigger; one that has no journal has the one that is configured for all."""
+    found = configuration.of_trigger(trigger.name)
+    journal = configuration.find("journal")
+    if journal is None or trigger.settings.journal or not (trigger.has_history or journal.value is not True):
+        return found
+    return {"journal": journal} | found
 
 
 def _overridden(trigger: AnyTrigger, found: Mapping[str, Found]) -> AnyTrigger:

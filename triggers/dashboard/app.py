@@ -8,6 +8,7 @@ from history.bridge import drive
 from history.errors import MissingExtraError
 from history.opening import open_history
 from history.store import HistoryStore
+from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Sessions
@@ -79,6 +80,7 @@ def create_app(
     triggers: Sequence[AnyTrigger] = (),
     providers: Sequence[str] = (),
     store: HistoryStore | None = None,
+    configuration: Configuration | None = None,
     background: bool = True,
     stopping: Callable[[], bool] = bool,
 ) -> Starlette:
@@ -86,14 +88,17 @@ def create_app(
 
     Parked messages can be run with ``triggers``; without any they can be settled and discarded. ``providers``
     are URLs of those that are asked, while somebody looks, what waits for the triggers. ``store`` is the
-    history of the URL where it is open already, and is left open. ``background=False`` counts parked
+    history of the URL where it is open already, and is left open. The configuration says where the journals
+    of other triggers are. ``background=False`` counts parked
     messages anew for each page, for tests. Once ``stopping`` says so, pages that watch are let go.
 
     Raises:
         ConfigurationError: the history cannot be opened.
     """
     opened = store or open_history(history)
-    operations = Operations.over(opened, history, triggers, providers, background=background)
+    operations = Operations.over(
+        opened, history, triggers, providers, configuration=configuration, background=background
+    )
     gate = Gate(access, Sessions(access.idle, access.longest))
 
     @asynccontextmanager

@@ -15,6 +15,7 @@ from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import HISTORY_OPTION, opened, refuse_absent_file
 from triggers.cli.shared.output import State
+from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.settings import Access, ProxyHeader, Token, read_tokens
@@ -108,7 +109,9 @@ def dashboard(
     listening = _listen(host, port)
     with listening:
         _say(state, listening, drawn)
-        _serve(history_or_file(history, state), access, triggers, _providers(provider, history), listening)
+        history_url = history_or_file(history, state)
+        urls = _providers(provider, history)
+        _serve(history_url, access, triggers, urls, listening, configuration)
 
 
 def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], providers: list[str]) -> None:
@@ -165,6 +168,7 @@ def _serve(
     triggers: list[AnyTrigger],
     providers: list[str],
     listening: socket.socket,
+    configuration: Configuration | None = None,
 ) -> None:
     from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
 
@@ -180,6 +184,7 @@ def _serve(
             triggers=triggers,
             providers=providers,
             store=store,
+            configuration=configuration,
             stopping=stopping,
         )
         server = uvicorn.Server(

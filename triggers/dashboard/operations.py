@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history.store import HistoryStore
+from triggers.cli.shared.journals import Journals
+from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs import Jobs
 from triggers.dashboard.places import Places
@@ -22,6 +24,7 @@ class Operations:
     pulse: Pulse
     jobs: Jobs
     places: Places
+    journals: Journals
 
     @classmethod
     def over(
@@ -31,17 +34,23 @@ class Operations:
         triggers: Sequence[AnyTrigger],
         providers: Sequence[str] = (),
         *,
+        configuration: Configuration | None = None,
         background: bool = True,
     ) -> "Operations":
-        """Return the operations over an open history; ``history`` is its URL, ``providers`` are URLs."""
+        """Return the operations over an open history; ``history`` is its URL, ``providers`` are URLs.
+
+        The configuration says where the journals of triggers are that are not among these.
+        """
         surveyor = Surveyor(store, background=background)
         by_name = {trigger.name: trigger for trigger in triggers}
         jobs = Jobs(store, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
-        return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs, places)
+        journals = Journals(store, triggers=by_name, configuration=configuration)
+        return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs, places, journals)
 
     def close(self) -> None:
         """Finish the step that is being done; nothing looks into the history afterwards."""
         self.jobs.close()
         self.surveyor.close()
         self.places.close()
+        self.journals.close()

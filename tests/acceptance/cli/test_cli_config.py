@@ -75,6 +75,37 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(
     assert shown.err == "doubtless.toml was read\n"
 
 
+def test_a_journal_that_is_configured_is_written_shown_and_found(doubtless: InProcess, service: Path) -> None:
+    (service / "doubtless.toml").write_text('journal = "sqlite:///journal.db"\n' + CONFIGURATION)
+    doubtless("send", "orders", "-", stdin=LINE)
+    doubtless("run", "service", "--until-idle", "0.1")
+
+    why = doubtless("why", "order-1")
+    shown = doubtless("config", "show", "service", "--json")
+    other = doubtless("config", "show", "--json", DOUBTLESS_JOURNAL="redis://me:hunter2@h/0")
+
+    assert "given up: " in why.out
+    assert "the journal of book-order was read at sqlite:///journal.db\n" in why.err
+    assert (service / "journal.db").exists()
+    rows = {row["setting"]: (row["value"], row["from"]) for row in shown.json}
+    assert rows["journal"] == ("sqlite:///journal.db", "doubtless.toml, journal")
+    assert rows["book-order: journal"] == rows["journal"]
+    assert {"setting": "journal", "value": "redis://***@h/0", "from": "DOUBTLESS_JOURNAL"} in other.json
+
+
+def test_why_says_which_journal_it_could_not_read(doubtless: InProcess, service: Path) -> None:
+    doubtless("send", "orders", "-", stdin=LINE)
+    doubtless("run", "service", "--until-idle", "0.1")
+
+    why = doubtless("why", "order-1", DOUBTLESS_TRIGGERS__BOOK_ORDER__JOURNAL="sqlite:///none.db")
+
+    assert why.code == 0
+    assert (
+        "the journal of book-order at sqlite:///none.db cannot be read: there is no file none.db" in why.err
+    )
+    assert "history: " in why.out
+
+
 def test_a_run_obeys_the_environment_before_the_file(doubtless: InProcess, service: Path) -> None:
     variables = {
         "DOUBTLESS_PROVIDER": "sqlite:///variable.db",

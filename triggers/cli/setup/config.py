@@ -17,7 +17,7 @@ from triggers.cli.shared.options import (
 )
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION
-from triggers.configuration import FILE, Configuration
+from triggers.configuration import FILE, Configuration, Found
 from triggers.configuration.hiding import shown
 from triggers.configuration.overriding import settings_of
 from triggers.configuration.reading import strange_variables
@@ -73,6 +73,7 @@ def show(
         {"setting": key, "value": shown(key, value), "from": _origin(context, configuration, key)}
         for key, value in values.items()
     ]
+    rows.append(_journal_of_all(configuration))
     if module is not None:
         for trigger in collect(module, configuration=configuration):
             rows += _of_trigger(trigger, configuration)
@@ -95,13 +96,25 @@ def _origin(context: typer.Context, configuration: Configuration, key: str) -> s
     return "default" if found is None else found.origin
 
 
+def _journal_of_all(configuration: Configuration) -> dict[str, Any]:
+    """Return the row of the journal of triggers that say nothing of one; no option of a command is for it."""
+    found = configuration.find("journal") or Found(False, "default")
+    return {"setting": "journal", "value": shown("journal", found.value), "from": found.origin}
+
+
 def _of_trigger(trigger: AnyTrigger, configuration: Configuration) -> Iterator[dict[str, Any]]:
     found = configuration.of_trigger(trigger.name)
     for key, value in settings_of(trigger).items():
-        said = found.get(key)
+        said = found.get(key) or _of_all(configuration, key, value)
         nobody = isinstance(value, ConsumersDefault)
         yield {
             "setting": f"{trigger.name}: {key}",
             "value": None if nobody else shown(key, value),
             "from": "history above" if nobody else "the code" if said is None else said.origin,
         }
+
+
+def _of_all(configuration: Configuration, key: str, value: Any) -> Found | None:
+    """Return who said a setting of all triggers, where this one has it."""
+    found = configuration.find(key) if key == "journal" else None
+    return found if found is not None and found.value == value else None

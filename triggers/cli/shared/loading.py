@@ -69,7 +69,9 @@ def _configured(
     triggers: "list[AnyTrigger]", configuration: "Configuration | None", *, complete: bool
 ) -> "list[AnyTrigger]":
     """Return triggers with the settings that are configured for them."""
-    if configuration is None or not any(layer.triggers for layer in configuration.layers):
+    if configuration is None or not any(
+        layer.triggers or "journal" in layer.values for layer in configuration.layers
+    ):
         return triggers
     from triggers.configuration import override  # noqa: PLC0415  (as above)
 

@@ -81,13 +81,22 @@ def opened(history: str | None) -> Generator[HistoryStore]:
     if not history:
         remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
         raise ConfigurationError("--history", "is missing", remedy)
-    with named("--history", _LASTING_HISTORIES):
-        refuse_absent_file("--history", history)
-        store = open_history(_at_once(history))
+    store = open_to_look("--history", history)
     try:
         yield store
     finally:
         drive(store.close())
+
+
+def open_to_look(option: str, url: str) -> HistoryStore:
+    """Open the history at a URL, which an option named, to look into it.
+
+    Raises:
+        ConfigurationError: it cannot be, or it is a file that is not there; naming the option.
+    """
+    with named(option, _LASTING_HISTORIES):
+        refuse_absent_file(option, url)
+        return open_history(_at_once(url))
 
 
 def _at_once(history: str) -> str:

@@ -8,7 +8,6 @@ from itertools import islice
 
 from starlette.responses import Response
 
-from history.bridge import drive
 from history.store.control import Counts
 from history.store.journal import JournalLine, journal_of
 from history.store.parking import ParkedKind
@@ -50,7 +49,8 @@ def failures(visit: Visit) -> Response:
         if group.kind is not ParkedKind.IN_DOUBT and trigger in {None, group.trigger}
     ]
     first = min((visit.page - 1) * ROWS, FURTHEST)
-    lines = list(islice(_lines(visit, names, first + ROWS + 1), first, None))
+    problems: list[str] = []
+    lines = list(islice(_lines(visit, names, first + ROWS + 1, problems), first, None))
     return visit.show(
         "failures.html",
         rows=sorted(rows, key=lambda row: (-row.counts.failed, row.name)),
@@ -59,6 +59,7 @@ def failures(visit: Visit) -> Response:
         more=len(lines) > ROWS,
         trigger=trigger,
         survey=survey,
+        problems=problems,
         keeps_journal=journal_of(operations.store) is not None,
     )
 
@@ -75,12 +76,18 @@ def _some(counts: Counts) -> bool:
     return any(wrong)
 
 
-def _lines(visit: Visit, names: list[str], most: int) -> Iterator[tuple[str, JournalLine]]:
-    """Yield the journal's last lines, the newest first, each with its trigger."""
-    journal = journal_of(visit.operations.store)
-    if journal is None:
-        return
-    lists = [[(name, line) for line in reversed(drive(journal.read(name, limit=most)))] for name in names]
+def _lines(
+    visit: Visit, names: list[str], most: int, problems: list[str]
+) -> Iterator[tuple[str, JournalLine]]:
+    """Yield the journals' last lines, the newest first, each with its trigger.
+
+    What could not be read is added to the problems.
+    """
+    lists: list[list[tuple[str, JournalLine]]] = []
+    for name in names:
+        read, problem = visit.operations.journals.read_or_say(name, limit=most)
+        problems += [] if problem is None else [problem]
+        lists.append([(name, line) for line in reversed(read)])
     yield from heapq.merge(*lists, key=_age, reverse=True)
 
 

@@ -18,6 +18,7 @@ from triggers import Retry, trigger
 from triggers.configuration import Configuration, override, read_configuration
 from triggers.configuration.durations import written
 from triggers.configuration.hiding import hidden
+from triggers.configuration.hiding import shown as show_value
 from triggers.configuration.model import Keys, RetryKeys, TriggerKeys
 from triggers.configuration.overriding import settings_of
 from triggers.configuration.reading import strange_variables
@@ -108,6 +109,37 @@ def test_a_history_takes_the_place_of_the_one_in_the_code(configured: Reading) -
     assert book.needs_history
 
 
+@pytest.mark.parametrize("value", ["true", '"sqlite:///journal.db"'])
+def test_a_journal_is_for_one_trigger_or_for_all_that_have_none(configured: Reading, value: str) -> None:
+    @trigger("orders", name="kept", journal="sqlite:///own.db")
+    def kept(order: dict[str, Any]) -> None: ...
+
+    wanted = True if value == "true" else value.strip('"')
+    one = override([book, kept], configured(f"[triggers.book-order]\njournal = {value}\n"))
+    every = override([book, ship, kept], configured(f"journal = {value}\n"))
+    but = override([book], configured(f"journal = {value}\n[triggers.book-order]\njournal = false\n"))
+
+    assert [made.settings.journal for made in one] == [wanted, "sqlite:///own.db"]
+    without_history = False if value == "true" else wanted
+    assert [made.settings.journal for made in every] == [wanted, without_history, "sqlite:///own.db"]
+    assert [made.settings.journal for made in but] == [False]
+
+
+@pytest.mark.parametrize(
+    ("text", "journal"), [("true", True), ("false", False), ("redis://h/0", "redis://h/0")]
+)
+def test_variables_say_journal_too(
+    configured: Reading, monkeypatch: pytest.MonkeyPatch, text: str, journal: object
+) -> None:
+    monkeypatch.setenv("DOUBTLESS_JOURNAL", text)
+    (of_all,) = override([book], configured('journal = "sqlite:///file.db"'))
+    monkeypatch.setenv("DOUBTLESS_JOURNAL", "true")
+    monkeypatch.setenv("DOUBTLESS_TRIGGERS__BOOK_ORDER__JOURNAL", text)
+    (of_one,) = override([book], read_configuration())
+
+    assert of_all.settings.journal == of_one.settings.journal == journal
+
+
 def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -> None:
     assert override([ship], configured(FILE), complete=False) == [ship]
 
@@ -116,12 +148,17 @@ def test_other_modules_may_have_tables_where_that_is_said(configured: Reading) -
     ("text", "problem"),
     [
         ('histroy = "x"', "histroy: there is no such key; did you mean history?"),
-        ("colour = 1", "colour: there is no such key; use history, log_format, metrics, provider, sinks, tr"),
+        (
+            "colour = 1",
+            "colour: there is no such key; use history, journal, log_format, ",
+        ),
         ("_env_file = 'x'", "_env_file: there is no such key; use history, "),
         ("[trigger.book-order]", "trigger: there is no such key; did you mean triggers?"),
         ("history = 5", "history: must be a valid string; correct it"),
         ('history = ""', "history: must have at least 1 character; correct it"),
         ('sinks = ["log:", 5]', "sinks.1: must be a valid string"),
+        ("journal = 5", "journal: is neither a switch nor a URL; write true, false or the URL of a history"),
+        ('[triggers.book-order]\njournal = ""', "book-order.journal: is neither a switch nor a URL; write"),
         ('log_format = "xml"', "log_format: must be 'text' or 'json'; correct it"),
         ("triggers = 5", "triggers: must be a table; write [triggers] above its keys"),
         ("[triggers]\nbook-order = 5", "triggers.book-order: must be a table; write [triggers.book-order]"),
@@ -290,6 +327,12 @@ def test_every_key_is_documented() -> None:
 )
 def test_a_url_is_shown_without_what_may_be_a_secret(url: str, shown: str) -> None:
     assert hidden(url) == shown
+
+
+def test_no_key_shows_the_secret_of_a_url() -> None:
+    for key in {*Keys.model_fields, *TriggerKeys.model_fields}:
+        for value in ("redis://me:hunter2@h/0", ("redis://me:hunter2@h/0",)):
+            assert "hunter2" not in str(show_value(key, value)), key
 
 
 @pytest.mark.parametrize("text", ["500ms", "30s", "15m", "2h", "7d", "0s"])
