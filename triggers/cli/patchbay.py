@@ -10,6 +10,8 @@ from history.errors import ConfigurationError
 from history.opening import HISTORY_URLS
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
+from triggers.cli.shared.logs import LogFormat, log_as_consumer
+from triggers.cli.shared.options import LOG_FORMAT_OPTION, LOG_VERDICTS_OPTION, METRICS_OPTION
 from triggers.cli.shared.output import State
 from triggers.cli.shared.sinks import SINKS_OPTION, listening
 from triggers.consumer.supervisor import supervise
@@ -41,15 +43,21 @@ def run(
     processes: int = typer.Option(1, min=1, help="How many processes to run; crashed ones start again."),
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without a message."),
     sink: list[str] | None = SINKS_OPTION,
+    metrics: str | None = METRICS_OPTION,
+    log_format: LogFormat = LOG_FORMAT_OPTION,
+    log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
     """Run what the files wire until SIGTERM or SIGINT; a second signal ends it at once."""
     state = State.of(context)
+    consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     _look_here()
     file = read_patchbay(*files)
     if processes > 1:
-        raise typer.Exit(supervise(processes, name))
-    with PatchBay(file, history=_history(state, history, file), name=name, parent=parent) as bay:
+        raise typer.Exit(supervise(processes, name, metrics))
+    with PatchBay(
+        file, history=_history(state, history, file), name=consumer, parent=parent, metrics=metrics
+    ) as bay:
         with listening(sink or [], next(iter(bay.outputs.providers.values()))):
             state.say(f"running {', '.join(component.name for component in file.components)}; Ctrl-C drains")
             bay.run(signals=True, until_idle=until_idle)

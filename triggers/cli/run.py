@@ -13,10 +13,11 @@ from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.embedded import URL, provider_or_file
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
-from triggers.cli.shared.logs import LogFormat, log_as
+from triggers.cli.shared.logs import LogFormat, log_as_consumer
 from triggers.cli.shared.options import (
     DEFAULT_HISTORY_OPTION,
     LOG_FORMAT_OPTION,
+    LOG_VERDICTS_OPTION,
     METRICS_OPTION,
     ONLY_OPTION,
     PROVIDER_OPTION,
@@ -45,6 +46,7 @@ def run(
     sink: list[str] | None = SINKS_OPTION,
     metrics: str | None = METRICS_OPTION,
     log_format: LogFormat = LOG_FORMAT_OPTION,
+    log_verdicts: bool = LOG_VERDICTS_OPTION,
     parent: int | None = typer.Option(None, hidden=True),
 ) -> None:
     """Run the triggers of a module until SIGTERM or SIGINT; a second signal ends it at once.
@@ -56,7 +58,7 @@ def run(
     "doubtless send" finds, too.
     """
     state = State.of(context)
-    log_as(log_format)
+    consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     if not provider:
         history = history or URL
     provider = provider_or_file(provider, state, say=parent is None)
@@ -68,7 +70,7 @@ def run(
     if processes > 1:
         raise typer.Exit(supervise(processes, name, metrics))
     triggers = collect(module, only, configuration=configuration_of(state))
-    options = {"history": history, "name": name, "parent": parent, "metrics": metrics}
+    options = {"history": history, "name": consumer, "parent": parent, "metrics": metrics}
     counts = _consume(state, triggers, provider, until_idle, sink or [], **options)
     columns = sorted({kind for count in counts.values() for kind in count})
     rows: list[dict[str, Any]] = [

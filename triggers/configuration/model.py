@@ -101,6 +101,7 @@ class Keys(BaseModel):
     sinks: Annotated[tuple[Text, ...], NoDecode, BeforeValidator(_several)] = ()
     metrics: Text | None = None
     log_format: Literal["text", "json"] = "text"
+    log_verdicts: bool = True
     journal: SwitchOrUrl = False
     triggers: dict[str, TriggerKeys] = Field(default_factory=dict[str, TriggerKeys])
 

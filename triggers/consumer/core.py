@@ -30,6 +30,7 @@ from triggers.consumer.options import (
 )
 from triggers.consumer.orders import Controllable, Heartbeat, first_orders, heartbeats_for
 from triggers.consumer.worker import SUSPENDED_PAUSE, Worker
+from triggers.metrics.answering import endpoint_of
 from triggers.metrics.watched import Watched
 from triggers.pipeline.duplicates import forwarding_to
 from triggers.pipeline.pipeline import Observer
@@ -90,7 +91,7 @@ class ConsumerCore(Controllable):
         self._watched = Watched(self.gates, monotonic())
         self._endpoint: Endpoint | None = None
         if metrics is not None:
-            self._endpoint = _endpoint_of(metrics, self._watched)
+            self._endpoint = endpoint_of(metrics, self._watched)
         self._failure: BaseException | None = None
         self._observe = observe
         self._parent = parent
@@ -255,15 +256,3 @@ class ConsumerCore(Controllable):
             await store.close()
         if self._owns_provider:
             await self.provider.close()
-
-
-def _endpoint_of(metrics: str, watched: Watched) -> "Endpoint":
-    """Make what answers at an address.
-
-    Raises:
-        ConfigurationError: it is none, or (MissingExtraError) the extra ``metrics`` is missing.
-    """
-    from triggers.metrics.endpoint import Endpoint, address_of  # noqa: PLC0415  (an extra)
-
-    with pointing():
-        return Endpoint(address_of(metrics), watched)

@@ -65,6 +65,6 @@ class Watched:
 
     @property
     def ready(self) -> bool:
-        """Whether at least one trigger receives from a provider that answers."""
+        """Whether at least one trigger receives from a provider that answers, or there is none."""
         receiving = (one.state is TriggerState.RUNNING and one.away is None for one in self.triggers)
-        return not self.draining and self.hung_for is None and any(receiving)
+        return not self.draining and self.hung_for is None and (not self.triggers or any(receiving))

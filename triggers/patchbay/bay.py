@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +18,7 @@ from history.store import HistoryStore
 from triggers.consumer.drain import WATCH_PAUSE, DrainSignals, Watch
 from triggers.consumer.tasks import AsyncConsumer
 from triggers.consumer.threads import Consumer
+from triggers.metrics.answering import answering
 from triggers.patchbay.components import WantsContext, load_component
 from triggers.patchbay.context import MessageContext
 from triggers.patchbay.inputs import AnyTrigger, wire_inputs
@@ -52,6 +54,7 @@ class PatchBay:
         name: of the consumer, unique among the living.
         observe: told of each step of each message; the crash tests use it.
         parent: the id of a process without which this one drains and ends.
+        metrics: where it answers monitoring while it runs, as ``host:port``.
         clock: what limbo takes for now, in ms since 1970; the server's clock by default.
 
     Raises:
@@ -71,10 +74,12 @@ class PatchBay:
         name: str | None = None,
         observe: Observer | None = None,
         parent: int | None = None,
+        metrics: str | None = None,
         clock: "Clock" = lambda: None,
     ) -> None:
         self.file = file
         self._name, self._observe, self._parent, self._clock = name, observe, parent, clock
+        self._metrics = metrics
         self._history = file.patchbay.history if history is None else history
         self._owned: list[Provider] = []
         self._stop = threading.Event()
@@ -217,6 +222,7 @@ class PatchBay:
             "name": self._name,
             "observe": self._observe,
             "parent": self._parent,
+            "metrics": self._metrics,
         }
 
     def _wired(self, outputs: Outputs, sleep: Callable[[float], Any]) -> WiredProvider:
@@ -241,16 +247,11 @@ class PatchBay:
         """Wait where there is nothing to receive."""
         drain = DrainSignals()
         watch = Watch([], drain, until_idle=until_idle, parent=self._parent)
-        if signals:
-            with drain:
-                self._watch(watch)
-        else:
-            self._watch(watch)
-
-    def _watch(self, watch: Watch) -> None:
-        while not self._stop.wait(WATCH_PAUSE):
-            if watch.is_over():
-                return
+        with drain if signals else nullcontext(), answering(self._metrics) as watched:
+            while not self._stop.wait(WATCH_PAUSE):
+                watched.beat = time.monotonic()
+                if watch.is_over():
+                    return
 
     @property
     def stopping(self) -> bool:

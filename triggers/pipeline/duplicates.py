@@ -18,10 +18,11 @@ from triggers.pipeline.run import UNPARKED_DELAY, Run
 from triggers.providers.outgoing import compose
 from triggers.providers.provider import Provider, ProviderUnavailableError
 from triggers.service.failures import UnawaitedError
-from triggers.service.outcome import DuplicateHook
+from triggers.service.outcome import VERDICT_LOGGER, DuplicateHook
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
+_verdicts = logging.getLogger(VERDICT_LOGGER)
 
 #: Sends a message, whole, to a destination.
 Forward = Callable[[str, Message], Awaitable[None]]
@@ -54,7 +55,7 @@ async def tell_of_duplicates(
     found = [run for run in runs if is_duplicate(run)]
     if not found:
         return
-    if _log.isEnabledFor(logging.INFO):
+    if _verdicts.isEnabledFor(logging.INFO):
         _write_line(found, len(runs), settings.name)
     hook = settings.on_duplicate
     if hook is None:
@@ -70,11 +71,11 @@ def _write_line(found: Sequence[Run], messages: int, trigger: str) -> None:
     extra = {"trigger": trigger, "status": Status.DUPLICATE}
     if messages == 1:
         (run,) = found
-        _log.info("%s: %s", run.named, run.reason, extra={**extra, "uuid": run.message.uuid})
+        _verdicts.info("%s: %s", run.named, run.reason, extra={**extra, "uuid": run.message.uuid})
         return
     named = ". ".join(f"{run.named}: {run.reason}" for run in found[:NAMED])
     more = f". And {len(found) - NAMED} more" if len(found) > NAMED else ""
-    _log.info("%d of %d messages are duplicates: %s%s", len(found), messages, named, more, extra=extra)
+    _verdicts.info("%d of %d messages are duplicates: %s%s", len(found), messages, named, more, extra=extra)
 
 
 async def _tell(hook: DuplicateHook, run: Run, trigger: str, shell: Shell) -> None:

@@ -38,9 +38,11 @@ from triggers.pipeline.sharing.gathered import Asking, GatheredCalls
 from triggers.pipeline.sharing.turn import Turns
 from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.failures import is_transient, own_error
+from triggers.service.outcome import VERDICT_LOGGER
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
+_verdicts = logging.getLogger(VERDICT_LOGGER)
 
 #: How often a claim is made again when the entry in its way keeps changing hands.
 CLAIM_ROUNDS = 5
@@ -282,7 +284,7 @@ class Judge:
             if answer.resolution is Resolution.NEW:  # what it says otherwise is told with the verdict
                 extra = {"trigger": self.settings.name, "uuid": message.uuid}
                 reason = f": {answer.reason}" if answer.reason else ""
-                _log.info("%s: the resolver says NEW%s", run.named, reason, extra=extra)
+                _verdicts.info("%s: the resolver says NEW%s", run.named, reason, extra=extra)
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -326,7 +328,7 @@ class Judge:
             return False
         if taken is not None:
             failed = run.found.outcome is EntryOutcome.FAILED
-            _log.log(
+            _verdicts.log(
                 logging.INFO if failed else logging.WARNING,
                 "%s takes the entry over from %s, fence %d from %d",
                 owner,

@@ -7,6 +7,9 @@ from history.message import Message
 from triggers.detection.table import SUSPENDED_BY_HISTORY, Status
 from triggers.events import RetrievalFailureEvent
 
+#: The logger of verdicts that are not plain and no reason to worry, such as duplicates; its level is INFO.
+VERDICT_LOGGER = "triggers.verdicts"
+
 
 # Made for every message, and a named tuple four times faster than a frozen dataclass.
 class Outcome(NamedTuple):

@@ -1,5 +1,7 @@
 """``doubtless patchbay`` and ``doubtless sqljms``, from the original's XML to a mended queue."""
 
+import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,8 +10,11 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.monitoring import ask
+from tests.fixtures.waiting import eventually
 from triggers.providers.provider import Arrival
 from triggers.providers.sqljms.provider import SqlJms
+from triggers.testing.redis_server import free_port
 
 XML = """<dynamo-message-system><patchbay>
 <message-source><nucleus-name>/counter/Sell</nucleus-name>
@@ -61,6 +66,33 @@ def test_the_xml_of_the_original_becomes_a_running_patch_bay(
     ]
     assert ran.json == [{"input": "/counter/Book.in.orders", "messages": 3, "ok": 1, "recovered": 2}]
     assert uuids(url, "errors") == ["bad"]
+
+
+@pytest.mark.parametrize("receives", [True, False])
+def test_a_patch_bay_answers_monitoring_and_logs_as_is_configured(
+    doubtless: InProcess, tmp_path: Path, url: str, *, receives: bool
+) -> None:
+    sends_only = f"{XML.partition('<message-sink>')[0]}</patchbay></dynamo-message-system>"
+    (tmp_path / "dynamo.xml").write_text(XML if receives else sends_only)
+    (tmp_path / "places.toml").write_text(f"[providers.sqldms]\nurl = '{url}'")
+    (tmp_path / "counter.py").write_text(COUNTER)
+    port = free_port()
+    (tmp_path / "doubtless.toml").write_text(f'metrics = "127.0.0.1:{port}"\nlog_format = "json"\n')
+    words = ["patchbay", "run", "dynamo.xml", "places.toml", "--history", url, "--name", "counter-1"]
+
+    with doubtless.start(*words) as process:
+        try:
+            eventually(lambda: ask(port, "/readyz")[0] == 200)
+            if receives:
+                eventually(lambda: 'verdict="new"} 3.0' in ask(port, "/metrics")[1])
+            alive = ask(port, "/livez")[0]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate()
+
+    assert alive == 200
+    logged = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert {(line["process"], line["consumer"]) for line in logged} == {(process.pid, "counter-1")}
 
 
 def test_check_lists_what_is_not_taken_over_of_the_xml_and_run_warns_of_it(

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import threading
 from datetime import datetime
-from http.client import HTTPConnection
 
 import pytest
 
@@ -16,6 +15,7 @@ from history.store import HistoryStore
 from history.store.parking import ParkedKind
 from tests.acceptance.command_line import finish
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.monitoring import ask
 from tests.fixtures.servers.redis import connected
 from tests.fixtures.waiting import eventually
 from triggers.providers.redis_streams import RedisStreams
@@ -173,6 +173,26 @@ def test_the_log_may_be_one_json_object_a_line(doubtless: InProcess, redis_url: 
     assert datetime.fromisoformat(failed["time"]).tzinfo is not None
 
 
+@pytest.mark.parametrize(
+    ("options", "settings", "lines"),
+    [
+        ([], {}, 1),
+        (["--no-log-verdicts"], {}, 0),
+        ([], {"DOUBTLESS_LOG_VERDICTS": "false"}, 0),
+        (["--no-log-verdicts", "--verbose"], {}, 1),
+    ],
+)
+def test_a_duplicate_is_one_line_unless_somebody_wants_none(
+    doubtless: InProcess, redis_url: str, options: list[str], settings: dict[str, str], lines: int
+) -> None:
+    send(redis_url, "orders", "N-1", "N-1")
+
+    answer = doubtless(*words(redis_url, "-t", "book", "--until-idle", "0.3", *options), **settings)
+
+    said = "INFO N-1: it has run already; a duplicate, not run (row 8)"
+    assert sum(said in line for line in answer.err.splitlines()) == lines
+
+
 @pytest.mark.prove
 def test_each_process_has_metrics_at_a_port_of_its_own(doubtless: InProcess, redis_url: str) -> None:
     first = two_ports_in_a_row()
@@ -189,19 +209,6 @@ def test_each_process_has_metrics_at_a_port_of_its_own(doubtless: InProcess, red
 
     assert process.returncode == 0
     assert [ask(port, "/livez") for port in (first, first + 1)] == [(0, "")] * 2
-
-
-def ask(port: int, path: str) -> tuple[int, str]:
-    """Return status and body; 0 where nobody listens."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    except ConnectionError:
-        return 0, ""
-    finally:
-        connection.close()
 
 
 def messages(port: int) -> float:

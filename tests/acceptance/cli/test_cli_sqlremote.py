@@ -1,12 +1,17 @@
 """``doubtless sqlremote`` as a user types it: set up, send, receive, look, stop, start, reset."""
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from tests.acceptance.in_process import InProcess
+from tests.fixtures.monitoring import ask
+from tests.fixtures.waiting import eventually
 from triggers.providers.sqlremote.publication.publication import Publication
+from triggers.testing.redis_server import free_port
 
 SETTINGS = """
 database = "sqlite:///{name}.db"
@@ -75,6 +80,29 @@ def test_a_link_is_set_up_run_stopped_and_reset(tmp_path: Path) -> None:
         assert connection.execute(text("SELECT n FROM got")).scalars().all() == [7]
     for engine in (x, y):
         engine.dispose()
+
+
+@pytest.mark.parametrize("module", [[], ["applying"]])
+def test_links_answer_monitoring_and_log_as_is_configured(tmp_path: Path, module: list[str]) -> None:
+    doubtless = InProcess(tmp_path)
+    (tmp_path / "applying.py").write_text(MODULE)
+    (tmp_path / "y.toml").write_text(SETTINGS.format(name="y", peer="x", folder=tmp_path))
+    (tmp_path / "exchange").write_text("a file, so that the carrier is away, and the log says so")
+    port = free_port()
+    (tmp_path / "doubtless.toml").write_text(f'metrics = "127.0.0.1:{port}"\nlog_format = "json"\n')
+
+    with doubtless.start("sqlremote", "run", "y.toml", *module, "--name", "munich") as process:
+        try:
+            eventually(lambda: ask(port, "/livez")[0] == 200)
+            metrics = ask(port, "/metrics")[1]
+            assert process.stderr is not None
+            logged = json.loads(process.stderr.readline())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+
+    assert ('doubtless_trigger_state{state="running",trigger="apply"} 1.0' in metrics) == bool(module)
+    assert (logged["process"], logged["consumer"]) == (process.pid, "munich")
 
 
 def test_a_link_that_nobody_knows_is_named(tmp_path: Path) -> None:

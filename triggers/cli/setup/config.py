@@ -12,6 +12,7 @@ from triggers.cli.shared.logs import LogFormat
 from triggers.cli.shared.options import (
     DEFAULT_HISTORY_OPTION,
     LOG_FORMAT_OPTION,
+    LOG_VERDICTS_OPTION,
     METRICS_OPTION,
     PROVIDER_OPTION,
 )
@@ -36,6 +37,7 @@ _OPTIONS = {
     "sinks": "sink",
     "metrics": "metrics",
     "log_format": "log_format",
+    "log_verdicts": "log_verdicts",
 }
 
 
@@ -54,6 +56,7 @@ def show(
     sink: list[str] | None = SINKS_OPTION,
     metrics: str | None = METRICS_OPTION,
     log_format: LogFormat = LOG_FORMAT_OPTION,
+    log_verdicts: bool = LOG_VERDICTS_OPTION,
 ) -> None:
     """Show each setting, its value without secrets, and who said it. Give it what "doubtless run" is given.
 
@@ -68,6 +71,7 @@ def show(
         "sinks": tuple(sink or ()) or None,
         "metrics": metrics,
         "log_format": str(log_format),
+        "log_verdicts": log_verdicts,
     }
     rows = [
         {"setting": key, "value": shown(key, value), "from": _origin(context, configuration, key)}

@@ -41,9 +41,13 @@ class LogFormat(StrEnum):
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: time (ISO 8601, UTC), level, logger, message, and what is known besides.
 
-    That are the fixed keys, and ``error`` with class, text and traceback of what was raised. All of it is
-    ASCII: what cannot be printed is an escape.
+    That are the process, the consumer in it, the fixed keys, and ``error`` with class, text and traceback of
+    what was raised. All of it is ASCII: what cannot be printed is an escape.
     """
+
+    def __init__(self, consumer: str | None = None) -> None:
+        super().__init__()
+        self._consumer = consumer
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -52,7 +56,10 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": _message_of(record),
+            "process": record.process,
         }
+        if self._consumer is not None:
+            fields["consumer"] = self._consumer
         for key in KEYS:
             if (value := getattr(record, key, None)) is not None:
                 fields[key] = value
@@ -82,12 +89,6 @@ def _text(value: object) -> str:
         return f"<{type(value).__qualname__}>"
 
 
-_FORMATTERS: dict[LogFormat, type[logging.Formatter]] = {
-    LogFormat.TEXT: LineFormatter,
-    LogFormat.JSON: JsonFormatter,
-}
-
-
 def log_to_stderr() -> None:
     """Set logging up as a command wants it: warnings, until somebody asks for more."""
     handler = logging.StreamHandler(sys.stderr)
@@ -95,11 +96,22 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
-def log_as(wanted: LogFormat) -> None:
-    """Write records in this form."""
+def log_as_consumer(name: str | None, wanted: LogFormat, *, verdicts: bool) -> str:
+    """Write the records of a consumer in this form, and return its name, made here where none was given.
+
+    With ``verdicts`` those are written, too, that are no reason to worry, such as duplicates.
+    """
+    from triggers.consumer.options import default_consumer_name  # noqa: PLC0415  (--help needs none)
+    from triggers.service.outcome import VERDICT_LOGGER  # noqa: PLC0415  (as above)
+
+    consumer = name or default_consumer_name()
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, LineFormatter | JsonFormatter):
-            handler.setFormatter(_FORMATTERS[wanted]())
+            as_json = wanted == LogFormat.JSON
+            handler.setFormatter(JsonFormatter(consumer) if as_json else LineFormatter())
+    if verdicts:
+        logging.getLogger(VERDICT_LOGGER).setLevel(logging.INFO)
+    return consumer
 
 
 def log_more() -> None:

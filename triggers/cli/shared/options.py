@@ -58,6 +58,14 @@ LOG_FORMAT_OPTION: Any = typer.Option(
     help="How to write the log; json is one object a line.",
 )
 
+#: The option that says whether verdicts are logged that are no reason to worry.
+LOG_VERDICTS_OPTION: Any = typer.Option(
+    True,
+    "--log-verdicts/--no-log-verdicts",
+    envvar="DOUBTLESS_LOG_VERDICTS",
+    help="Log each duplicate, and why the resolver or a take-over had a message run.",
+)
+
 #: The option that chooses among a module's triggers.
 ONLY_OPTION: Any = typer.Option(None, "--trigger", "-t", help="Only this trigger; may be repeated.")
 

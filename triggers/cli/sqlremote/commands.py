@@ -8,7 +8,14 @@ import typer
 from history.bridge import drive
 from history.store.watermark import Offset
 from triggers.cli.shared.general_options import with_general_options
-from triggers.cli.shared.options import YES_OPTION, confirm
+from triggers.cli.shared.logs import LogFormat, log_as_consumer
+from triggers.cli.shared.options import (
+    LOG_FORMAT_OPTION,
+    LOG_VERDICTS_OPTION,
+    METRICS_OPTION,
+    YES_OPTION,
+    confirm,
+)
 from triggers.cli.shared.output import State
 
 app = typer.Typer(no_args_is_help=True, help="Links: guaranteed, ordered delivery between two databases.")
@@ -216,11 +223,16 @@ def run(
     only: list[str] | None = _ONLY,
     batch: bool = typer.Option(False, "--batch", "-b", help="Receive, send, and end."),
     until_idle: float | None = typer.Option(None, min=0, help="End after so many seconds without work."),
+    name: str | None = typer.Option(None, help="This consumer's name, unique among the living."),
+    metrics: str | None = METRICS_OPTION,
+    log_format: LogFormat = LOG_FORMAT_OPTION,
+    log_verdicts: bool = LOG_VERDICTS_OPTION,
 ) -> None:
     """Run links until SIGTERM or SIGINT: receive, apply, report, send. Without MODULE nothing is applied."""
     from triggers.cli.sqlremote import work  # noqa: PLC0415  (loads SQLAlchemy)
 
     state = State.of(context)
+    consumer = log_as_consumer(name, log_format, verdicts=log_verdicts)
     with work.opened(settings) as links:
         if batch and module is not None:
             work.once(state, links, module, only, sends=True)
@@ -228,4 +240,4 @@ def run(
             work.send_once(links, work.chosen(links, only))
             work.show_status(state, links, work.chosen(links, only))
         else:
-            work.run_links(state, links, module, work.chosen(links, only), until_idle)
+            work.run_links(state, links, module, work.chosen(links, only), until_idle, consumer, metrics)

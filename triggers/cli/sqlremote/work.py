@@ -5,6 +5,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import typer
@@ -20,6 +21,7 @@ from triggers.cli.sqlremote.running import run_once, run_sender, trigger_of
 from triggers.consumer.drain import DrainSignals
 from triggers.consumer.options import AnyTrigger
 from triggers.consumer.threads import Consumer
+from triggers.metrics.answering import answering
 from triggers.providers.opening import open_provider
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
@@ -72,7 +74,13 @@ def once(state: State, links: Links, module: str, only: list[str] | None, *, sen
 
 
 def run_links(
-    state: State, links: Links, module: str | None, names: Sequence[str], until_idle: float | None
+    state: State,
+    links: Links,
+    module: str | None,
+    names: Sequence[str],
+    until_idle: float | None,
+    consumer: str,
+    metrics: str | None,
 ) -> None:
     """Run links until a signal, those without a trigger in threads of their own."""
     triggers = (
@@ -84,9 +92,9 @@ def run_links(
     state.say(f"running {', '.join(names)}; Ctrl-C drains")
     try:
         if triggers:
-            Consumer(triggers, links).run(signals=True, until_idle=until_idle)
+            Consumer(triggers, links, name=consumer, metrics=metrics).run(signals=True, until_idle=until_idle)
         else:
-            _wait(ended, threads, until_idle)
+            _wait(ended, threads, until_idle, metrics)
     finally:
         ended.set()
         for thread in threads:
@@ -112,14 +120,17 @@ def _nap(ended: threading.Event, seconds: float) -> None:
     ended.wait(seconds)
 
 
-def _wait(ended: threading.Event, threads: Sequence[threading.Thread], seconds: float | None) -> None:
+def _wait(
+    ended: threading.Event, threads: Sequence[threading.Thread], seconds: float | None, metrics: str | None
+) -> None:
     """Wait for a signal, or so many seconds."""
     waited = 0.0
-    with DrainSignals() as drain:
+    with DrainSignals() as drain, answering(metrics) as watched:
         while drain.received is None and any(thread.is_alive() for thread in threads):
             if seconds is not None and waited >= seconds:
                 return
             ended.wait(0.1)
+            watched.beat = monotonic()
             waited += 0.1
 
 

@@ -12,9 +12,11 @@ from triggers.pipeline.execution import Pause, ServiceExecution, Transaction, co
 from triggers.pipeline.joining.parts import activation_of, give_back, reject
 from triggers.pipeline.run import Run
 from triggers.service.failures import FatalError, persist
+from triggers.service.outcome import VERDICT_LOGGER
 from triggers.service.settings import Settings
 
 _log = logging.getLogger(__name__)
+_verdicts = logging.getLogger(VERDICT_LOGGER)
 
 #: What :attr:`~triggers.service.outcome.Outcome.join` says of a message that came after the first one.
 DISCARDED = "discarded"
@@ -79,7 +81,7 @@ class FirstExecution:
         run.join = DISCARDED
         run.end = succeeded(None, self.settings.policy, recorded=run.finding.recorded)
         run.note("discarded: another message of its activation was first")
-        _log.info(
+        _verdicts.info(
             "discarded: another message of its activation was first",
             extra={"trigger": self.settings.name, "uuid": run.message.uuid, "fence": run.fence},
         )

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ def written(
     raised = None if error is None else (type(error), error, error.__traceback__)
     record = logging.LogRecord("shop", logging.WARNING, "shop.py", 1, message, arguments, raised)
     vars(record).update(extra)
-    line = JsonFormatter().format(record)
+    line = JsonFormatter("host-1").format(record)
     assert line.isprintable()
     found: dict[str, Any] = json.loads(line)
     return found
@@ -36,6 +37,8 @@ def test_what_is_known_of_a_message_stands_beside_the_text() -> None:
         "level": "WARNING",
         "logger": "shop",
         "message": "book gave up",
+        "process": os.getpid(),
+        "consumer": "host-1",
         "trigger": "book",
         "uuid": "u1",
         "fence": 7,

@@ -14,7 +14,7 @@ from triggers import AsyncConsumer, Consumer, Message, Outcome, ProviderUnavaila
 from triggers.providers.memory import MemoryProvider
 from triggers.providers.provider import Arrival
 
-LOGGER = "triggers.pipeline"
+LOGGER = "triggers.verdicts"
 
 
 def messages(*uuids: str) -> list[Message]:
