@@ -20,6 +20,13 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: How long a cancelled task waits for what must come to its end, in seconds: about what a history that is
+#: away is asked again for.
+PATIENCE = 2.0
+
+#: What goes on though its caller may be gone: an event loop holds its tasks weakly.
+_going_on: "set[asyncio.Task[Any]]" = set()
+
 #: What runs beside its caller, until it is done or its shell is over.
 Background = Callable[[], Coroutine[Any, Any, None]]
 
@@ -115,6 +122,13 @@ class Shell(Protocol):
         """
         ...
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something to its end, also where the task that waits for it is cancelled meanwhile.
+
+        The cancellation is raised when it has ended, or after :data:`PATIENCE`: then it goes on by itself.
+        """
+        ...
+
     def spawn(self, name: str, background: Background) -> None:
         """Run something beside the caller. What it raises is logged: nobody waits for it."""
         ...
@@ -206,6 +220,10 @@ class ThreadShell:
         """Wait in this thread."""
         return future.result(max(seconds, 0))
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in this thread, which nobody can cancel."""
+        return await work
+
     def spawn(self, name: str, background: Background) -> None:
         """Run it in a thread of this name."""
         thread = threading.Thread(target=lambda: drive(_logged(name, background)), name=name, daemon=True)
@@ -294,6 +312,10 @@ class TaskShell:
             return future.result()
         return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), max(seconds, 0))
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in a task of its own."""
+        return await to_its_end(work, patience=PATIENCE)
+
     def spawn(self, name: str, background: Background) -> None:
         """Run it in a task of this name."""
         self._tasks.append(asyncio.create_task(_logged(name, background), name=name))
@@ -323,6 +345,32 @@ async def _unfinished(tasks: "Sequence[asyncio.Task[None]]", seconds: float) -> 
         return []
     _, left = await asyncio.wait(tasks, timeout=seconds)
     return list(left)
+
+
+async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float = 0.0) -> T:
+    """Do something in a task of its own, which goes on to its end when the caller is cancelled.
+
+    A cancelled caller waits for that end, at most ``patience`` seconds, however often it is cancelled. Only
+    the end of the event loop cuts it off.
+    """
+    task = asyncio.create_task(work)
+    _going_on.add(task)
+    task.add_done_callback(_ended)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        until = time.monotonic() + patience
+        while not task.done() and (left := until - time.monotonic()) > 0:
+            with suppress(asyncio.CancelledError):  # such as anyio's, which come again and again
+                await asyncio.wait([task], timeout=left)
+        raise
+    return task.result()
+
+
+def _ended(task: "asyncio.Task[Any]") -> None:
+    _going_on.discard(task)
+    if not task.cancelled():
+        task.exception()  # raised to whoever waits; where nobody does, it is no surprise
 
 
 async def _logged(name: str, background: Background) -> None:

@@ -255,3 +255,63 @@ def test_tasks_that_hang_are_cancelled(seconds: float | None) -> None:
         assert cancelled == [True]
 
     asyncio.run(test())
+
+
+def test_what_must_come_to_its_end_does_so_though_its_task_is_cancelled_again_and_again() -> None:
+    async def ended() -> tuple[bool, bool]:
+        begun, may_end, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            await may_end.wait()
+            has_ended.set()
+
+        task = asyncio.create_task(TaskShell().finish(work()))
+        await begun.wait()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        waits = not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return waits, has_ended.is_set()
+
+    assert asyncio.run(ended()) == (True, True)
+
+
+def test_who_is_cancelled_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("history.shell.PATIENCE", A_MOMENT)
+
+    async def ended() -> bool:
+        may_end, has_ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            await may_end.wait()
+            has_ended.set()
+
+        task = asyncio.create_task(TaskShell().finish(work()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_end.set()
+        await asyncio.wait_for(has_ended.wait(), PATIENCE)
+        return True
+
+    assert asyncio.run(ended())
+
+
+def test_what_is_finished_returns_and_raises_as_it_does(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        async def one() -> int:
+            return 1
+
+        async def fails() -> int:
+            raise KeyError("no")
+
+        assert await shell.finish(one()) == 1
+        with pytest.raises(KeyError):
+            await shell.finish(fails())
+
+    run(test)
