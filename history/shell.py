@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from history.bridge import drive
+from history.support.fair import FairSemaphore
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class Shell(Protocol):
         ...
 
     def semaphore(self, permits: int) -> Semaphore:
-        """Return a semaphore with so many permits."""
+        """Return a semaphore with so many permits: who asks first has one first."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -165,7 +166,7 @@ class _ThreadFlag:
 class _ThreadLock:
     """Either of the two: both are acquired and released."""
 
-    def __init__(self, lock: "threading.Lock | threading.Semaphore") -> None:
+    def __init__(self, lock: "threading.Lock | FairSemaphore") -> None:
         self._lock = lock
 
     async def acquire(self) -> None:
@@ -206,7 +207,7 @@ class ThreadShell:
 
     def semaphore(self, permits: int) -> Semaphore:
         """Return a semaphore for threads."""
-        return _ThreadLock(threading.Semaphore(permits))
+        return _ThreadLock(FairSemaphore(permits))
 
     async def sleep(self, seconds: float) -> None:
         """Wait in this thread."""

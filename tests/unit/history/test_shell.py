@@ -1,15 +1,19 @@
 """Both shells say the same: each test is driven over threads, and awaited over tasks."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 
 from history.bridge import drive
-from history.shell import Condition, Shell, TaskShell, ThreadShell, fail, fulfil
+from history.shell import Condition, Flag, Shell, TaskShell, ThreadShell, fail, fulfil
+from history.support.fair import FairSemaphore
 from tests.fixtures.waiting import PATIENCE, eventually
 
 #: Long enough to be seen, short enough to be waited for in vain.
@@ -162,6 +166,56 @@ def test_a_semaphore_lets_in_as_many_as_it_has_permits(run: Run) -> None:
         assert entered == [1, 2]
 
     run(test)
+
+
+def test_a_permit_goes_to_those_who_wait_before_who_gave_it_back_and_asks_again(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        semaphore = shell.semaphore(1)
+        entered: list[str] = []
+
+        async def enter(name: str, asking: Flag) -> None:
+            asking.set()
+            async with semaphore:
+                entered.append(name)
+
+        async with semaphore:
+            for name in ("first", "second", "third"):
+                asking = shell.flag()
+                shell.spawn(name, partial(enter, name, asking))
+                assert await asking.wait(PATIENCE)
+            await shell.sleep(A_MOMENT)  # the last one has said that it asks, and does so now
+        async with semaphore:
+            entered.append("again")
+        await shell.join()
+        assert entered == ["first", "second", "third", "again"]
+
+    run(test)
+
+
+def test_who_stops_waiting_for_a_permit_takes_none() -> None:
+    semaphore = FairSemaphore(0)
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    def interrupt_who_waits() -> None:
+        eventually(lambda: semaphore.waiting)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        killing = threading.Thread(target=interrupt_who_waits)
+        killing.start()
+        with pytest.raises(InterruptedError):
+            semaphore.acquire()
+        killing.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert semaphore.waiting == 0
+    semaphore.release()
+    assert semaphore.acquire()
+    assert semaphore.locked()
 
 
 def test_a_function_is_called_and_what_it_raises_is_raised(run: Run) -> None:
