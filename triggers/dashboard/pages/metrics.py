@@ -66,7 +66,7 @@ class OperationsCollector(Collector):
     def _backlog(self) -> Metric:
         family = GaugeMetricFamily(
             "doubtless_backlog_messages",
-            "Messages at the provider",
+            "Messages at the provider; at least so many where it does not count them",
             labels=["provider", "destination", "subscription", "state"],
         )
         for asked in self._operations.places.latest():

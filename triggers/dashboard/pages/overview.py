@@ -8,6 +8,7 @@ from starlette.responses import Response
 from history.store.control import Overview, TriggerState
 from triggers.cli.control import NOT_RUNNING, status_rows
 from triggers.dashboard.operations import Operations
+from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
 from triggers.dashboard.visit import Visit
 
@@ -26,7 +27,7 @@ class TriggerRow:
     busy: int
     rates: dict[str, float] | None
     curve: list[float]
-    waiting: int | None
+    waiting: Waiting | None
     parked: int
     remembered: int | None
 
@@ -63,7 +64,7 @@ def facts(operations: Operations) -> dict[str, Any]:
 
 
 def _row(
-    operations: Operations, name: str, overview: Overview, parked: int, waiting: int | None
+    operations: Operations, name: str, overview: Overview, parked: int, waiting: Waiting | None
 ) -> TriggerRow:
     said = list(status_rows(name, overview))
     worst = min(said, key=lambda row: _WORST.index(row["state"]))
