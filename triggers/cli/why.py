@@ -1,6 +1,6 @@
 """``doubtless why``: explain what is known of a message, and what becomes of its next delivery."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,9 @@ from history.entry import Entry
 from history.message import Message
 from history.store import HistoryStore
 from history.store.journal import JournalLine, journal_of
-from history.store.parking import ParkedLabel, Parking
+from history.store.parking import ParkedLabel, Parking, oldest_first
+from triggers.cli.control import known_triggers
 from triggers.cli.history import entry_row
-from triggers.cli.parked.choosing import Selection, age_of, walk
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
@@ -24,7 +24,6 @@ from triggers.cli.shared.options import (
     note_unknown_trigger,
     opened,
     opened_local,
-    trigger_names,
 )
 from triggers.cli.shared.output import State, moment
 from triggers.detection.sentences import explain
@@ -68,22 +67,14 @@ def why(
         for judged in ([] if module is None else collect(module, configuration=configuration_of(state)))
     }
     with opened(history) as store, opened_local() as local, _opened_journal(journal) as other:
-        lots = [store.parking] if local is None else [store.parking, local]
-        found = [
-            row
-            for name in _names(store, lots, trigger)
-            if (
-                row := story(
-                    store,
-                    name,
-                    uuid,
-                    known.get(name, usual),
-                    _parked(lots, name, uuid),
-                    lines_of(other or store, name, uuid),
-                )
-            )
-            is not None
-        ]
+        found = stories(
+            store,
+            uuid,
+            lambda name: known.get(name, usual),
+            trigger=trigger,
+            lots=[] if local is None else [local],
+            journal=other,
+        )
         if not found:
             note_unknown_trigger(state, store, trigger)
     if state.as_json:
@@ -96,24 +87,55 @@ def why(
         raise typer.Exit(1)
 
 
-def lines_of(store: HistoryStore, trigger: str, uuid: str) -> Sequence[JournalLine]:
-    """Return what the journal in a store says of a uuid, the oldest line first."""
+def stories(
+    store: HistoryStore,
+    uuid: str,
+    judging: Callable[[str], Judging],
+    *,
+    trigger: str | None = None,
+    lots: Sequence[Parking] = (),
+    journal: HistoryStore | None = None,
+) -> list[dict[str, Any]]:
+    """Return what is known of a uuid by each trigger that knows anything of it: one, or all.
+
+    It is found by its key: in the history, in its parking lot and in others, in the journal of the history or
+    of another store.
+    """
+    parked = [
+        label
+        for lot in (store.parking, *lots)
+        for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
+    ]
+    names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
+    rows = (
+        _story(
+            store,
+            name,
+            uuid,
+            judging(name),
+            parked=[label for label in parked if label.trigger_name == name],
+            lines=_lines_of(journal or store, name, uuid),
+        )
+        for name in dict.fromkeys([*names, *(label.trigger_name for label in parked)])
+    )
+    return [row for row in rows if row is not None]
+
+
+def _lines_of(store: HistoryStore, trigger: str, uuid: str) -> Sequence[JournalLine]:
     journal = journal_of(store)
     return [] if journal is None else drive(journal.read(trigger, uuid))
 
 
-def story(
+def _story(
     store: HistoryStore,
     trigger: str,
     uuid: str,
     judging: Judging,
+    *,
     parked: Sequence[ParkedLabel],
-    lines: Sequence[JournalLine] = (),
+    lines: Sequence[JournalLine],
 ) -> dict[str, Any] | None:
-    """Return what is known of a uuid, of which ``parked`` and ``lines`` are, and of its next delivery.
-
-    None where nothing is known.
-    """
+    """Return what is known of a uuid by one trigger, and of its next delivery; None where nothing is."""
     entry = drive(store.lookup(trigger, [uuid]))[0]
     if entry is None and not parked and not lines:
         return None
@@ -150,21 +172,6 @@ def _opened_journal(url: str | None) -> Generator[HistoryStore | None]:
         return
     with opened(url) as store:
         yield store
-
-
-def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:
-    """Name the triggers to look at; one that parks locally may be unknown to this history."""
-    parked = [] if trigger is not None else [label for lot in lots[1:] for label in walk(lot, Selection())]
-    local = [label.trigger_name for label in parked]
-    return dict.fromkeys([*trigger_names(store, trigger), *local])
-
-
-def _parked(lots: Sequence[Parking], trigger: str, uuid: str) -> Sequence[ParkedLabel]:
-    parked: list[ParkedLabel] = []
-    for lot in lots:
-        labels = (label for label in walk(lot, Selection(trigger=trigger)) if label.uuid == uuid)
-        parked += sorted({label.id: label for label in labels}.values(), key=age_of)
-    return parked
 
 
 def _next(entry: Entry | None, judging: Judging) -> Decision:

@@ -6,7 +6,7 @@ list shows. It is made again while somebody looks, with pauses several times as 
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -62,13 +62,6 @@ class Survey:
     def group(self, key: str | None) -> Group | None:
         """Return a group by its key."""
         return next((group for group in chain(self.groups, self.hosts) if group.key == key), None)
-
-    def of_uuid(self, uuid: str) -> Iterator[ParkedLabel]:
-        """Yield the labels of the messages of one uuid."""
-        for group in self.groups:
-            for line in group.lines:
-                if line.uuid == uuid:
-                    yield group.label(line)
 
     def counts(self) -> dict[str, int]:
         """Return how many messages of each trigger are parked."""
