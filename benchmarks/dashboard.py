@@ -29,8 +29,11 @@ from triggers.testing.redis_server import RedisServer
 #: How many messages are parked, and how many are remembered.
 USUAL = (100_000, 1_000_000)
 
-#: How many messages one call parks, and in how many groups they are.
-PIECE, GROUPS = 2_000, 15
+#: How many messages one call parks.
+PIECE = 2_000
+
+#: How many errors those have that were given up, and on how many hosts workers had begun the others.
+ERRORS, HOSTS = 300, 40
 
 #: For how long pages are opened, one after the other, in seconds.
 SECONDS = 15.0
@@ -118,7 +121,7 @@ def remember(store: HistoryStore, entries: int) -> None:
 
 
 def fill(store: HistoryStore, count: int) -> None:
-    """Park messages of a few triggers and reasons."""
+    """Park messages of a few triggers; half In Doubt, half given up, each for its own reason."""
     now = datetime.now(UTC)
     for start in range(0, count, PIECE):
         numbers = range(start, min(count, start + PIECE))
@@ -126,19 +129,37 @@ def fill(store: HistoryStore, count: int) -> None:
 
 
 def parked(number: int, at: datetime) -> Parked:
-    """Return one parked message."""
+    """Return one parked message, with a reason that no other one has."""
     uuid = f"order-{number}"
-    return Parked(
-        id=f"{number:024x}",
-        trigger_name=f"book-{number % 3}",
-        kind=ParkedKind.IN_DOUBT,
-        reason=f"an earlier run started and never finished; reason {number % GROUPS}",
-        uuid=uuid,
-        destination="orders",
-        message=Message(body={"id": uuid, "text": "x" * 300}, uuid=uuid),
-        evidence=Evidence(owner="host:1:2", fence=number + 1, started_at=at),
-        parked_at=at,
-    )
+    known: dict[str, object] = {
+        "id": f"{number:024x}",
+        "trigger_name": f"book-{number % 3}",
+        "uuid": uuid,
+        "destination": "orders",
+        "message": Message(body={"id": uuid, "text": "x" * 300}, uuid=uuid),
+        "evidence": Evidence(owner=f"host-{number % HOSTS}:1:2", fence=number + 1, started_at=at),
+        "parked_at": at,
+    }
+    return Parked.model_validate(known | (given_up(number) if number // 3 % 2 else in_doubt(number)))
+
+
+def in_doubt(number: int) -> dict[str, object]:
+    """Return why a message is In Doubt: its resolver names the customer, in letters."""
+    customer = str(number).translate(str.maketrans("0123456789", "aeioulmnrs"))
+    words = "the resolver says IN_DOUBT; kept for you to decide; resolver: the ledger has no"
+    reason = f"an earlier run started and never finished; {words} booking of {customer} yet (row 11)"
+    return {"kind": ParkedKind.IN_DOUBT, "reason": reason}
+
+
+def given_up(number: int) -> dict[str, object]:
+    """Return why a message was given up: its reason has a token and a number."""
+    words = f"its end could not be written: no answer to request {number} of host-1:42:{number:x}"
+    return {
+        "kind": ParkedKind.REJECTED,
+        "reason": f"it was not seen before; the service failed for good; {words} (row 7)",
+        "error_class": f"shop.Problem{number % ERRORS}Error",
+        "error_message": f"no customer {number}",
+    }
 
 
 if __name__ == "__main__":

@@ -15,10 +15,18 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from history.bridge import drive
+from history.support.fair import FairSemaphore
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+#: How long a cancelled task waits for what must come to its end, in seconds: about what a history that is
+#: away is asked again for.
+PATIENCE = 2.0
+
+#: What goes on though its caller may be gone: an event loop holds its tasks weakly.
+_going_on: "set[asyncio.Task[Any]]" = set()
 
 #: What runs beside its caller, until it is done or its shell is over.
 Background = Callable[[], Coroutine[Any, Any, None]]
@@ -92,7 +100,7 @@ class Shell(Protocol):
         ...
 
     def semaphore(self, permits: int) -> Semaphore:
-        """Return a semaphore with so many permits."""
+        """Return a semaphore with so many permits: who asks first has one first."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -112,6 +120,13 @@ class Shell(Protocol):
         Raises:
             TimeoutError: it takes longer.
             BaseException: what the future raises.
+        """
+        ...
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something to its end, also where the task that waits for it is cancelled meanwhile.
+
+        The cancellation is raised when it has ended, or after :data:`PATIENCE`: then it goes on by itself.
         """
         ...
 
@@ -151,7 +166,7 @@ class _ThreadFlag:
 class _ThreadLock:
     """Either of the two: both are acquired and released."""
 
-    def __init__(self, lock: "threading.Lock | threading.Semaphore") -> None:
+    def __init__(self, lock: "threading.Lock | FairSemaphore") -> None:
         self._lock = lock
 
     async def acquire(self) -> None:
@@ -192,7 +207,7 @@ class ThreadShell:
 
     def semaphore(self, permits: int) -> Semaphore:
         """Return a semaphore for threads."""
-        return _ThreadLock(threading.Semaphore(permits))
+        return _ThreadLock(FairSemaphore(permits))
 
     async def sleep(self, seconds: float) -> None:
         """Wait in this thread."""
@@ -205,6 +220,10 @@ class ThreadShell:
     async def result(self, future: "Future[T]", seconds: float) -> T:
         """Wait in this thread."""
         return future.result(max(seconds, 0))
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in this thread, which nobody can cancel."""
+        return await work
 
     def spawn(self, name: str, background: Background) -> None:
         """Run it in a thread of this name."""
@@ -294,6 +313,10 @@ class TaskShell:
             return future.result()
         return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), max(seconds, 0))
 
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in a task of its own."""
+        return await to_its_end(work, patience=PATIENCE)
+
     def spawn(self, name: str, background: Background) -> None:
         """Run it in a task of this name."""
         self._tasks.append(asyncio.create_task(_logged(name, background), name=name))
@@ -323,6 +346,32 @@ async def _unfinished(tasks: "Sequence[asyncio.Task[None]]", seconds: float) -> 
         return []
     _, left = await asyncio.wait(tasks, timeout=seconds)
     return list(left)
+
+
+async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float = 0.0) -> T:
+    """Do something in a task of its own, which goes on to its end when the caller is cancelled.
+
+    A cancelled caller waits for that end, at most ``patience`` seconds, however often it is cancelled. Only
+    the end of the event loop cuts it off.
+    """
+    task = asyncio.create_task(work)
+    _going_on.add(task)
+    task.add_done_callback(_ended)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        until = time.monotonic() + patience
+        while not task.done() and (left := until - time.monotonic()) > 0:
+            with suppress(asyncio.CancelledError):  # such as anyio's, which come again and again
+                await asyncio.wait([task], timeout=left)
+        raise
+    return task.result()
+
+
+def _ended(task: "asyncio.Task[Any]") -> None:
+    _going_on.discard(task)
+    if not task.cancelled():
+        task.exception()  # raised to whoever waits; where nobody does, it is no surprise
 
 
 async def _logged(name: str, background: Background) -> None:

@@ -73,6 +73,8 @@ class ControlContract:
             obeyed=7,
             busy=2,
             counts=Counts(new=3, microseconds=1_500_000, runs=4),
+            away="no route to the broker \0🧾",
+            away_for=0.5,
         )
 
         heard = await store.control.beat("token-1", [said])
@@ -82,6 +84,7 @@ class ControlContract:
         assert beat.report == said
         assert beat.beat_at == heard.now
         assert beat.since == heard.now - timedelta(seconds=1.5)
+        assert beat.away_since == heard.now - timedelta(seconds=0.5)
         assert overview.now >= heard.now
 
     async def test_the_last_word_stands(self, store: HistoryStore) -> None:
@@ -226,6 +229,22 @@ class ControlContract:
         assert await statistics(store, "another") == Counts(new=1)
         await store.control.clear()
         assert dict((await store.control.overview()).statistics) == {}
+
+    async def test_who_had_a_consumer_is_known_after_it_died_and_statistics_were_cleared(
+        self, store: HistoryStore, another: HistoryStore
+    ) -> None:
+        await store.control.beat("token-1", [report(), report(trigger="another")])
+        await store.control.order(Verb.DISABLE, ["of a guard"])
+        assert (await another.control.overview()).had_consumer(TRIGGER)
+
+        await store.control.clear()
+        await store.control.clear(trigger=TRIGGER)
+        await eventually(lambda: _swept(store.control))
+
+        overview = await another.control.overview()
+        had = [overview.had_consumer(name) for name in (TRIGGER, "another", "of a guard", "of nobody")]
+        assert had == [True, True, False, False]
+        assert dict(overview.statistics) == {}
 
     async def test_a_sweep_deletes_words_and_keeps_counts_and_orders(self, store: HistoryStore) -> None:
         await store.control.beat("token-1", [counted(new=3)])

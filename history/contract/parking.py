@@ -150,6 +150,27 @@ class ParkingContract:
         assert met == 300
         assert await store.parking.count() == 0
 
+    async def test_the_messages_of_a_uuid_are_found_without_the_others(self, store: HistoryStore) -> None:
+        later = datetime(2024, 3, 1, tzinfo=UTC)
+        await store.parking.park([parked(n) for n in range(40)])
+        await store.parking.park([parked(200, uuid="u7", parked_at=later), parked(7, trigger_name="another")])
+
+        mine = await store.parking.of_uuid("u7", trigger=TRIGGER)
+        both = await store.parking.of_uuid("u7")
+
+        assert [label.id for label in mine] == [parked(7).id, parked(200).id]
+        assert {label.trigger_name for label in both} == {TRIGGER, "another"}
+        assert list(await store.parking.of_uuid("u")) == []
+        await store.parking.remove(parked(7))
+        assert [label.id for label in await store.parking.of_uuid("u7", trigger=TRIGGER)] == [parked(200).id]
+
+    @pytest.mark.parametrize("uuid", ['"', "%", "_", "\\", "größe→", "\0\n", '","uuid":"u1', " ", "\ud800"])
+    async def test_a_uuid_may_be_any_text_to_find_its_messages(self, store: HistoryStore, uuid: str) -> None:
+        await store.parking.park([parked(1), parked(2, uuid=uuid, reason='"uuid":"u1"')])
+
+        assert [label.id for label in await store.parking.of_uuid(uuid)] == [parked(2).id]
+        assert [label.id for label in await store.parking.of_uuid("u1")] == [parked(1).id]
+
     @pytest.mark.parametrize("record", ["{", "", "[]", '{"id": "other"}', '"\\ud800"', "null"])
     async def test_a_record_that_cannot_be_read_is_shown_and_hides_no_other(
         self, store: HistoryStore, record: str

@@ -31,6 +31,7 @@ class MemoryControl:
         self._beats: dict[tuple[str, str], Beat] = {}
         self._orders: dict[tuple[str, bool], Order] = {}
         self._totals: dict[str, Counter[str]] = {}
+        self._named: set[str] = set()
 
     @property
     def address(self) -> str:
@@ -47,6 +48,7 @@ class MemoryControl:
                 self._totals.setdefault(report.trigger, Counter()).update(counted.some())
                 self._beats[token, report.trigger] = Beat(report, now)
             named = {report.trigger for report in reports}
+            self._named |= named
             return Heard(now, [order for order in self._orders.values() if order.trigger in named])
 
     async def order(self, verb: Verb, triggers: Sequence[str], *, reason: str | None = None) -> int:
@@ -69,6 +71,7 @@ class MemoryControl:
                 beats=[beat for beat in alive if not beat.report.leaving],
                 orders=list(self._orders.values()),
                 statistics={name: Counts(**total) for name, total in self._totals.items() if total},
+                reported=frozenset(self._named),
             )
 
     async def clear(self, *, trigger: str | None = None) -> None:

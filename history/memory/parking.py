@@ -16,7 +16,7 @@ from history.store.decisions import (
     message_text,
     record_of,
 )
-from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
+from history.store.parking import LabelPage, Parked, ParkedLabel, encodable, read_parked
 
 #: Settles one claim of a trigger in the history beside the lot, if that is still as expected.
 Settle = Callable[[str, Settlement], bool]
@@ -81,6 +81,11 @@ class MemoryParking:
             some = keys[:limit]
             labels = [ParkedLabel.of(self._read(key)) for key in some]
             return LabelPage(labels, json.dumps(some[-1]) if len(keys) > limit else None)
+
+    async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
+        """Return the labels of the messages of one uuid."""
+        everything = await self.list(trigger=trigger, limit=len(self._parked))
+        return [ParkedLabel.of(message) for message in everything if message.uuid == encodable(uuid)]
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take one message out."""

@@ -12,6 +12,7 @@ from history.store import instant, milliseconds
 from history.store.control import (
     FORGOTTEN_AFTER,
     GONE_AFTER,
+    REPORTED,
     Beat,
     Counts,
     Heard,
@@ -79,6 +80,7 @@ class RedisControl:
             beats=list(_beats(fields, instant(now) - silence)),
             orders=_orders([(words[1], value) for words, value in _of_kind(fields, b"o")]),
             statistics=_statistics(fields),
+            reported=frozenset(trigger for (name, trigger), _ in _of_kind(fields, b"s") if name == REPORTED),
         )
 
     async def clear(self, *, trigger: str | None = None) -> None:

@@ -23,7 +23,15 @@ from history.store.decisions import (
     message_text,
     record_of,
 )
-from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
+from history.store.parking import (
+    LabelPage,
+    Parked,
+    ParkedLabel,
+    all_labels,
+    encodable,
+    oldest_first,
+    read_parked,
+)
 from history.support.spoilt import readable
 
 #: How many messages one command takes.
@@ -113,6 +121,25 @@ class RedisParking:
             return LabelPage(labels, f"{place} {here[0]}")
         return LabelPage(labels, f"0 {here[1]}" if len(here) > 1 else None)
 
+    async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
+        """Return the labels of the messages of one uuid, by its digest."""
+        wanted = encodable(uuid)
+        labels: list[ParkedLabel] = []
+        for name in await self._triggers(trigger):
+            order, uuids = keys_of(name, "parked:order", "parked:uuids")
+            first = digest(wanted)
+            members = await self._call(
+                self._redis.client.zrangebylex, uuids, b"[" + first, b"[" + first + b"\xff"
+            )
+            ids = [member[len(first) :] for member in members]
+            scores = [(id_, await self._call(self._redis.client.zscore, order, id_)) for id_ in ids]
+            labels += await self._labels(name, [(id_, score) for id_, score in scores if score is not None])
+            if await self._call(self._redis.client.zcard, order) > await self._call(
+                self._redis.client.zcard, uuids
+            ):
+                labels += await all_labels(self, name)  # an older version has parked some
+        return oldest_first(label for label in labels if label.uuid == wanted)
+
     async def _labels(self, trigger: str, pairs: Sequence[tuple[bytes, float]]) -> Sequence[ParkedLabel]:
         """Return labels; what an older version parked, or replaced, has none that holds."""
         if not pairs:
@@ -133,7 +160,9 @@ class RedisParking:
 
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take one message out."""
-        return bool(await self._for(parked.trigger_name).run("parking/remove", [parked.id.encode()]))
+        return bool(
+            await self._for(parked.trigger_name).run("parking/remove", [parked.id.encode(), _member(parked)])
+        )
 
     async def count(self, *, trigger: str | None = None) -> int:
         """Count what is parked."""
@@ -150,7 +179,7 @@ class RedisParking:
         todo = b"note" if decision.kind is DecisionKind.RUN else b"take"
         words = [decision.token.encode(), decision.model_dump_json().encode(), todo]
         for one in chosen:
-            words += [one.id.encode(), message_text(one).encode(), *_ending(one.settlement)]
+            words += [one.id.encode(), message_text(one).encode(), *_ending(one.settlement), _member(one)]
         answers: bytes = await self._for(trigger).run("parking/decide", words)
         return [answer == ord("1") for answer in answers]
 
@@ -196,7 +225,13 @@ class RedisParking:
 
 def _label(parked: Parked) -> list[bytes]:
     label = ParkedLabel.of(parked).model_dump_json(exclude={"copies"})
-    return [parked.id.encode(), repr(parked.parked_at.timestamp()).encode(), label.encode()]
+    at = repr(parked.parked_at.timestamp()).encode()
+    return [parked.id.encode(), at, label.encode(), _member(parked)]
+
+
+def _member(parked: Parked | ParkedLabel | Decided) -> bytes:
+    """Return by what a message is found whose uuid is known; what has none has the digest of none."""
+    return digest(encodable(parked.uuid or "")) + parked.id.encode()
 
 
 def _read_label(text: bytes) -> ParkedLabel | None:

@@ -32,6 +32,7 @@ from history.store import instant, milliseconds
 from history.store.control import (
     FORGOTTEN_AFTER,
     GONE_AFTER,
+    REPORTED,
     Beat,
     Counts,
     Heard,
@@ -104,7 +105,7 @@ class SqlControl:
 
 
 async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:
-    counts = [(report.trigger, *count) for report in reports for count in report.counts.some().items()]
+    counts = _counts(reports)
     rows = await fetch(
         connection,
         BEAT,
@@ -118,9 +119,15 @@ async def _beat(connection: AnyConnection, *, token: str, reports: Sequence[Repo
     return Heard(instant(rows[0].now), _orders([row for row in rows if row.number is not None]))
 
 
+def _counts(reports: Sequence[Report]) -> list[tuple[str, str, int]]:
+    """Return trigger, name and value of each count; a token counts once among a trigger's consumers."""
+    named = ((report.trigger, {REPORTED: 1, **report.counts.some()}) for report in reports)
+    return [(trigger, *count) for trigger, counts in named for count in counts.items()]
+
+
 async def _beat_in_steps(connection: AnyConnection, *, token: str, reports: Sequence[Report]) -> Heard:
     ((now,),) = await fetch(connection, NOW)
-    counts = [(report.trigger, *count) for report in reports for count in report.counts.some().items()]
+    counts = _counts(reports)
     added = await fetch(connection, COUNT, token=token, counts=json.dumps(counts))
     if added:
         sums = [{"trigger": trigger, "name": name, "added": more} for trigger, name, more in added]
@@ -154,7 +161,8 @@ async def _look(connection: AnyConnection, *, silence: timedelta) -> Overview:
     words = ((f"{row.token} says of {row.trigger_name}", row) for row in said)
     beats = list(readable("what the consumer", words, _beat_of))
     counts: dict[str, dict[str, int]] = {}
-    for row in await fetch(connection, LIST_STATISTICS):
+    sums = await fetch(connection, LIST_STATISTICS)
+    for row in sums:
         if row.name in Counts.model_fields and isinstance(
             row.value, int
         ):  # others are spoilt, or a newer version's
@@ -164,6 +172,7 @@ async def _look(connection: AnyConnection, *, silence: timedelta) -> Overview:
         beats=[beat for beat in beats if not beat.report.leaving],
         orders=_orders(await fetch(connection, LIST_ORDERS)),
         statistics={trigger: Counts(**some) for trigger, some in counts.items()},
+        reported=frozenset(row.trigger_name for row in sums if row.name == REPORTED),
     )
 
 

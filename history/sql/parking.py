@@ -14,7 +14,7 @@ from history.sql.entries.settlements import settle_entries
 from history.sql.statements import parking as statements
 from history.sql.statements.dialects import Dialect
 from history.sql.statements.entries import TRIGGERS
-from history.sql.tables.history import PARKING_TABLES
+from history.sql.tables.history import DECISIONS, PARKING_TABLES
 from history.sql.tables.making import AddedTables, make_tables, table_exists
 from history.store.decisions import (
     Decided,
@@ -25,7 +25,15 @@ from history.store.decisions import (
     message_text,
     record_of,
 )
-from history.store.parking import LabelPage, Parked, ParkedLabel, read_parked
+from history.store.parking import (
+    LabelPage,
+    Parked,
+    ParkedLabel,
+    all_labels,
+    encodable,
+    oldest_first,
+    read_parked,
+)
 from history.support.spoilt import UNREADABLE, readable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -86,6 +94,16 @@ class SqlParking:
         more = len(rows) == limit
         return LabelPage(labels, json.dumps([rows[-1].trigger_name, rows[-1].id]) if more else None)
 
+    async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
+        """Return the labels of the messages of one uuid, by its digest."""
+        wanted = encodable(uuid)
+        find = partial(fetch, statement=statements.LABELS_OF_UUID, digest=digest(wanted), trigger=trigger)
+        labels = [await self._label(row) for row in await self._run("looking for a parked message", find)]
+        older = partial(fetch, statement=statements.ARE_OLDER)
+        if (await self._run("looking for older parked messages", older))[0][0]:
+            labels += await all_labels(self, trigger)
+        return oldest_first(label for label in labels if label.uuid == wanted)
+
     async def _label(self, row: AnyRow) -> ParkedLabel:
         if row.label is None:
             return ParkedLabel.of(_read(row))
@@ -128,7 +146,7 @@ class SqlParking:
 async def known_triggers(connection: AnyConnection) -> Sequence[str]:
     """Name the triggers that have entries, or of whose messages somebody has decided."""
     rows = [*await fetch(connection, TRIGGERS)]
-    if await _exist(connection):
+    if await table_exists(connection, DECISIONS):
         rows += await fetch(connection, statements.DECIDED_TRIGGERS)
     return sorted({name for (name,) in rows if isinstance(name, str)})  # another cell is spoilt
 
@@ -149,17 +167,21 @@ async def _park(connection: AnyConnection, *, parked: Sequence[Parked]) -> None:
     ]
     labels = [ParkedLabel.of(message).model_dump_json(exclude={"copies"}) for message in parked]
     documents = [message.model_dump_json() for message in parked]
-    for statement, name, texts in (
+    digests = [digest(message.uuid or "") for message in parked]
+    values: Sequence[Any]
+    for statement, name, values in (
+        (statements.NOTE_UUID, "digest", digests),
         (statements.LABEL, "label", labels),
         (statements.PARK, "document", documents),
     ):
-        rows = [{**key, name: text} for key, text in zip(keys, texts, strict=True)]
+        rows = [{**key, name: value} for key, value in zip(keys, values, strict=True)]
         await execute_each(connection, statement, rows)
 
 
 async def _remove(connection: AnyConnection, *, trigger: str, id: str) -> bool:  # noqa: A002
     gone = await fetch(connection, statements.REMOVE, trigger=trigger, id=id)
     await execute(connection, statements.REMOVE_LABEL, trigger=trigger, id=id)
+    await execute(connection, statements.REMOVE_UUID, trigger=trigger, id=id)
     return bool(gone)
 
 
@@ -187,6 +209,7 @@ async def _decide(
         named["ids"] = _ids(connection, [one.id for one in taken])
         await fetch(connection, statements.REMOVE_EACH, **named)
         await execute(connection, statements.REMOVE_LABELS, **named)
+        await execute(connection, statements.REMOVE_UUIDS, **named)
     document = {
         "decision": decision.model_dump_json(),
         "messages": f"[{', '.join(map(message_text, taken))}]",

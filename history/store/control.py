@@ -4,7 +4,7 @@ A consumer beats about once a second. One beat is one round trip: it writes what
 its triggers, adds what it counted since its last one to the statistics, and brings the orders that stand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,6 +19,10 @@ Encodable = Annotated[str, AfterValidator(encodable)]
 
 #: A consumer that has been silent for longer counts as gone.
 GONE_AFTER = timedelta(seconds=15)
+
+#: Under this name, besides those of :class:`Counts`, stores count the consumers that reported a trigger. It
+#: is no statistic: it is not cleared, and says that there was one.
+REPORTED = "consumers"
 
 #: What a consumer said is deleted when it has been silent for longer. One that was silent for half of it
 #: beats under a new token, so that its counts are never compared with what is deleted.
@@ -117,7 +121,8 @@ class Report(BaseModel):
     ``elapsed`` is for how many seconds it has been in this state, ``by_command`` whether an order or a call
     brought it there, ``obeyed`` the number of the last order that it followed or could leave, ``busy`` how
     many deliveries, or batches of them, are being worked on. ``counts`` are those since the consumer's start.
-    ``leaving`` says that this is its last word.
+    ``away`` is what the provider failed with while it does not answer, ``away_for`` for how many seconds it
+    has not. ``leaving`` says that this is its last word.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -131,6 +136,8 @@ class Report(BaseModel):
     obeyed: int = 0
     busy: int = 0
     counts: Counts = Counts()
+    away: Encodable | None = None
+    away_for: float = Field(default=0.0, ge=0.0)
     leaving: bool = False
 
 
@@ -154,15 +161,24 @@ class Beat:
         """When the trigger came into its state, by the store's clock."""
         return self.beat_at - timedelta(seconds=self.report.elapsed)
 
+    @property
+    def away_since(self) -> datetime | None:
+        """Since when the provider has not answered, by the store's clock; None while it does."""
+        return None if self.report.away is None else self.beat_at - timedelta(seconds=self.report.away_for)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Everything known: the living consumers, the orders that stand, and the statistics by trigger."""
+    """Everything known: the living consumers, the orders that stand, and the statistics by trigger.
+
+    ``reported`` names the triggers that a consumer has ever spoken of, whether it lives or not.
+    """
 
     now: datetime
     beats: Sequence[Beat]
     orders: Sequence[Order]
     statistics: Mapping[str, Counts]
+    reported: Collection[str] = frozenset()
 
     def triggers(self) -> list[str]:
         """Name the triggers that something is known of, sorted."""
@@ -173,6 +189,10 @@ class Overview:
         """Return the order by which a trigger is disabled; None when it is not."""
         found = [order for order in self.orders if order.trigger == trigger and order.verb is Verb.DISABLE]
         return found[0] if found else None
+
+    def had_consumer(self, trigger: str) -> bool:
+        """Whether a consumer has ever run a trigger; guards and Spark use theirs without one."""
+        return trigger in self.reported or trigger in self.statistics
 
 
 class Control(Protocol):

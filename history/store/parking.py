@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
@@ -127,6 +127,12 @@ class ParkedLabel(BaseModel):
         return cls(**facts)
 
 
+def oldest_first(labels: Iterable[ParkedLabel]) -> Sequence[ParkedLabel]:
+    """Return labels, each once, in the order in which their messages were parked."""
+    once = {(label.trigger_name, label.id): label for label in labels}.values()
+    return sorted(once, key=lambda label: (label.parked_at, label.id))
+
+
 class LabelPage(NamedTuple):
     """Some labels, in no particular order. ``cursor`` continues the walk and is None at its end."""
 
@@ -221,6 +227,14 @@ class Parking(Protocol):
         """
         ...
 
+    async def of_uuid(self, uuid: str, *, trigger: str | None = None) -> Sequence[ParkedLabel]:
+        """Return the labels of all messages of one uuid, oldest first, of one trigger or of all.
+
+        By a key: who asks about a message does not walk through the others, but where an older version has
+        parked some without it.
+        """
+        ...
+
     async def remove(self, parked: Parked | ParkedLabel) -> bool:
         """Take a message out, once it is decided; False when it was gone already."""
         ...
@@ -244,3 +258,15 @@ class Parking(Protocol):
     async def count(self, *, trigger: str | None = None) -> int:
         """Count what is parked."""
         ...
+
+
+async def all_labels(lot: Parking, trigger: str | None) -> Sequence[ParkedLabel]:
+    """Walk through all labels of a lot, of one trigger or of all; one may be seen twice."""
+    labels: list[ParkedLabel] = []
+    cursor: str | None = None
+    while True:
+        page = await lot.labels(trigger=trigger, cursor=cursor)
+        labels += page.labels
+        cursor = page.cursor
+        if cursor is None:
+            return labels

@@ -17,8 +17,12 @@ from triggers.events.hearing import wildcard
 #: How often the consumers are looked at while they are waited for, in seconds.
 LOOK_INTERVAL = 0.1
 
-#: What status says of a trigger that no consumer runs.
-NOT_RUNNING = "NOT RUNNING"
+#: What status says of a trigger whose consumers have gone, and of one that never had any: guards and Spark
+#: use theirs without one, and report nothing.
+NOT_RUNNING, NO_CONSUMER = "NOT RUNNING", "NO CONSUMER REPORTS"
+
+#: What it says of one that would receive if its provider answered.
+AWAY = "PROVIDER AWAY"
 
 _STATUS = ["trigger", "consumer", "state", "busy", "reason", "since", "last_beat", "counts"]
 _ANSWERS = ["trigger", "consumer", "obeyed", "state", "busy", "reason"]
@@ -232,27 +236,33 @@ def status_rows(trigger: str, overview: Overview) -> Iterator[dict[str, Any]]:
     beats = sorted((beat for beat in overview.beats if beat.report.trigger == trigger), key=_by_name)
     for beat in beats:
         report = beat.report
+        waits = report.state is TriggerState.RUNNING and report.away is not None
         yield {
             "trigger": trigger,
             "consumer": report.consumer,
-            "state": report.state,
+            "state": AWAY if waits else report.state,
             "busy": report.busy,
-            "reason": report.reason,
+            "reason": report.away if waits else report.reason,
             "by_command": report.by_command,
-            "since": beat.since,
+            "since": beat.away_since if waits else beat.since,
+            "away": report.away,
+            "away_since": beat.away_since,
             "last_beat": beat.beat_at,
             "counts": named_counts(report.counts),
         }
     if not beats:
         disabled = overview.disabled(trigger)
+        idle = NOT_RUNNING if overview.had_consumer(trigger) else NO_CONSUMER
         yield {
             "trigger": trigger,
             "consumer": None,
-            "state": NOT_RUNNING if disabled is None else TriggerState.DISABLED,
+            "state": idle if disabled is None else TriggerState.DISABLED,
             "busy": 0,
             "reason": None if disabled is None else disabled.reason,
             "by_command": disabled is not None,
             "since": None if disabled is None else disabled.given_at,
+            "away": None,
+            "away_since": None,
             "last_beat": None,
             "counts": named_counts(Counts()),
         }

@@ -34,7 +34,10 @@ def subscriptions(
     """List the subscriptions of a stream: a forgotten one keeps all that comes after it."""
     with _opened(provider) as streams:
         found = drive(streams.subscriptions(destination))
-    State.of(context).show("subscriptions", _COLUMNS, [asdict(one) for one in found])
+    state = State.of(context)
+    rows = [asdict(one) for one in found]
+    shown = [row | {"unread": f"at least {row['unread']}"} if row["is_more"] else row for row in rows]
+    state.show("subscriptions", _COLUMNS, rows if state.as_json else shown)
 
 
 @app.command("unsubscribe")
@@ -69,7 +72,7 @@ def _question(destination: str, found: "Subscription") -> str:
     since = "" if found.oldest is None else f", the oldest of {found.oldest:%Y-%m-%d %H:%M} UTC"
     return (
         f"End {found.name} of {destination}, and give up {found.pending} that it has not acknowledged "
-        f"and {found.unread} that it has not read{since}?"
+        f"and {'at least ' if found.is_more else ''}{found.unread} that it has not read{since}?"
     )
 
 

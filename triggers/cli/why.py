@@ -1,8 +1,9 @@
 """``doubtless why``: explain what is known of a message, and what becomes of its next delivery."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import typer
@@ -12,9 +13,9 @@ from history.entry import Entry
 from history.message import Message
 from history.store import HistoryStore
 from history.store.journal import JournalLine
-from history.store.parking import ParkedLabel, Parking
+from history.store.parking import ParkedLabel, Parking, oldest_first
+from triggers.cli.control import known_triggers
 from triggers.cli.history import entry_row
-from triggers.cli.parked.choosing import Selection, age_of, walk
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.journals import Journals
@@ -25,7 +26,6 @@ from triggers.cli.shared.options import (
     note_unknown_trigger,
     opened,
     opened_local,
-    trigger_names,
 )
 from triggers.cli.shared.output import State, moment
 from triggers.detection.sentences import explain
@@ -68,21 +68,18 @@ def why(
     usual = Judging(Policy(transacted=transacted), resolver)
     configuration = configuration_of(state)
     triggers = [] if module is None else collect(module, configuration=configuration)
-    by_name = {trigger.name: trigger for trigger in triggers}
     known = {judged.name: Judging(judged.settings.policy, judged.resolver is not None) for judged in triggers}
-    with (
-        opened(history) as store,
-        opened_local() as local,
-        closing(
-            Journals(store, everywhere=journal, triggers=by_name, configuration=configuration)
-        ) as journals,
-    ):
-        lots = [store.parking] if local is None else [store.parking, local]
-        found: list[dict[str, Any]] = []
-        for name in _names(store, lots, trigger):
-            parked, lines = _parked(lots, name, uuid), _lines(state, journals, name, uuid)
-            row = story(store, name, uuid, known.get(name, usual), parked, lines)
-            found += [] if row is None else [row]
+    with opened(history) as store, opened_local() as local, ExitStack() as ends:
+        journals = Journals(store, everywhere=journal, triggers=triggers, configuration=configuration)
+        ends.callback(journals.close)
+        found = stories(
+            store,
+            uuid,
+            lambda name: known.get(name, usual),
+            trigger=trigger,
+            lots=[] if local is None else [local],
+            lines_of=lambda name: _lines_of(state, journals, name, uuid),
+        )
         if not found:
             note_unknown_trigger(state, store, trigger)
     if state.as_json:
@@ -95,7 +92,42 @@ def why(
         raise typer.Exit(1)
 
 
-def _lines(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
+def stories(
+    store: HistoryStore,
+    uuid: str,
+    judging: Callable[[str], Judging],
+    *,
+    trigger: str | None = None,
+    lots: Sequence[Parking] = (),
+    lines_of: Callable[[str], Sequence[JournalLine]] | None = None,
+) -> list[dict[str, Any]]:
+    """Return what is known of a uuid by each trigger that knows anything of it: one, or all.
+
+    It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger,
+    of which ``lines_of`` returns the lines; by default that of the history.
+    """
+    read = lines_of or partial(Journals(store).read, uuid=uuid)
+    parked = [
+        label
+        for lot in (store.parking, *lots)
+        for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
+    ]
+    names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
+    rows = (
+        _story(
+            store,
+            name,
+            uuid,
+            judging(name),
+            parked=[label for label in parked if label.trigger_name == name],
+            lines=read(name),
+        )
+        for name in dict.fromkeys([*names, *(label.trigger_name for label in parked)])
+    )
+    return [row for row in rows if row is not None]
+
+
+def _lines_of(state: State, journals: Journals, trigger: str, uuid: str) -> Sequence[JournalLine]:
     """Return what the journal of a trigger says of a uuid; it is said where that is not in the history."""
     lines, problem = journals.read_or_say(trigger, uuid)
     place = journals.place_of(trigger)
@@ -106,18 +138,16 @@ def _lines(state: State, journals: Journals, trigger: str, uuid: str) -> Sequenc
     return lines
 
 
-def story(
+def _story(
     store: HistoryStore,
     trigger: str,
     uuid: str,
     judging: Judging,
+    *,
     parked: Sequence[ParkedLabel],
-    lines: Sequence[JournalLine] = (),
+    lines: Sequence[JournalLine],
 ) -> dict[str, Any] | None:
-    """Return what is known of a uuid, of which ``parked`` and ``lines`` are, and of its next delivery.
-
-    None where nothing is known.
-    """
+    """Return what is known of a uuid by one trigger, and of its next delivery; None where nothing is."""
     entry = drive(store.lookup(trigger, [uuid]))[0]
     if entry is None and not parked and not lines:
         return None
@@ -145,21 +175,6 @@ def story(
             for line in lines
         ],
     }
-
-
-def _names(store: HistoryStore, lots: Sequence[Parking], trigger: str | None) -> Iterable[str]:
-    """Name the triggers to look at; one that parks locally may be unknown to this history."""
-    parked = [] if trigger is not None else [label for lot in lots[1:] for label in walk(lot, Selection())]
-    local = [label.trigger_name for label in parked]
-    return dict.fromkeys([*trigger_names(store, trigger), *local])
-
-
-def _parked(lots: Sequence[Parking], trigger: str, uuid: str) -> Sequence[ParkedLabel]:
-    parked: list[ParkedLabel] = []
-    for lot in lots:
-        labels = (label for label in walk(lot, Selection(trigger=trigger)) if label.uuid == uuid)
-        parked += sorted({label.id: label for label in labels}.values(), key=age_of)
-    return parked
 
 
 def _next(entry: Entry | None, judging: Judging) -> Decision:

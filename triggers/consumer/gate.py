@@ -24,8 +24,6 @@ class Gate:
     def __init__(self, trigger: Trigger[..., Any]) -> None:
         self.trigger = trigger
         self.counts: Counter[str] = Counter()
-        #: What the provider failed with when a worker asked it last; None when it answered.
-        self.away: str | None = None
         #: Grows with every suspension, so that a new one is not taken for the one before.
         self.suspensions = 0
         #: What the workers of the trigger have to say to the log.
@@ -38,6 +36,8 @@ class Gate:
         self._disabled: str | None = None
         self._busy = 0
         self._changed = time.monotonic()
+        self._away: str | None = None
+        self._away_since = self._changed
 
     @property
     def name(self) -> str:
@@ -48,6 +48,17 @@ class Gate:
     def busy(self) -> int:
         """How many deliveries are being worked on."""
         return self._busy
+
+    @property
+    def away(self) -> str | None:
+        """What the provider failed with when a worker asked it last; None when it answered."""
+        return self._away
+
+    @away.setter
+    def away(self, cause: str | None) -> None:
+        if cause is not None and self._away is None:
+            self._away_since = time.monotonic()
+        self._away = cause
 
     @property
     def suspended(self) -> str | None:
@@ -153,16 +164,19 @@ class Gate:
         with self._lock:
             disabled = self._disabled is not None
             reason = self._disabled if disabled else self._suspended
+            now, away = time.monotonic(), self._away
             return Report(
                 consumer=consumer,
                 trigger=self.trigger.name,
                 state=self.state,
                 reason=reason,
                 by_command=disabled or (reason is not None and self._by_command),
-                elapsed=time.monotonic() - self._changed,
+                elapsed=now - self._changed,
                 obeyed=obeyed,
                 busy=self._busy,
                 counts=Counts(**self._statistics) - since,
+                away=away,
+                away_for=0.0 if away is None else max(0.0, now - self._away_since),
                 leaving=leaving,
             )
 

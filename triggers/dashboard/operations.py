@@ -45,7 +45,7 @@ class Operations:
         by_name = {trigger.name: trigger for trigger in triggers}
         jobs = Jobs(store, surveyor, by_name, history)
         places = Places(providers, triggers, background=background)
-        journals = Journals(store, triggers=by_name, configuration=configuration)
+        journals = Journals(store, triggers=triggers, configuration=configuration)
         return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs, places, journals)
 
     def close(self) -> None:

@@ -42,6 +42,17 @@ class Asked:
     at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many messages wait for a trigger, at all its providers; ``is_more``: at least so many."""
+
+    count: int
+    is_more: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.count:,}{'+' if self.is_more else ''}"
+
+
 @dataclass(slots=True)
 class _Desk:
     """One provider, and who asks it now."""
@@ -82,12 +93,14 @@ class Places:
         wait(asking, PATIENCE if self._background else None)
         return [desk.latest for desk in self._desks]
 
-    def waiting(self) -> Mapping[str, int]:
+    def waiting(self) -> Mapping[str, Waiting]:
         """Return how many messages wait for each trigger, as far as that is known."""
-        found: dict[str, int] = {}
+        found: dict[str, Waiting] = {}
         for backlog in (backlog for one in self.latest() for backlog in one.backlogs):
             for name in self.names_of(backlog) if backlog.waiting is not None else ():
-                found[name] = found.get(name, 0) + (backlog.waiting or 0)
+                before = found.get(name, Waiting(0))
+                count = before.count + (backlog.waiting or 0)
+                found[name] = Waiting(count, before.is_more or backlog.is_more)
         return found
 
     def names_of(self, backlog: Backlog) -> Sequence[str]:

@@ -6,28 +6,22 @@ list shows. It is made again while somebody looks, with pauses several times as 
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from hashlib import blake2b
+from itertools import chain
 from threading import Condition, Thread
-from typing import NamedTuple
 
 from history.bridge import drive
 from history.errors import DoubtlessError
 from history.store import HistoryStats, HistoryStore
-from history.store.parking import Evidence, ParkedKind, ParkedLabel
+from history.store.parking import ParkedLabel
 from history.support.rendering import text_of
 from triggers.cli.parked.choosing import Selection, walk
+from triggers.dashboard.groups import Counting, Group
 
 _log = logging.getLogger(__name__)
-
-#: How many messages a survey keeps a line of; the others are only counted.
-LISTED = 250_000
-
-#: How much of an error a line keeps.
-ERROR_TEXT = 120
 
 #: How long a page waits for the first survey, in seconds.
 PATIENCE = 0.15
@@ -42,68 +36,16 @@ PAUSE, TIMES = 3.0, 4.0
 INTEREST = 60.0
 
 
-class Line(NamedTuple):
-    """What a list shows of a parked message, and what a decision about it needs."""
-
-    id: str
-    uuid: str | None
-    parked_at: datetime
-    copies: int
-    owner: str | None
-    fence: int | None
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Parked messages of one trigger that are kept for the same reason; ``lines`` are the oldest first."""
-
-    key: str
-    trigger: str
-    kind: ParkedKind
-    reason: str
-    error_class: str | None
-    count: int
-    oldest: datetime
-    lines: Sequence[Line]
-
-    def choose(self, ids: Collection[str] | None, until: datetime | None) -> list[Line]:
-        """Return some of its messages: those of these ids, or all, that were parked until then."""
-        return [
-            line
-            for line in self.lines
-            if (ids is None or line.id in ids) and (until is None or line.parked_at <= until)
-        ]
-
-    def label(self, line: Line) -> ParkedLabel:
-        """Return the label of one of its messages."""
-        return ParkedLabel(
-            id=line.id,
-            trigger_name=self.trigger,
-            kind=self.kind,
-            reason=self.reason,
-            uuid=line.uuid,
-            evidence=Evidence(owner=line.owner, fence=line.fence),
-            error_class=self.error_class,
-            error_message=line.error,
-            parked_at=line.parked_at,
-            copies=line.copies,
-        )
-
-    def without(self, ids: Collection[str]) -> "Group | None":
-        """Return what is left of it without these messages; None when nothing is."""
-        lines = [line for line in self.lines if line.id not in ids]
-        count = self.count - (len(self.lines) - len(lines))
-        if count <= 0:
-            return None
-        return replace(self, lines=lines, count=count, oldest=lines[0].parked_at if lines else self.oldest)
-
-
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was parked when it was looked: groups, the largest first, and what each trigger remembers."""
+    """What was parked when it was looked, and what each trigger remembers.
+
+    Every message is in one of ``groups``, which are by cause; in one of ``hosts``, too, if its host is known.
+    The largest groups are first.
+    """
 
     groups: Sequence[Group] = ()
+    hosts: Sequence[Group] = ()
     sizes: Mapping[str, HistoryStats] | None = None
     made_at: float | None = None
 
@@ -119,14 +61,7 @@ class Survey:
 
     def group(self, key: str | None) -> Group | None:
         """Return a group by its key."""
-        return next((group for group in self.groups if group.key == key), None)
-
-    def of_uuid(self, uuid: str) -> Iterator[ParkedLabel]:
-        """Yield the labels of the messages of one uuid."""
-        for group in self.groups:
-            for line in group.lines:
-                if line.uuid == uuid:
-                    yield group.label(line)
+        return next((group for group in chain(self.groups, self.hosts) if group.key == key), None)
 
     def counts(self) -> dict[str, int]:
         """Return how many messages of each trigger are parked."""
@@ -221,55 +156,28 @@ class Surveyor:
             self._condition.notify_all()
 
     def _make(self, ended: Callable[[], bool]) -> Survey:
-        groups: dict[tuple[str, ParkedKind, str, str | None], dict[str, Line]] = {}
-        counts: dict[tuple[str, ParkedKind, str, str | None], int] = {}
-        oldest: dict[tuple[str, ParkedKind, str, str | None], datetime] = {}
-        listed = seen = 0
+        counting, seen = Counting(), 0
         for label in walk(self._store.parking, Selection()):
             if ended():
                 return Survey()
-            key = (label.trigger_name, label.kind, label.reason, label.error_class)
-            lines = groups.setdefault(key, {})
-            if label.id in lines:
-                continue
-            counts[key] = counts.get(key, 0) + 1
-            seen += 1
+            seen += counting.add(label)
             if self._background and seen % STEP == 0:
                 time.sleep(BREATH)  # the pages' turn
-            oldest[key] = min(label.parked_at, oldest.get(key, label.parked_at))
-            if listed < LISTED:
-                listed += 1
-                lines[label.id] = _line(label)
-        found = [
-            Group(_key(key), *key, counts[key], oldest[key], sorted(lines.values(), key=_age))
-            for key, lines in groups.items()
-        ]
         sizes = {name: drive(self._store.stats(name)) for name in drive(self._store.triggers())}
-        return Survey(sorted(found, key=lambda group: (-group.count, group.key)), sizes, self._clock())
+        return Survey(counting.by_cause(), counting.by_host(), sizes, self._clock())
 
 
 def _without(survey: Survey, gone: Collection[tuple[str, str]]) -> Survey:
     if not gone:
         return survey
-    left = map(partial(_left_of, gone=gone), survey.groups)
-    return replace(survey, groups=[group for group in left if group is not None])
+    return replace(survey, groups=_left(survey.groups, gone), hosts=_left(survey.hosts, gone))
+
+
+def _left(groups: Sequence[Group], gone: Collection[tuple[str, str]]) -> list[Group]:
+    left = map(partial(_left_of, gone=gone), groups)
+    return [group for group in left if group is not None]
 
 
 def _left_of(group: Group, gone: Collection[tuple[str, str]]) -> Group | None:
     ids = {id_ for trigger, id_ in gone if trigger == group.trigger}
     return group.without(ids) if ids else group
-
-
-def _line(label: ParkedLabel) -> Line:
-    error = None if label.error_message is None else label.error_message[:ERROR_TEXT]
-    return Line(
-        label.id, label.uuid, label.parked_at, label.copies, label.evidence.owner, label.evidence.fence, error
-    )
-
-
-def _age(line: Line) -> tuple[datetime, str]:
-    return line.parked_at, line.id
-
-
-def _key(facts: tuple[str, ParkedKind, str, str | None]) -> str:
-    return blake2b("\0".join(map(str, facts)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -47,7 +47,11 @@ class Visit:
     @property
     def page(self) -> int:
         """The number of the page of a list, from 1."""
-        asked = self.asked("page") or "1"
+        return self.number("page")
+
+    def number(self, name: str) -> int:
+        """Return a parameter of the address that is a number from 1, which it is where it is none."""
+        asked = self.asked(name) or "1"
         return max(1, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1  # noqa: PLR2004
 
     @property

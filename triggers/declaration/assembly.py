@@ -1,7 +1,7 @@
 """Putting a pipeline together from a trigger's settings, its service and a history."""
 
 import asyncio
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from history.errors import ConfigurationError
@@ -23,6 +23,7 @@ from triggers.pipeline.parking.lot import ParkingLot
 from triggers.pipeline.pipeline import MessagePipeline, Observer
 from triggers.pipeline.protocol import Pipeline
 from triggers.pipeline.routing import Routing
+from triggers.pipeline.undecided import UndecidedClaims
 from triggers.service.binding import Binding
 from triggers.service.fingerprints import read_fingerprint
 from triggers.service.identity import read_identity
@@ -42,6 +43,7 @@ class Parts:
     binding: Binding
     resolver: AskedResolver | None
     routing: Routing
+    undecided: UndecidedClaims = field(default_factory=UndecidedClaims)
 
     def assemble(
         self,
@@ -73,6 +75,7 @@ class Parts:
                 store=store,
                 resolver=self.resolver,
                 leases=leases,
+                undecided=self.undecided,
                 bodies=self._bodies(store),
             ),
             completion=_completion(self.settings, store, shell, keeper),

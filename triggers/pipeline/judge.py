@@ -118,10 +118,12 @@ class Judge:
             claims = await self._call_claim(store, uuids, asking)
         except ConfigurationError:
             raise
-        except Exception as error:  # whatever a store raises: without a history nothing runs
+        except BaseException as error:  # whatever a store raises: without a history nothing runs
             if self.inside:
                 raise
             self._note_undecided(error, asking.owner, uuids)
+            if not isinstance(error, Exception):  # such as a cancellation of this task
+                raise
             self._note_absence(error, asked)
             return
         await self._note_claims(store, asked, claims, asking.owner, asking.asked_at)
@@ -155,8 +157,17 @@ class Judge:
         if self.undecided.known and not self.inside:
             await self._settle_undecided(store, asked)
 
-    def _note_undecided(self, error: Exception, owner: str, uuids: Sequence[str]) -> None:
-        """Remember a claim that was sent, and of which nobody knows what became.
+    def give_up(self, runs: Sequence[Run]) -> None:
+        """Remember which of these runs were claimed and will not begin: their task was cancelled before.
+
+        Nothing of them has happened, so nobody is to take them for runs that died.
+        """
+        for run in runs:
+            if run.never_began and run.owner is not None and run.message.uuid is not None:
+                self._note_undecided(None, run.owner, [run.message.uuid])
+
+    def _note_undecided(self, error: BaseException | None, owner: str, uuids: Sequence[str]) -> None:
+        """Remember a claim that was sent, and of which nobody knows what became, or under which nobody runs.
 
         Not that of a batch, whose token stays the same; and not where a resolver may let a message run
         without the history: then the entry is all that tells of it.
@@ -228,7 +239,7 @@ class Judge:
         asked_at = monotonic()
         try:
             kept = await self.store.renew(self.settings.name, uuid, run.fence, lease)
-        except Exception as error:  # noqa: BLE001  (as in claiming)
+        except Exception as error:  # noqa: BLE001  (as in claiming; what is cancelled here is given up)
             if run.owner is not None:
                 self._note_undecided(HistoryUnavailableError("renewing"), run.owner, [uuid])
             self._note_absence(error, [run])
@@ -320,10 +331,12 @@ class Judge:
         asked_at = monotonic()
         try:
             taken = await self._become_owner(self.store, run.message.uuid, owner, run.found)
-        except Exception as error:  # as above
+        except BaseException as error:  # as in claiming
             if self.inside:
                 raise
             self._note_undecided(error, owner, [run.message.uuid])
+            if not isinstance(error, Exception):
+                raise
             self._note_absence(error, [run])
             return False
         if taken is not None:

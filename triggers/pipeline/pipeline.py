@@ -21,6 +21,12 @@ then the next delivery is NEW. There is no policy here: what becomes of a messag
 A worker that has fetched several messages may claim the next one together with step 7 of the one before (see
 :mod:`triggers.pipeline.sharing.turn`). Of such a message something stands before step 1: it is IN_DOUBT from
 then on. Many tasks may make their steps 2, and their steps 7, in common calls (``sharing.gathered``).
+
+A task that is cancelled is not a process that died. Cancelled before the service was called, its claim is
+remembered as one under which nothing ran (:mod:`triggers.pipeline.undecided`), and the next delivery is NEW.
+Cancelled while the service runs, nobody knows what it did: the next delivery is IN_DOUBT. Cancelled after
+that, steps 5 to 7 are done to their end all the same, for which the cancellation waits
+:data:`history.shell.PATIENCE` at most; the next delivery is a DUPLICATE.
 """
 
 import logging
@@ -297,7 +303,10 @@ class MessagePipeline:
         if self.transactions is None:
             try:
                 await self._detect_and_run(runs, self.judge)
-                await self._conclude(runs)
+                await self.shell.finish(self._conclude(runs))
+            except BaseException:
+                self.judge.give_up(runs)
+                raise
             finally:
                 if (leases := self.judge.leases) is not None:
                     for run in runs:

@@ -131,6 +131,13 @@ class Run:
         """Whether this run owns a STARTED entry and did not execute: the entry is to be released."""
         return self.end is None and self.finding.found is None and self.finding.recorded
 
+    @property
+    def never_began(self) -> bool:
+        """Whether this run owns a STARTED entry, as far as it got, and its service was never called."""
+        if self.end is not None or self.attempts or not self.finding.recorded:
+            return False
+        return self.finding.found is None or (self.decision is not None and self.decision.runs)
+
     def note(self, text: str) -> None:
         """Add something to the reason."""
         self.notes += (text,)

@@ -1,5 +1,7 @@
 """Claims whose answer never came: the entry may stand, and nobody runs under it.
 
+So it is, too, with a claim whose task was cancelled before its service was called.
+
 Whoever claimed knows that: the token in the entry is unique to the attempt. So when the message comes again
 its own claim is taken over, and not mistaken for that of a run that died; and when the history answers again,
 what is left of such claims is released, for the message may be delivered elsewhere.

@@ -11,8 +11,8 @@ class Backlog:
     """What waits for one subscription of a destination; None is what the provider does not say.
 
     ``waiting`` were handed to nobody yet, ``held`` were handed out and are not answered, ``later`` are not
-    due. ``is_more`` says that counting ended there: there are more. ``oldest`` is when the first of what is
-    waiting or held came. ``subscription`` is None where all subscriptions share the destination.
+    due. ``is_more`` says that counting ended there: at least so many wait. ``oldest`` is when the first of
+    what is waiting or held came. ``subscription`` is None where all subscriptions share the destination.
     """
 
     destination: str

@@ -8,7 +8,6 @@ others wait behind it.
 
 import asyncio
 from collections.abc import Awaitable
-from threading import Lock
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -16,6 +15,7 @@ from sqlalchemy import Connection, Engine, Pool, QueuePool
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from history.bridge import settled
+from history.support.fair import FairSemaphore
 
 
 class _Turn(Protocol):
@@ -54,7 +54,9 @@ async def connect_in_turn(engine: Engine | AsyncEngine) -> Connection | AsyncCon
 
 def _turn_of(pool: Pool, *, waits: bool) -> _Turn:
     turn = _turns.get(pool)
-    return turn if turn is not None else _turns.setdefault(pool, asyncio.Lock() if waits else Lock())
+    return (
+        turn if turn is not None else _turns.setdefault(pool, asyncio.Lock() if waits else FairSemaphore(1))
+    )
 
 
 def _is_full(pool: QueuePool) -> bool:

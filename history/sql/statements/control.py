@@ -108,9 +108,10 @@ LIST_CONSUMERS = statement("""
 # All sums.
 LIST_STATISTICS = statement("SELECT trigger_name, name, value FROM doubtless_statistics")
 
-# Forget sums.
+# Forget sums, but not that there were consumers.
 CLEAR = statement("""
-    DELETE FROM doubtless_statistics WHERE CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger
+    DELETE FROM doubtless_statistics
+    WHERE (CAST(:trigger AS TEXT) IS NULL OR trigger_name = :trigger) AND name <> 'consumers'
 """)
 
 # SQLite: delete what silent consumers counted, before they are deleted themselves.

@@ -77,6 +77,24 @@ LABELS_OF_ONE = statement(f"""
     ORDER BY p.trigger_name, p.id LIMIT :limit
 """)
 
+# The labels of the messages of a uuid, by its digest.
+LABELS_OF_UUID = statement(f"""
+    {_LABELS}
+    JOIN doubtless_parked_uuids AS u ON u.trigger_name = p.trigger_name AND u.id = p.id
+    WHERE u.digest = :digest AND (CAST(:trigger AS TEXT) IS NULL OR p.trigger_name = :trigger)
+""")
+
+# Whether there are messages that an older version has parked, without the digest of their uuid.
+ARE_OLDER = statement("""
+    SELECT (SELECT COUNT(*) FROM doubtless_parked) > (SELECT COUNT(*) FROM doubtless_parked_uuids)
+""")
+
+# Note whose message is about to be parked; what has no uuid has the digest of none.
+NOTE_UUID = statement("""
+    INSERT INTO doubtless_parked_uuids (trigger_name, id, digest) VALUES (:trigger, :id, :digest)
+    ON CONFLICT (trigger_name, id) DO UPDATE SET digest = excluded.digest
+""")
+
 # One message, whole.
 READ = statement("""
     SELECT trigger_name, id, parked_at, document, 1 AS copies FROM doubtless_parked
@@ -86,6 +104,7 @@ READ = statement("""
 # Take one out.
 REMOVE = statement("DELETE FROM doubtless_parked WHERE trigger_name = :trigger AND id = :id RETURNING id")
 REMOVE_LABEL = statement("DELETE FROM doubtless_parked_labels WHERE trigger_name = :trigger AND id = :id")
+REMOVE_UUID = statement("DELETE FROM doubtless_parked_uuids WHERE trigger_name = :trigger AND id = :id")
 
 # Take many out.
 REMOVE_EACH = statement(
@@ -93,6 +112,9 @@ REMOVE_EACH = statement(
 )
 REMOVE_LABELS = statement(
     "DELETE FROM doubtless_parked_labels WHERE trigger_name = :trigger AND id IN {ids}", words=_WORDS
+)
+REMOVE_UUIDS = statement(
+    "DELETE FROM doubtless_parked_uuids WHERE trigger_name = :trigger AND id IN {ids}", words=_WORDS
 )
 
 # Count them.

@@ -9,6 +9,7 @@ doubtless_batches     the ledger: one row per opened batch. Of the rows of one t
 doubtless_parked      messages kept aside, each a JSON document
 doubtless_parked_labels  what can be said of each without reading it, a JSON document, and how often it was
                       parked; one whose time is not that of its message is stale
+doubtless_parked_uuids  by which those of one uuid are found: its digest; of what has none, that of no text
 doubtless_decisions   what somebody decided about parked messages, one row a step; it only grows
 doubtless_orders      the orders to a trigger: the last one that lasts, and the last that does not
 doubtless_consumers   the last word of each consumer on each of its triggers, a JSON document
@@ -142,8 +143,17 @@ DECISIONS = Table(
     Index("doubtless_decisions_token", "token", unique=True),
 )
 
+PARKED_UUIDS = Table(
+    "doubtless_parked_uuids",
+    METADATA,
+    Column("trigger_name", NAME, primary_key=True),
+    Column("id", NAME, primary_key=True),
+    Column("digest", LargeBinary, nullable=False),
+    Index("doubtless_parked_uuids_digest", "digest"),
+)
+
 #: What came after the first version, in the order in which it is made.
-PARKING_TABLES = (LABELS, DECISIONS)
+PARKING_TABLES = (LABELS, DECISIONS, PARKED_UUIDS)
 
 ORDERS = Table(
     "doubtless_orders",

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,38 @@ class TestAnswers:
         assert answer.code == 0
         assert answer.err.startswith("the history knows no trigger boook, only: book\n")
         found = {row["trigger"]: (row["state"], row["reason"]) for row in status.json}
-        assert found == {"book": ("NOT RUNNING", None), "boook": ("DISABLED", "not yet")}
+        assert found == {"book": ("NO CONSUMER REPORTS", None), "boook": ("DISABLED", "not yet")}
+
+    def test_a_provider_that_is_away_is_said_with_its_cause_and_since_when(
+        self, doubtless: InProcess, redis_url: str, store: HistoryStore
+    ) -> None:
+        cause = "the Redis server is unavailable"
+        away = Report(consumer="host-1", trigger="book", elapsed=900.0, away=cause, away_for=60.0)
+        heard = drive(store.control.beat("token", [away]))
+
+        table = doubtless("status", "--history", redis_url)
+        (row,) = doubtless("status", "--json", "--history", redis_url).json
+
+        assert "PROVIDER AWAY" in table.out
+        assert (row["state"], row["reason"], row["away"]) == ("PROVIDER AWAY", cause, cause)
+        since = [datetime.fromisoformat(row[name]) for name in ("since", "away_since")]
+        assert since == [heard.now - timedelta(seconds=60)] * 2
+
+    def test_a_trigger_is_suspended_whether_its_provider_answers_or_not(
+        self, doubtless: InProcess, redis_url: str, store: HistoryStore
+    ) -> None:
+        said = Report(
+            consumer="host-1",
+            trigger="book",
+            state=TriggerState.SUSPENDED,
+            reason="maintenance",
+            away="no route",
+        )
+        drive(store.control.beat("token", [said]))
+
+        (row,) = doubtless("status", "--json", "--history", redis_url).json
+
+        assert (row["state"], row["reason"], row["away"]) == ("SUSPENDED", "maintenance", "no route")
 
     @pytest.mark.usefixtures("one_that_hangs")
     def test_status_is_one_line_a_consumer_and_trigger(self, doubtless: InProcess, redis_url: str) -> None:

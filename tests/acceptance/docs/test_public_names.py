@@ -36,8 +36,8 @@ PUBLIC = (
     "triggers.testing*",
 )
 
-#: What looks like a module of ours and is none: a logger.
-OTHERS = {"triggers.retrieval_failures"}
+#: What looks like a module of ours and is none: loggers.
+OTHERS = {"triggers.retrieval_failures", "triggers.verdicts"}
 
 _IMPORTED = re.compile(
     r"^ *from ((?:history|resolvers|triggers)[\w.]*) import (\([^)]*\)|[^#\n]+)", re.MULTILINE

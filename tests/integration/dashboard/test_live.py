@@ -81,6 +81,45 @@ def test_counts_that_were_cleared_are_no_negative_rate(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/triggers", "/trigger?name=book"])
+def test_a_provider_that_is_away_is_shown_and_is_no_running_trigger(site: Site, path: str) -> None:
+    browser, number = site.signed_in(Role.VIEWER), count()
+
+    def shown() -> bool:
+        beat(site, next(number), away="no route to the broker", away_for=65.0)
+        text = text_of(browser.page(path))
+        return "provider away" in text and "no route to the broker" in text and "1 min 5 s" in text
+
+    assert eventually(shown)
+    assert '<span class="state running">' not in browser.page(path)
+
+
+@pytest.mark.parametrize("path", ["/", "/triggers", "/trigger?name=book"])
+def test_a_trigger_of_a_guard_has_no_consumer_and_one_whose_consumer_left_does_not_run(
+    site: Site, path: str
+) -> None:
+    admin = site.signed_in(Role.ADMIN)
+    drive(site.store.claim("book", ["order-1"], "guard"))
+
+    guarded = admin.page(path)
+    beat(site, 0, leaving=True)
+
+    assert "no consumer" in text_of(guarded).lower()
+    assert "not running" not in text_of(guarded)
+    assert eventually(lambda: "not running" in text_of(admin.page(path)))
+
+
+def test_orders_that_would_reach_nobody_are_not_offered(site: Site) -> None:
+    admin = site.signed_in(Role.ADMIN)
+    drive(site.store.claim("book", ["order-1"], "guard"))
+
+    guarded = admin.page("/trigger?name=book")
+    beat(site, 1)
+
+    assert 'action="/order"' not in guarded
+    assert eventually(lambda: 'action="/order"' in admin.page("/trigger?name=book"))
+
+
+@pytest.mark.parametrize("path", ["/", "/triggers", "/trigger?name=book"])
 def test_a_suspended_trigger_is_shown_with_its_reason(site: Site, path: str) -> None:
     browser, number = site.signed_in(Role.VIEWER), count()
 

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from history.bridge import drive
 from history.message import Message
-from history.store.control import Counts, Report
+from history.store.control import Counts, Report, TriggerState
 from tests.integration.dashboard.browser import Browser
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
@@ -38,6 +38,23 @@ def test_what_all_consumers_counted_and_what_is_parked_is_said(site: Site) -> No
     assert found["doubtless_history_messages_total", "book duplicate"] == 2
     assert found["doubtless_consumers", "book"] == 2
     assert found["doubtless_parked_messages", "book"] == 1
+
+
+def test_in_which_state_consumers_are_is_said(site: Site) -> None:
+    states: list[dict[str, object]] = [
+        {},
+        {"away": "no route"},
+        {"state": TriggerState.SUSPENDED, "away": "no route"},
+    ]
+    for number, facts in enumerate(states):
+        report = Report.model_validate({"consumer": f"c-{number}", "trigger": "book", **facts})
+        drive(site.store.control.beat(f"token-{number}", [report]))
+
+    found = scraped(site.browser())
+
+    name = "doubtless_trigger_consumers"
+    counted = {labels: value for (metric, labels), value in found.items() if metric == name}
+    assert counted == {"running book": 1, "provider_away book": 1, "suspended book": 1, "disabled book": 0}
 
 
 def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from triggers import trigger
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard import Access, Role
 from triggers.dashboard.operations import Operations
-from triggers.dashboard.places import Places
+from triggers.dashboard.places import Asked, Places, Waiting
+from triggers.providers.backlog import Backlog
 from triggers.providers.opening import open_provider
 
 #: Nobody listens there.
@@ -75,6 +76,17 @@ def test_other_pages_say_how_many_wait(site: Site, file: str, path: str) -> None
     assert '<a href="/providers">3</a>' in page
 
 
+@pytest.mark.parametrize("path", ["/", "/trigger?name=book", "/providers"])
+def test_a_count_that_ended_early_is_shown_as_such(site: Site, path: str) -> None:
+    places = cast("Operations", site.app.state.operations).places
+    many = Backlog(destination="orders", subscription="book", waiting=10_000, is_more=True)
+    places.latest = lambda: [Asked("redis://server", [many, many], at=1.0)]  # type: ignore[method-assign]
+
+    page = text_of(site.signed_in(Role.VIEWER).page(path))
+
+    assert ("10,000+" if path == "/providers" else "20,000+") in page
+
+
 def test_a_provider_that_is_away_is_said_without_its_password_and_hides_no_other(
     site: Site, file: str
 ) -> None:
@@ -97,15 +109,15 @@ def test_who_named_no_provider_reads_how(site: Site) -> None:
 def test_a_page_waits_for_no_provider_that_answered_before(file: str) -> None:
     now = [0.0]
     places = Places([file], [book, bill], clock=lambda: now[0])
-    assert eventually(lambda: places.waiting() == {"book": 3, "bill": 2})
+    assert eventually(lambda: places.waiting() == {"book": Waiting(3), "bill": Waiting(2)})
     provider = open_provider(file)
     drive(provider.send("orders", [Message(body={})]))
 
     same = places.waiting()
     now[0] = 10.0
 
-    assert same == {"book": 3, "bill": 2}
-    assert eventually(lambda: places.waiting() == {"book": 4, "bill": 2})
+    assert same == {"book": Waiting(3), "bill": Waiting(2)}
+    assert eventually(lambda: places.waiting() == {"book": Waiting(4), "bill": Waiting(2)})
     places.close()
     drive(provider.close())
 

@@ -1,18 +1,26 @@
 """A message's story in the dashboard shows what its trigger's journal says of earlier deliveries."""
 
+import re
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from history.bridge import drive
+from history.errors import UnavailableError
 from history.message import Message
 from history.store.control import Report
 from history.store.journal import JournalLine, journal_of
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
+from triggers.cli.why import Judging, stories
 from triggers.configuration import Configuration
 from triggers.configuration.layers import Layer
 from triggers.dashboard import Access, Role, create_app
+from triggers.dashboard.survey import Surveyor
+from triggers.detection.table import Policy
 
 
 def test_the_lines_of_the_journal_are_shown_and_are_text(site: Site) -> None:
@@ -26,6 +34,36 @@ def test_the_lines_of_the_journal_are_shown_and_are_text(site: Site) -> None:
 
     assert "resolver: <script>alert(1)</script>" in text_of(page)
     assert "<script>alert(1)" not in page
+
+
+def nothing_is_counted(*_: Any) -> None:
+    raise UnavailableError("the history", "counting what is parked")
+
+
+@pytest.mark.parametrize("trigger", ["book", "a-trigger-that-only-parks"])
+def test_what_is_parked_is_found_before_anything_was_counted(
+    site: Site, monkeypatch: pytest.MonkeyPatch, trigger: str
+) -> None:
+    parked = site.park("u-1", trigger_name=trigger, reason="kept for somebody")
+    monkeypatch.setattr(Surveyor, "latest", nothing_is_counted)
+
+    page = site.signed_in(Role.VIEWER).page("/story?uuid=u-1")
+
+    assert "kept for somebody" in text_of(page)
+    assert parked.id in page
+
+
+def test_the_story_shows_what_the_command_finds(site: Site) -> None:
+    site.park("u-1", reason="kept for somebody")
+    journal = journal_of(site.store)
+    assert journal is not None
+    drive(journal.append("book", [JournalLine(uuid="u-1", verdict="duplicate", reason="it ran before")]))
+
+    page = re.sub(r"\s+", " ", text_of(site.signed_in(Role.VIEWER).page("/story?uuid=u-1")))
+    (row,) = stories(site.store, "u-1", lambda _: Judging(Policy(), asks=False))
+
+    for said in (row["next"], row["parked"][0]["reason"], row["journal"][0]["reason"], row["entry"]["state"]):
+        assert said in page
 
 
 def test_a_journal_elsewhere_is_read_where_it_is_configured(site: Site, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     engine = open_engine(url, asyncio=False)
     assert isinstance(engine, Engine)
     with engine.begin() as connection:
-        for table in ("doubtless_parked_labels", "doubtless_decisions"):
+        for table in ("doubtless_parked_labels", "doubtless_decisions", "doubtless_parked_uuids"):
             connection.execute(text(f"DROP TABLE {table}"))
     engine.dispose()
     return url
@@ -64,6 +64,15 @@ def test_what_older_versions_have_parked_is_listed_walked_counted_and_decided(pl
     assert list(listed) == OLD
     assert list(answers) == [True]
     assert [label.id for label in drive(all_labels(store))] == [one.id for one in OLD[1:]]
+    drive(store.close())
+
+
+def test_what_older_versions_have_parked_is_found_by_its_uuid_beside_what_is_parked_now(place: str) -> None:
+    store = open_history(place)
+    drive(store.parking.park([OLD[1]]))
+
+    for old in OLD[:3]:
+        assert [label.id for label in drive(store.parking.of_uuid(old.uuid or ""))] == [old.id]
     drive(store.close())
 
 

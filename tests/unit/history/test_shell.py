@@ -1,15 +1,19 @@
 """Both shells say the same: each test is driven over threads, and awaited over tasks."""
 
 import asyncio
+import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 
 from history.bridge import drive
-from history.shell import Condition, Shell, TaskShell, ThreadShell, fail, fulfil
+from history.shell import Condition, Flag, Shell, TaskShell, ThreadShell, fail, fulfil
+from history.support.fair import FairSemaphore
 from tests.fixtures.waiting import PATIENCE, eventually
 
 #: Long enough to be seen, short enough to be waited for in vain.
@@ -164,6 +168,56 @@ def test_a_semaphore_lets_in_as_many_as_it_has_permits(run: Run) -> None:
     run(test)
 
 
+def test_a_permit_goes_to_those_who_wait_before_who_gave_it_back_and_asks_again(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        semaphore = shell.semaphore(1)
+        entered: list[str] = []
+
+        async def enter(name: str, asking: Flag) -> None:
+            asking.set()
+            async with semaphore:
+                entered.append(name)
+
+        async with semaphore:
+            for name in ("first", "second", "third"):
+                asking = shell.flag()
+                shell.spawn(name, partial(enter, name, asking))
+                assert await asking.wait(PATIENCE)
+            await shell.sleep(A_MOMENT)  # the last one has said that it asks, and does so now
+        async with semaphore:
+            entered.append("again")
+        await shell.join()
+        assert entered == ["first", "second", "third", "again"]
+
+    run(test)
+
+
+def test_who_stops_waiting_for_a_permit_takes_none() -> None:
+    semaphore = FairSemaphore(0)
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    def interrupt_who_waits() -> None:
+        eventually(lambda: semaphore.waiting)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        killing = threading.Thread(target=interrupt_who_waits)
+        killing.start()
+        with pytest.raises(InterruptedError):
+            semaphore.acquire()
+        killing.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert semaphore.waiting == 0
+    semaphore.release()
+    assert semaphore.acquire()
+    assert semaphore.locked()
+
+
 def test_a_function_is_called_and_what_it_raises_is_raised(run: Run) -> None:
     async def test(shell: Shell) -> None:
         assert await shell.call("calling", lambda: 42) == 42
@@ -255,3 +309,63 @@ def test_tasks_that_hang_are_cancelled(seconds: float | None) -> None:
         assert cancelled == [True]
 
     asyncio.run(test())
+
+
+def test_what_must_come_to_its_end_does_so_though_its_task_is_cancelled_again_and_again() -> None:
+    async def ended() -> tuple[bool, bool]:
+        begun, may_end, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            await may_end.wait()
+            has_ended.set()
+
+        task = asyncio.create_task(TaskShell().finish(work()))
+        await begun.wait()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        waits = not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return waits, has_ended.is_set()
+
+    assert asyncio.run(ended()) == (True, True)
+
+
+def test_who_is_cancelled_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("history.shell.PATIENCE", A_MOMENT)
+
+    async def ended() -> bool:
+        may_end, has_ended = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            await may_end.wait()
+            has_ended.set()
+
+        task = asyncio.create_task(TaskShell().finish(work()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_end.set()
+        await asyncio.wait_for(has_ended.wait(), PATIENCE)
+        return True
+
+    assert asyncio.run(ended())
+
+
+def test_what_is_finished_returns_and_raises_as_it_does(run: Run) -> None:
+    async def test(shell: Shell) -> None:
+        async def one() -> int:
+            return 1
+
+        async def fails() -> int:
+            raise KeyError("no")
+
+        assert await shell.finish(one()) == 1
+        with pytest.raises(KeyError):
+            await shell.finish(fails())
+
+    run(test)

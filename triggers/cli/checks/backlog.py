@@ -58,7 +58,7 @@ def backlog(
         found = drive(telling.backlogs(places))
     rows = [asdict(one) for one in found]
     shown = [
-        row | {"waiting": f"more than {one.waiting}"} if one.is_more else row
+        row | {"waiting": f"at least {one.waiting}"} if one.is_more else row
         for row, one in zip(rows, found, strict=True)
     ]
     state.show("what waits", _COLUMNS, rows if state.as_json else shown)

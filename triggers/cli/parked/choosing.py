@@ -180,6 +180,6 @@ def summary(labels: Sequence[ParkedLabel]) -> str:
 
 
 def host_of(label: ParkedLabel) -> str | None:
-    """Return the host on which a message was started; tokens of owners begin with it."""
-    owner = label.evidence.owner
-    return None if owner is None else owner.removeprefix("decided:").partition(":")[0]
+    """Return the host on which a message was started; tokens of owners begin with it, but for batches'."""
+    host, colon, _ = (label.evidence.owner or "").removeprefix("decided:").partition(":")
+    return host if host and colon else None

@@ -1,6 +1,6 @@
 """Where the journals of triggers are: in their history, unless code or configuration names another place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,12 @@ class Journals:
         store: HistoryStore,
         *,
         everywhere: str | None = None,
-        triggers: "Mapping[str, AnyTrigger] | None" = None,
+        triggers: "Iterable[AnyTrigger]" = (),
         configuration: "Configuration | None" = None,
     ) -> None:
         self._store = store
         self._everywhere = everywhere
-        self._triggers = triggers or {}
+        self._triggers = {trigger.name: trigger for trigger in triggers}
         self._configuration = configuration
         self._opened: dict[str, HistoryStore] = {}
         self._lock = Lock()

@@ -31,6 +31,8 @@ class Choice:
     messages: Sequence[Any]
     label: Callable[[Any], ParkedLabel]
     fields: Sequence[tuple[str, str]]
+    #: What they have in common, where they are of a group.
+    reason: str | None = None
 
     @property
     def named(self) -> list[ParkedLabel]:
@@ -53,6 +55,7 @@ def _preview(
         count=len(choice.messages),
         named=choice.named,
         fields=choice.fields,
+        reason=choice.reason,
         problem=problem,
     )
 
@@ -108,7 +111,7 @@ def _chosen(visit: Visit) -> Choice:
         raise ConfigurationError("messages", "none is chosen", "tick some, or decide about the whole group")
     lines = group.choose(None if everything else set(ids), moment)
     chosen = [("all", "yes")] if everything else [("id", one) for one in ids]
-    return Choice(lines, group.label, [("key", key), ("until", moment.isoformat()), *chosen])
+    return Choice(lines, group.label, [("key", key), ("until", moment.isoformat()), *chosen], group.reason)
 
 
 def _one(visit: Visit, trigger: str, id_: str, until: str | None) -> Choice:

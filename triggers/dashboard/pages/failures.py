@@ -13,8 +13,8 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import ParkedKind
 from triggers.dashboard.visit import Visit
 
-#: How many lines of the journal a page shows, and how far back one may leaf.
-ROWS, FURTHEST = 50, 1_000
+#: How many causes, and how many lines of the journal, a page shows; and how far back one may leaf in it.
+CAUSES, ROWS, FURTHEST = 25, 50, 1_000
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -48,13 +48,14 @@ def failures(visit: Visit) -> Response:
         for group in survey.groups
         if group.kind is not ParkedKind.IN_DOUBT and trigger in {None, group.trigger}
     ]
-    first = min((visit.page - 1) * ROWS, FURTHEST)
+    begin, first = (visit.number("causes") - 1) * CAUSES, min((visit.page - 1) * ROWS, FURTHEST)
     problems: list[str] = []
     lines = list(islice(_lines(visit, names, first + ROWS + 1, problems), first, None))
     return visit.show(
         "failures.html",
         rows=sorted(rows, key=lambda row: (-row.counts.failed, row.name)),
-        causes=causes,
+        causes=causes[begin : begin + CAUSES],
+        more_causes=len(causes) > begin + CAUSES,
         lines=lines[:ROWS],
         more=len(lines) > ROWS,
         trigger=trigger,

@@ -1,5 +1,6 @@
 """``/metrics``: what no single consumer knows: all of them together, what is parked, and what waits."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Metric
@@ -12,7 +13,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from history.bridge import drive
 from history.errors import DoubtlessError
-from history.store.control import Overview
+from history.store.control import Overview, TriggerState
+from triggers.cli.control import AWAY, status_rows
 from triggers.dashboard.access.gate import Gate
 from triggers.dashboard.operations import Operations
 from triggers.metrics.exposition import VERDICTS
@@ -61,12 +63,13 @@ class OperationsCollector(Collector):
             "Consumers that live",
             {name: beats.count(name) for name in reading.triggers},
         )
+        yield _states(reading.overview)
         yield self._backlog()
 
     def _backlog(self) -> Metric:
         family = GaugeMetricFamily(
             "doubtless_backlog_messages",
-            "Messages at the provider",
+            "Messages at the provider; at least so many where it does not count them",
             labels=["provider", "destination", "subscription", "state"],
         )
         for asked in self._operations.places.latest():
@@ -87,6 +90,20 @@ def _messages(overview: Overview) -> Metric:
     for name, counts in overview.statistics.items():
         for verdict in VERDICTS:
             family.add_metric([name, verdict], getattr(counts, verdict))
+    return family
+
+
+def _states(overview: Overview) -> Metric:
+    family = GaugeMetricFamily(
+        "doubtless_trigger_consumers",
+        "Consumers that live, by the state of the trigger",
+        labels=["trigger", "state"],
+    )
+    said = [row for name in overview.triggers() for row in status_rows(name, overview)]
+    counted = Counter((row["trigger"], row["state"]) for row in said if row["consumer"] is not None)
+    for name in overview.triggers():
+        for state in (*TriggerState, AWAY):
+            family.add_metric([name, state.lower().replace(" ", "_")], counted[name, state])
     return family
 
 

@@ -1,18 +1,27 @@
 """The overview: how much of what happens now, where it stands still, and what waits for a person."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
 
 from history.store.control import Overview, TriggerState
-from triggers.cli.control import NOT_RUNNING, status_rows
+from triggers.cli.control import AWAY, NO_CONSUMER, NOT_RUNNING, status_rows
 from triggers.dashboard.operations import Operations
+from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
 from triggers.dashboard.visit import Visit
 
 #: The states of a trigger, the one that most needs somebody first.
-_WORST = (TriggerState.SUSPENDED, TriggerState.DISABLED, TriggerState.RUNNING, NOT_RUNNING)
+_WORST = (
+    TriggerState.SUSPENDED,
+    AWAY,
+    TriggerState.DISABLED,
+    TriggerState.RUNNING,
+    NOT_RUNNING,
+    NO_CONSUMER,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +31,12 @@ class TriggerRow:
     name: str
     state: str
     reason: str | None
+    since: datetime | None
     consumers: int
     busy: int
     rates: dict[str, float] | None
     curve: list[float]
-    waiting: int | None
+    waiting: Waiting | None
     parked: int
     remembered: int | None
 
@@ -63,7 +73,7 @@ def facts(operations: Operations) -> dict[str, Any]:
 
 
 def _row(
-    operations: Operations, name: str, overview: Overview, parked: int, waiting: int | None
+    operations: Operations, name: str, overview: Overview, parked: int, waiting: Waiting | None
 ) -> TriggerRow:
     said = list(status_rows(name, overview))
     worst = min(said, key=lambda row: _WORST.index(row["state"]))
@@ -72,6 +82,7 @@ def _row(
         name=name,
         state=str(worst["state"]),
         reason=worst["reason"],
+        since=worst["since"],
         consumers=sum(row["consumer"] is not None for row in said),
         busy=sum(row["busy"] for row in said),
         rates=None if rates is None else dict(rates),

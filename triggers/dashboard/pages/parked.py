@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from history.store.decisions import DecisionKind
 from history.store.parking import ParkedKind
-from triggers.dashboard.survey import Group
+from triggers.dashboard.groups import Group
 from triggers.dashboard.visit import Visit
 
 #: How many groups, and how many messages of one, a page shows.
@@ -12,9 +12,14 @@ GROUPS, LINES = 100, 50
 
 
 def groups(visit: Visit) -> Response:
-    """Show the groups, the largest first, of one trigger or of all."""
-    survey, trigger = visit.operations.surveyor.latest(), visit.asked("trigger")
-    found = [group for group in survey.groups if trigger in {None, group.trigger}]
+    """Show the groups, by cause or by host, the largest first; of one trigger or host, or of all."""
+    survey, trigger, host = visit.operations.surveyor.latest(), visit.asked("trigger"), visit.asked("host")
+    by_host = host is not None or visit.asked("by") == "host"
+    found = [
+        group
+        for group in (survey.hosts if by_host else survey.groups)
+        if trigger in {None, group.trigger} and host in {None, group.host}
+    ]
     first = (visit.page - 1) * GROUPS
     return visit.show(
         "desk/groups.html",
@@ -22,6 +27,8 @@ def groups(visit: Visit) -> Response:
         groups=found[first : first + GROUPS],
         more=len(found) > first + GROUPS,
         trigger=trigger,
+        host=host,
+        by="host" if by_host else None,
     )
 
 

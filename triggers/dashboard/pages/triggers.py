@@ -9,7 +9,7 @@ from starlette.responses import Response
 from history.errors import ConfigurationError
 from history.store.control import Counts, Verb
 from triggers.cli.checks.size import STORES, bytes_of
-from triggers.cli.control import named_counts, order_and_wait, status_rows
+from triggers.cli.control import NO_CONSUMER, named_counts, order_and_wait, status_rows
 from triggers.cli.shared.guarantee_levels import guarantee_of
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.access.roles import Role
@@ -39,10 +39,12 @@ def trigger(visit: Visit) -> Response:
     overview = visit.operations.pulse.read().overview
     known = visit.operations.triggers.get(name)
     counts = overview.statistics.get(name)
+    rows = list(status_rows(name, overview))
     return visit.show(
         "trigger.html",
         name=name,
-        rows=list(status_rows(name, overview)),
+        rows=rows,
+        has_consumers=any(row["state"] != NO_CONSUMER for row in rows),
         counts=named_counts(counts or Counts()),
         size=visit.operations.surveyor.sizes.get(name),
         parked=visit.operations.surveyor.latest().counts().get(name, 0),

@@ -12,6 +12,7 @@ from typing import Any, Unpack, cast
 
 from history.errors import ConfigurationError, UnavailableError
 from history.message import Message
+from history.shell import to_its_end
 from history.store import HistoryStore
 from history.store.parking import parked_id
 from history.store.results import KeptResult, Results, results_of
@@ -101,7 +102,6 @@ class IdempotencyKey:
         self._required = required
         self._wait = 0.0 if wait is None else wait.total_seconds()
         self._request_limit, self._answer_limit = request_limit, answer_limit
-        self._running: set[asyncio.Task[None]] = set()
         self._said: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,15 +157,7 @@ class IdempotencyKey:
             return
         work = self._work(request, key, body)
         # In a task of its own: a server that ends a request as its client goes away does not end the run.
-        task = asyncio.ensure_future(work.serve(receive, send))
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        await asyncio.shield(task)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # told to whoever waits; where nobody does, it is no surprise
+        await to_its_end(work.serve(receive, send))
 
     def say_once(self, what: str) -> None:
         """Log something about this service, the first time."""

@@ -202,7 +202,8 @@ class RedisStreams:
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for all subscriptions of these streams, in three round trips for each stream.
 
-        What was not read is counted up to 10,000 entries.
+        Redis 7.0 and newer say how much was not read. Where the server does not know, it is counted page by
+        page, up to 10,000 entries or a mebibyte of them; ``is_more`` says that there are more.
         """
         streams = dict.fromkeys(stream for stream, _ in places)
         found = [one for stream in streams for one in await backlogs_of(self._link, stream)]

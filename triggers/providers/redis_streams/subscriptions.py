@@ -10,16 +10,21 @@ from triggers.providers.backlog import Backlog
 from triggers.providers.redis_streams.keys import StreamKeys, later_of
 from triggers.providers.redis_streams.link import RedisLink
 
-#: How many entries that were not read are counted at most.
-MOST_COUNTED = 10_000
+#: How many unread entries are counted at most, and in how many bytes of them, where the server does not know:
+#: before Redis 7.0, and where entries were deleted out of the middle.
+MOST_COUNTED, MOST_BYTES = 10_000, 2**20
+
+#: How many of them are read at a time at most. The first page is one entry: it may be large.
+PAGE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A consumer group of a stream.
 
-    ``pending`` were received and not acknowledged, ``unread`` not received (counted up to ``MOST_COUNTED``),
-    ``consumers`` live, ``oldest`` is when the oldest of those came to the stream, by its entry's id.
+    ``pending`` were received and not acknowledged, ``unread`` not received, ``consumers`` live, ``oldest`` is
+    when the oldest of those came to the stream, by its entry's id. ``is_more`` says that at least so many are
+    unread: counting ended there.
     """
 
     name: str
@@ -27,17 +32,43 @@ class Subscription:
     unread: int
     consumers: int
     oldest: datetime | None
+    is_more: bool = False
 
 
 async def subscriptions_of(link: RedisLink, destination: str) -> Sequence[Subscription]:
     """Return all subscriptions of a stream, none where there is no stream; raises as ``link``."""
-    words = ("", "", "", 0, MOST_COUNTED)
-    found = await link.run("subscriptions", StreamKeys(destination, "", "").scripted, words)
-    rows = cast("list[tuple[bytes, int, int, int, bytes]]", found or [])
-    return [
-        Subscription(name.decode(errors="backslashreplace"), pending, unread, consumers, _instant(oldest))
-        for name, pending, unread, consumers, oldest in rows
-    ]
+    found = await link.run("subscriptions", StreamKeys(destination, "", "").scripted, ("", "", "", 0))
+    rows = cast("list[tuple[bytes, int, int, int, bytes, bytes]]", found or [])
+    return [await _subscription(link, destination, row) for row in rows]
+
+
+async def _subscription(
+    link: RedisLink, destination: str, row: tuple[bytes, int, int, int, bytes, bytes]
+) -> Subscription:
+    name, pending, unread, consumers, oldest, last = row
+    is_more = False
+    if unread < 0:
+        unread, is_more = await _count(link, destination, last)
+    text = name.decode(errors="backslashreplace")
+    return Subscription(text, pending, unread, consumers, _instant(oldest), is_more)
+
+
+async def _count(link: RedisLink, destination: str, last: bytes) -> tuple[int, bool]:
+    """Count the entries after one, page by page, and say whether there are more.
+
+    Not in a script: Redis cannot count them without reading them, and others have their turn between pages.
+    """
+    counted = size = 0
+    page = 1
+    while counted < MOST_COUNTED and size < MOST_BYTES:
+        words = ("XRANGE", destination, b"(" + last, "+", "COUNT", page)
+        found = cast("list[tuple[bytes, dict[bytes, bytes]]]", await link.call("counting", *words))
+        counted += len(found)
+        if len(found) < page:
+            return counted, False
+        last, page = found[-1][0], min(2 * page, PAGE, max(1, MOST_COUNTED - counted))
+        size += sum(len(value) for _, fields in found for value in fields.values())
+    return counted, True
 
 
 async def backlogs_of(link: RedisLink, destination: str) -> Sequence[Backlog]:
@@ -55,7 +86,7 @@ async def backlogs_of(link: RedisLink, destination: str) -> Sequence[Backlog]:
             later=later,
             consumers=one.consumers,
             oldest=one.oldest,
-            is_more=one.unread >= MOST_COUNTED,
+            is_more=one.is_more,
         )
         for one in found
     ]

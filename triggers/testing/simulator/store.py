@@ -1,7 +1,7 @@
 """The document history of a run: in memory, by the run's clock, with a point at each call that writes."""
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -125,6 +125,10 @@ class SimulatedShell:
     async def sleep(self, seconds: float) -> None:
         """Let so much time pass at once."""
         self._pass_time(seconds)
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it: nobody cancels anything here."""
+        return await work
 
 
 class SimulatedLeases:

@@ -18,6 +18,8 @@ for i = 2, #ARGV, 2 do
       redis.call('HINCRBY', KEYS[1], 's ' .. name .. ' ' .. trigger, string.format('%d', more))
     end
   end
+  -- That it had a consumer is known after the statistics are cleared, too.
+  if not held then redis.call('HINCRBY', KEYS[1], 's consumers ' .. trigger, 1) end
   redis.call('HSET', KEYS[1], field, string.format('%d', now) .. ' ' .. word)
   reply[#reply + 1] = redis.call('HGET', KEYS[1], 'o lasts ' .. trigger)
   reply[#reply + 1] = redis.call('HGET', KEYS[1], 'o passes ' .. trigger)

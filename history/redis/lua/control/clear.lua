@@ -7,7 +7,7 @@
 --include control/head
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'MATCH', 's *', 'COUNT', 500)
 for i = 1, #page[2], 2 do
-  local trigger = string.match(page[2][i], '^s %S+ (.*)$')
-  if trigger and (not ARGV[2] or trigger == ARGV[2]) then redis.call('HDEL', KEYS[1], page[2][i]) end
+  local name, trigger = string.match(page[2][i], '^s (%S+) (.*)$')
+  if name ~= 'consumers' and trigger and (not ARGV[2] or trigger == ARGV[2]) then redis.call('HDEL', KEYS[1], page[2][i]) end
 end
 return {page[1]}

@@ -5,6 +5,7 @@
 --             "o <kind> <trigger>"     -> the standing order: number, instant, then JSON; kind is "lasts" or "passes"
 --             "c <token> <trigger>"    -> the last word of a consumer: instant, then JSON
 --             "s <counter> <trigger>"  -> what all consumers have counted together
+--             "s consumers <trigger>"  -> how many consumers have reported it
 --
 -- Instants are milliseconds since 1970 on this server. Fields expire by nothing but control_sweep.
 local clock = redis.call('TIME')

@@ -2,7 +2,8 @@
 --
 -- KEYS   the trigger's history (see head.lua, label.lua)
 -- ARGV   token, decision (JSON), "take" them out or "note" the decision only; then for each message its id, what the
---        record says of it (JSON), its digest, or "" where no entry is settled, and how that ends, as settle.lua
+--        record says of it (JSON), its digest, or "" where no entry is settled, how that ends, as settle.lua, and
+--        the digest of its uuid and id
 -- Reply  a text of one character per message: 1 it was carried out, 0 it is not parked, or its entry has changed
 --
 -- Entries come first and parked messages last: of what a crash leaves between the two, the copy closes by itself.
@@ -23,16 +24,19 @@ for _, record in ipairs(redis.call('XREVRANGE', decisions, '+', '-', 'COUNT', RE
   if fields[1] == 'token' and fields[2] == ARGV[1] then return fields[8] end
 end
 
-local reply, taken, messages = {}, {}, {}
-for i = 4, #ARGV, 4 do
-  local id, message, digest, ending = unpack(ARGV, i, i + 3)
+local reply, taken, messages, members = {}, {}, {}, {}
+for i = 4, #ARGV, 5 do
+  local id, message, digest, ending, member = unpack(ARGV, i, i + 4)
   local done = redis.call('HEXISTS', parked, id) == 1
   if done and digest ~= '' then
     local asked, fence, after = struct.unpack('>c1I8', ending)
     done = settle(digest, asked, fence, string.sub(ending, after)) == '1'
   end
   reply[#reply + 1] = done and '1' or '0'
-  if done then taken[#taken + 1], messages[#messages + 1] = id, message end
+  if done then
+    local last = #taken + 1
+    taken[last], messages[last], members[last] = id, message, member
+  end
 end
 end_settling()
 
@@ -44,6 +48,7 @@ if #taken > 0 then
     redis.call('ZREM', parked .. ':order', unpack(taken))
     redis.call('HDEL', parked .. ':labels', unpack(taken))
     redis.call('HDEL', parked .. ':copies', unpack(taken))
+    redis.call('ZREM', parked .. ':uuids', unpack(members))
     redis.call('HDEL', parked, unpack(taken))
   end
 end

@@ -27,6 +27,7 @@ TABLES = [
     "doubtless_batches",
     "doubtless_parked",
     "doubtless_parked_labels",
+    "doubtless_parked_uuids",
     "doubtless_decisions",
     "doubtless_orders",
     "doubtless_consumers",
@@ -46,6 +47,7 @@ QUESTIONS: dict[str, Callable[[HistoryStore], Any]] = {
     "triggers": lambda store: store.triggers(),
     "list": lambda store: store.parking.list(trigger=TRIGGER),
     "labels": lambda store: store.parking.labels(trigger=TRIGGER),
+    "of a uuid": lambda store: store.parking.of_uuid("held"),
     "decisions": lambda store: store.parking.decisions(TRIGGER),
     "overview": lambda store: control_of(store).overview(),
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -135,3 +136,22 @@ async def test_cancelling_while_it_drains_cancels_what_runs_and_ends_everything(
         await asyncio.wait_for(running, PATIENCE)
 
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("c-")] == []
+
+
+def test_a_busy_destination_keeps_no_message_of_another_one_waiting() -> None:
+    provider, ran = MemoryProvider(), list[str]()
+    drive(provider.send("busy", [Message(body="busy") for _ in range(1000)]))
+    drive(provider.send("urgent", [Message(body="urgent") for _ in range(10)]))
+
+    @trigger(["busy", "urgent"], name="work", history=None)
+    def work(message: Message) -> None:
+        ran.append(str(message.body))
+        time.sleep(0.001)
+        if ran.count("urgent") == 10:
+            consumer.stop()
+
+    consumer = Consumer([work], provider)
+    consumer.run()
+
+    assert ran.count("urgent") == 10
+    assert ran.count("busy") < 1000

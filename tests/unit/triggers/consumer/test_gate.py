@@ -1,5 +1,6 @@
 """The gate of a trigger: who may close and open it, what is counted, and what is told of it."""
 
+import time
 from typing import Any
 
 import pytest
@@ -169,6 +170,25 @@ class TestReports:
         assert (by_error.reason, by_error.by_command) == ("the database is away", False)
         assert (by_command.reason, by_command.by_command) == ("maintenance", True)
         assert {by_error.state, by_command.state} == {TriggerState.SUSPENDED}
+
+    def test_a_provider_that_is_away_is_told_from_its_first_failure_to_its_first_answer(
+        self, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = [time.monotonic()]
+        monkeypatch.setattr("triggers.consumer.gate.time.monotonic", lambda: now[0])
+        before = told(gate)
+        gate.away = "no route"
+        now[0] += 3.0
+        gate.away = "refused"
+        now[0] += 2.0
+        meanwhile = told(gate)
+        gate.away = None
+
+        assert (before.away, before.away_for) == (None, 0.0)
+        assert meanwhile.away == "refused"
+        assert meanwhile.away_for == pytest.approx(5.0)
+        assert meanwhile.state is TriggerState.RUNNING
+        assert (told(gate).away, told(gate).away_for) == (None, 0.0)
 
     def test_after_a_command_nothing_is_left_of_it(self, gate: Gate) -> None:
         gate.suspend("maintenance", by_command=True)

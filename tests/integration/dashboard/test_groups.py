@@ -1,0 +1,107 @@
+"""Groups of parked messages: by cause, however its text differs from message to message, and by host."""
+
+import pytest
+
+from history.store.parking import Evidence, ParkedKind
+from tests.integration.dashboard.browser import Browser, text_of
+from tests.integration.dashboard.conftest import Site
+from triggers.dashboard.groups import MOST_TEXTS, cause_of
+from triggers.dashboard.pages.failures import CAUSES
+
+STARTED = "an earlier run started and never finished; kept for you to decide"
+
+
+def keys_of(page: str) -> list[str]:
+    """Return the keys of the groups that a page leads to, in its order."""
+    return list(dict.fromkeys(part.split('"')[0] for part in page.split("/group?key=")[1:]))
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [
+        "its fingerprint is {number:032x}, and that of the first body 00ff{number}",
+        "resolver: order {number} of 'customer {number}' is not booked",
+        "host-1:{number}:ab lost the fence {number} to host-2:{number}:cd: its end is not recorded",
+        'no answer to "{number}" of 3f2504e0-4f89-11d3-9a0c-0305e82c33{number:02d} in time',
+    ],
+)
+def test_what_differs_from_message_to_message_makes_no_groups(
+    site: Site, operator: Browser, differing: str
+) -> None:
+    for number in range(10, 15):
+        reason = f"{STARTED}; {differing.format(number=number)} (row 10)"
+        site.park(f"order-{number}", reason=reason, minutes=number)
+
+    page = operator.page("/parked")
+
+    assert len(keys_of(page)) == 1
+    assert "(row 10)" in page
+    assert "order-10" in text_of(page), "one stands for all"
+
+
+def test_one_row_with_more_texts_than_somebody_reads_is_one_group(site: Site, operator: Browser) -> None:
+    for number in range(MOST_TEXTS + 1):
+        customer = "abcdefghijklmnopqrstuvwxyz"[number] * 3
+        site.park(f"order-{number}", reason=f"{STARTED}; resolver: {customer} has none (row 11)")
+    site.park("order-99", reason=f"{STARTED} (row 10)")
+
+    page = operator.page("/parked")
+
+    assert len(keys_of(page)) == 2
+    assert f"{STARTED}; …" in text_of(page)
+
+
+def test_texts_that_say_different_things_are_different_groups(site: Site, operator: Browser) -> None:
+    site.park("order-1", reason=f"{STARTED}; resolver: the ledger is closed (row 11)")
+    site.park("order-2", reason=f"{STARTED}; resolver: the customer is unknown (row 11)")
+    site.park("order-3", reason=f"{STARTED}; resolver: the customer is unknown (row 10)")
+
+    assert len(keys_of(operator.page("/parked"))) == 3
+
+
+def test_a_group_shows_why_each_of_its_messages_is_there(site: Site, operator: Browser) -> None:
+    for number in range(2):
+        site.park(f"order-{number}", reason=f"{STARTED}; resolver: seen {number} times (row 11)")
+
+    group = text_of(operator.page(f"/group?key={site.group(operator)}"))
+
+    assert "resolver: seen … times (row 11)" in group
+    assert "seen 0 times" in group
+    assert "seen 1 times" in group
+
+
+@pytest.mark.parametrize("reason", ["", "(row 7)", "'" * 500, '"' * 499, "7" * 500, "x" * 500, " " * 500])
+def test_any_text_is_a_cause(reason: str) -> None:
+    assert cause_of(reason) == cause_of(reason)
+
+
+def test_causes_are_shown_a_page_at_a_time_and_the_journal_has_its_own(site: Site, operator: Browser) -> None:
+    for number in range(CAUSES + 1):
+        error = f"shop.Problem{number}Error"
+        site.park(f"bad-{number}", kind=ParkedKind.REJECTED, reason="it failed (row 7)", error_class=error)
+
+    first, second = (operator.page(f"/failures?causes={page}") for page in (1, 2))
+
+    assert len(keys_of(first)) == CAUSES
+    assert len(keys_of(second)) == 1
+    assert "causes=2" in first
+
+
+def test_all_that_a_dead_host_held_is_decided_at_once_with_its_count(site: Site, operator: Browser) -> None:
+    dead = [
+        site.park(f"order-{word}", reason=f"reason {word}", evidence=Evidence(owner="worker-3:7:ab"))
+        for word in ("one", "other")
+    ]
+    living = site.park("order-9", evidence=Evidence(owner="worker-4:1:ab"))
+    unknown = site.park("order-10", evidence=Evidence())
+
+    desk = operator.page("/parked?by=host")
+    (key,) = keys_of(operator.page("/parked?host=worker-3"))
+    preview = text_of(operator.page(f"/decide?key={key}&decision=discard&all=yes"))
+    job = operator.decide(decision="discard", key=key, all="yes", reason="worker-3 burnt")
+
+    assert len(keys_of(desk)) == 2
+    assert "Discard 2 messages?" in preview
+    assert "worker-3" in preview
+    assert job.closed == len(dead)
+    assert sorted(site.ids()) == sorted([living.id, unknown.id])
