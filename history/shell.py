@@ -348,15 +348,21 @@ async def _unfinished(tasks: "Sequence[asyncio.Task[None]]", seconds: float) -> 
     return list(left)
 
 
+def begin(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """Begin something that goes on though nobody waits for it; what it raises is nobody's then."""
+    task = asyncio.create_task(work)
+    _going_on.add(task)
+    task.add_done_callback(_ended)
+    return task
+
+
 async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float = 0.0) -> T:
     """Do something in a task of its own, which goes on to its end when the caller is cancelled.
 
     A cancelled caller waits for that end, at most ``patience`` seconds, however often it is cancelled. Only
     the end of the event loop cuts it off.
     """
-    task = asyncio.create_task(work)
-    _going_on.add(task)
-    task.add_done_callback(_ended)
+    task = begin(work)
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -364,6 +370,21 @@ async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float = 0.0) -> 
         while not task.done() and (left := until - time.monotonic()) > 0:
             with suppress(asyncio.CancelledError):  # such as anyio's, which come again and again
                 await asyncio.wait([task], timeout=left)
+        raise
+    return task.result()
+
+
+async def or_undo(work: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]]) -> T:
+    """Do something in a task of its own; when the caller is cancelled, what it comes to is undone then."""
+    task = begin(work)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+
+        async def undone() -> None:
+            await undo(await task)
+
+        begin(undone())
         raise
     return task.result()
 

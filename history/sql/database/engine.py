@@ -8,7 +8,9 @@ itself, because it must be ``BEGIN IMMEDIATE``: SQLite refuses to turn a reader 
 import importlib.util
 import logging
 import sqlite3
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -32,6 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from history.bridge import settled
 from history.circuit import Circuit, is_on
 from history.errors import ConfigurationError, HistoryUnavailableError, MissingExtraError
+from history.shell import begin, or_undo, to_its_end
 from history.sql.database.errors import is_conflict, is_unanswered, translated
 from history.sql.database.forks import survive_forks
 from history.sql.database.nesting import DO_NOT_WAIT_LONG, is_inside
@@ -119,7 +122,7 @@ def _open_engine(url: str | URL, *, asyncio: bool, options: Sequence[str]) -> An
         raise ConfigurationError(
             "history", f"cannot use {parsed.drivername}", "use sqlite:///file.db or postgresql://..."
         )
-    survive_forks(engine)
+    _make_safe(engine)
     return engine
 
 
@@ -144,6 +147,10 @@ def split_circuit(url: str | URL) -> tuple[str | URL, bool]:
         return url, True  # open_engine says so
     value = parsed.query.get("circuit")
     return parsed.difference_update_query(["circuit"]), is_on(None if value is None else str(value))
+
+
+async def _give_back(connection: AnyConnection) -> None:
+    await settled(connection.close())
 
 
 async def _connect_at_once(engine: AnyEngine) -> AnyConnection:
@@ -208,8 +215,32 @@ def _configure_sqlite(connection: DBAPIConnection, _record: object) -> None:
         raise
 
 
+def _make_safe(engine: AnyEngine) -> None:
+    """Have an engine survive forks, and tasks that are cancelled."""
+    survive_forks(engine)
+    if isinstance(engine, AsyncEngine) and engine.dialect.driver == "aiosqlite":
+        pool = engine.sync_engine.pool
+        if not event.contains(pool, "invalidate", _roll_back_first):
+            event.listen(pool, "invalidate", _roll_back_first)
+
+
+def _roll_back_first(connection: DBAPIConnection, _record: object, _error: object) -> None:
+    # Cut off in a statement that returns rows, it is closed only when the last cursor is gone, which may be
+    # at the next garbage collection; until then its transaction would keep all others from writing.
+    rolling = _rolled_back(connection.driver_connection)
+    try:
+        begin(rolling)
+    except RuntimeError:  # it is collected as garbage, outside of its event loop
+        rolling.close()
+
+
+async def _rolled_back(driver: Any) -> None:
+    with suppress(ValueError, sqlite3.Error):  # it is closed, or has nothing to roll back
+        await driver.rollback()
+
+
 def refuse_other_drivers(engine: AnyEngine) -> None:
-    """Refuse an engine for another database or driver; one that is good survives forks from now on.
+    """Refuse an engine for another database or driver; one that is good survives what may happen from now on.
 
     Raises:
         ConfigurationError: it is one.
@@ -224,7 +255,7 @@ def refuse_other_drivers(engine: AnyEngine) -> None:
             f"{engine.dialect.name} with the driver {engine.dialect.driver} is not supported",
             "give it an engine for SQLite (pysqlite, aiosqlite) or PostgreSQL (psycopg)",
         )
-    survive_forks(engine)
+    _make_safe(engine)
 
 
 async def fetch(connection: AnyConnection, statement: Statement, **values: object) -> Sequence[AnyRow]:
@@ -278,6 +309,18 @@ class Database(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Wanted:
+    """Whether anybody waits for a step still."""
+
+    still: bool = True
+
+    def check(self) -> None:
+        """End the step where nobody does."""
+        if not self.still:
+            raise CancelledError
+
+
 #: Under this key a connection remembers that it was greeted.
 _GREETED = "doubtless_greeted"
 
@@ -324,6 +367,13 @@ class Pooled:
             HistoryUnavailableError: it met none, or (CircuitOpenError) did not before.
             ConfigurationError: it cannot be made as it is set.
         """
+        connecting = self._connect(doing, inside=inside)
+        if isinstance(self.engine, Engine):
+            return await connecting
+        # Cut off while it connects or is greeted, the driver would leave a connection that nobody closes.
+        return await or_undo(connecting, _give_back)
+
+    async def _connect(self, doing: str, *, inside: bool) -> AnyConnection:
         conflicts = 0
         while True:
             if self.circuit.is_open:
@@ -359,13 +409,30 @@ class Pooled:
     async def _once(self, doing: str, step: Step[T], *, atomic: bool) -> T:
         inside = is_inside(self.engine, doing, writes=atomic)
         connection = await self.connect(doing, inside=inside)
+        wanted = _Wanted()
+        doing_it = self._step_on(connection, step, wanted, atomic=atomic, inside=inside)
+        if not isinstance(self.engine, AsyncEngine) or self.dialect is not Dialect.SQLITE:
+            return await doing_it
+        try:
+            # Cut off, aiosqlite's thread goes on with it all the same. PostgreSQL's driver cancels it.
+            return await to_its_end(doing_it)
+        except CancelledError:
+            wanted.still = False
+            raise
+
+    async def _step_on(
+        self, connection: AnyConnection, step: Step[T], wanted: _Wanted, *, atomic: bool, inside: bool
+    ) -> T:
+        """Do a step and give its connection back; what nobody wants any more is rolled back."""
         try:
             if not atomic and not inside:
                 return await step(connection)
             await execute(connection, BEGIN)
             if inside:
                 await execute(connection, DO_NOT_WAIT_LONG)
+            wanted.check()
             answer = await step(connection)
+            wanted.check()
             await execute(connection, COMMIT)
             return answer
         finally:

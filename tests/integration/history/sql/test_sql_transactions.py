@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State, digest
@@ -241,3 +242,21 @@ class TestCancelled:
         blocker.dispose()
         await store.close()
         drive(blocking.close())
+
+    async def test_a_statement_on_sqlite_that_is_cut_off_locks_nobody_out(self, tmp_path: Path) -> None:
+        store = SqlHistory.from_url(f"sqlite:///{tmp_path}/h.sqlite3?timeout=0.3").for_asyncio()
+        await store.check()
+        held: list[object] = []  # as garbage that is not collected yet holds it
+        engine = store._engine  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        assert isinstance(engine, AsyncEngine)
+        async with engine.connect() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            assert driver is not None
+            await driver.execute("BEGIN IMMEDIATE")
+            await driver.execute("CREATE TABLE effects (number INTEGER)")
+            held.append(await driver.execute("INSERT INTO effects VALUES (1), (2) RETURNING number"))
+            await connection.invalidate()
+
+        assert (await store.claim(TRIGGER, ["u1"], "next"))[0].found is None
+        assert held
+        await store.close()
