@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DoubtlessError,
         HistoryUnavailableError,
         MissingExtraError,
+        NotPermittedError,
         TransactionConflictError,
         UnavailableError,
     )
@@ -40,6 +41,7 @@ else:  # for a type checker, any name would be there
                 "DoubtlessError",
                 "HistoryUnavailableError",
                 "MissingExtraError",
+                "NotPermittedError",
                 "TransactionConflictError",
                 "UnavailableError",
             ),
@@ -67,6 +69,7 @@ __all__ = [
     "MemoryHistory",
     "Message",
     "MissingExtraError",
+    "NotPermittedError",
     "Parked",
     "ParkedKind",
     "RedisHistory",

@@ -46,6 +46,10 @@ class ConfigurationError(DoubtlessError, ValueError):
             self.args = (f"{self.args[0]} ({where})",)
 
 
+class NotPermittedError(ConfigurationError):
+    """The server knows the account, and does not let it do this: no message is at fault."""
+
+
 class MissingExtraError(ConfigurationError):
     """A feature needs a package that is not installed."""
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from history.support.faces import lazy
 
 if TYPE_CHECKING:
-    from history.redis.connection.errors import NotPermittedError
+    from history.errors import NotPermittedError
     from history.redis.history import RedisHistory
     from history.redis.scripts import HistoryLostError
 else:  # for a type checker, any name would be there
     __getattr__ = lazy(
         __name__,
-        {"history.redis.connection.errors": ("NotPermittedError",)},
+        {"history.errors": ("NotPermittedError",)},
         history=("RedisHistory",),
         scripts=("HistoryLostError",),
     )

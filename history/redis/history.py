@@ -28,10 +28,9 @@ from history.entry import (
     check_held,
     digest,
 )
-from history.errors import HistoryUnavailableError
+from history.errors import HistoryUnavailableError, NotPermittedError
 from history.redis.connection.checks import refuse_eviction, remarks_on, servers_of, warnings_about
 from history.redis.connection.client import TRIGGERS_KEY, RedisClient
-from history.redis.connection.errors import NotPermittedError
 from history.redis.connection.probe import pool_of
 from history.redis.connection.wires import AnotherServerError
 from history.redis.control import RedisControl

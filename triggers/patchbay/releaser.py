@@ -11,6 +11,7 @@ from history.bridge import settled
 from history.errors import ConfigurationError
 from history.shell import ThreadShell
 from history.store.parking import Parked, ParkedKind, parked_id
+from history.support.outage import Outage
 from history.support.rendering import class_of, exception_info, text_of
 from triggers.events import Cause, RetrievalFailureEvent, publish
 from triggers.patchbay.failures import short_text
@@ -47,16 +48,16 @@ class Releaser:
     ) -> None:
         """Release, then wait for ``release_interval``; an unavailable database is tried again."""
         interval = max(self.outputs.file.patchbay.release_interval.total_seconds(), 0.01)
+        outage = Outage(_log, "delayed messages are not released", "delayed messages are released again", {})
         while not over():
-            released = 0
+            wait = interval
             try:
-                released = await self.release_due()
-            except ProviderUnavailableError as error:
-                _log.warning(
-                    "%s (%s): delayed messages wait until it is back", error, error.__cause__ or "no answer"
-                )
-            if released < BATCH:
-                await settled(pause(interval))
+                wait = 0.0 if await self.release_due() >= BATCH else interval
+                outage.end()
+            except Exception as error:  # noqa: BLE001  (nobody else releases: they would wait for ever)
+                wait = max(interval, outage.note(error))
+            if wait:
+                await settled(pause(wait))
 
     async def release_due(self) -> int:
         """Release one batch of what is due; return how many were due.

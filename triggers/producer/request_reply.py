@@ -15,6 +15,7 @@ from uuid import uuid4
 from history.errors import ConfigurationError, UnavailableError
 from history.message import Message
 from history.shell import Flag, Shell
+from history.support.outage import Outage
 from triggers.providers.outgoing import correlation_of
 from triggers.providers.provider import (
     Arrival,
@@ -29,9 +30,6 @@ _log = logging.getLogger(__name__)
 
 #: How long the listener waits for replies before it looks whether it must end.
 _LISTEN = timedelta(milliseconds=500)
-
-#: How long it pauses when the provider is away, in seconds.
-_AWAY_PAUSE = 0.5
 
 #: How many replies it fetches at once.
 _FETCH = 100
@@ -116,7 +114,7 @@ class Replies:
 
     async def _listen(self, receiver: Receiver) -> None:
         """Hand out what arrives until the shell is over; then give the destination back."""
-        away, alive_due = False, 0.0
+        outage, alive_due = self._outage(), 0.0
         while not self._shell.over.is_set():
             try:
                 received = await receiver.receive(_FETCH, _LISTEN)
@@ -125,7 +123,7 @@ class Replies:
                 if time.monotonic() >= alive_due:
                     await receiver.keep_alive()
                     alive_due = time.monotonic() + receiver.keep_alive_interval.total_seconds()
-                away = False
+                outage.end()
             except DestinationGoneError as error:
                 # The next request opens another one; those that wait have no reply any more.
                 _log.warning(
@@ -136,18 +134,15 @@ class Replies:
                 )
                 self._destination = None
                 break
-            except UnavailableError as error:
-                if not away:
-                    _log.warning(
-                        "producer %s: replies cannot be received until the provider is back: %s",
-                        self._alias,
-                        error,
-                        extra={"alias": self._alias},
-                    )
-                away = True
-                await self._shell.sleep(_AWAY_PAUSE)
-        with suppress(UnavailableError):
+            except Exception as error:  # noqa: BLE001  (nobody else listens: the requests would wait for ever)
+                await self._shell.over.wait(outage.note(error))
+        with suppress(UnavailableError, ConfigurationError):
             await receiver.close()
+
+    def _outage(self) -> Outage:
+        fails, works = "replies cannot be received", "replies are received again"
+        about = f"producer {self._alias}"
+        return Outage(_log, f"{about}: {fails}", f"{about}: {works}", {"alias": self._alias})
 
     def _hand_out(self, received: Sequence[Received]) -> None:
         for delivery in received:

@@ -291,6 +291,7 @@ class Answering(Protocol):
 
         Raises:
             ProviderUnavailableError: it does not.
+            ConfigurationError: it refuses us, whatever we ask for.
         """
         ...
 

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import redis
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.redis.connection.client import RedisClient
-from history.redis.connection.errors import NotPermittedError
 
 
 class Server(NamedTuple):

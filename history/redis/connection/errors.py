@@ -29,7 +29,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.support.tls import stays_wrong
 
 
@@ -40,10 +40,6 @@ class FaultKind(Enum):
     NOT_NOW = auto()
     NEVER = auto()
     OTHER = auto()
-
-
-class NotPermittedError(ConfigurationError):
-    """The server knows the account, and does not let it do this."""
 
 
 @dataclass(frozen=True, slots=True)

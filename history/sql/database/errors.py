@@ -14,6 +14,7 @@ from history.errors import (
     ConfigurationError,
     DoubtlessError,
     HistoryUnavailableError,
+    NotPermittedError,
     TransactionConflictError,
 )
 
@@ -29,6 +30,7 @@ class _Fault:
     words: str
     problem: str
     remedy: str
+    kind: type[ConfigurationError] = ConfigurationError
 
     def explains(self, code: str, said: str) -> bool:
         return code.startswith(self.codes) or bool(self.words and re.search(self.words, said))
@@ -53,6 +55,7 @@ _POSTGRESQL: tuple[_Fault, ...] = (
         r"FATAL: +permission denied for database",
         "its role lacks a permission",
         "grant it CONNECT on the database, and USAGE and CREATE on its schema (search_path)",
+        NotPermittedError,
     ),
     _Fault(
         (),
@@ -124,7 +127,7 @@ def translated(error: DBAPIError, doing: str) -> DoubtlessError:
     if fault is None:
         return HistoryUnavailableError(doing)
     problem = f"{fault.problem} (while {doing}): {' '.join(said.split())[:LONGEST]}"
-    return ConfigurationError("history", problem, fault.remedy)
+    return fault.kind("history", problem, fault.remedy)
 
 
 def is_conflict(error: DBAPIError) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, text
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.message import Message
 from history.opening import open_history
 from history.store import instant
@@ -267,6 +268,29 @@ def test_a_port_that_is_gone_parks_its_messages_after_some_attempts(tmp_path: Pa
     assert "is not in the file" in (parked.error_message or "")
     assert patched.is_empty()
     drive(history.close())
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("limbo", "is locked out", "let it in"), OSError("odd")])
+def test_the_release_loop_goes_on_after_an_error_and_says_so_once(
+    tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    patched = wire(tmp_path, f"sqlite:///{tmp_path}/shop.sqlite3")
+    patched.prepare()
+    fates: list[Exception | None] = [error, error, None]
+
+    class Failing(Releaser):
+        async def release_due(self) -> int:
+            if (fate := fates.pop(0)) is not None:
+                raise fate
+            return 0
+
+    with patched.bay() as bay:
+        releaser = Failing(outputs=bay.outputs, lot=ParkingLot(None))
+        drive(releaser.run(over=lambda: not fates, pause=lambda _: None))
+
+    assert fates == []
+    assert caplog.text.count("delayed messages are not released") == 1
+    assert caplog.text.count("delayed messages are released again") == 1
 
 
 def test_a_message_that_expires_in_limbo_is_dropped(local: Wire) -> None:

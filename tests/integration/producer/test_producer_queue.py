@@ -5,6 +5,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from history.bridge import drive
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.message import Message
 from tests.fixtures.waiting import eventually
 from tests.unit.triggers.producer.producers import Line, StillShell, arrived, firsts
@@ -248,6 +249,26 @@ class TestDraining:
 
         assert [message.uuid for message in arrived(line.memory)] == ["a", "b"]
 
+    def test_the_background_goes_on_after_an_error_that_nobody_foresaw(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        line, errors = Line("down", "up"), [OSError("odd"), OSError("odd")]
+        draining = ClientQueue.draining
+
+        def odd(self: ClientQueue) -> AbstractContextManager[bool]:
+            if errors:
+                raise errors.pop()
+            return draining(self)
+
+        monkeypatch.setattr(ClientQueue, "draining", odd)
+
+        with Producer(line, queue=file, retry=ONE_TRY) as producer:
+            assert producer.send("orders", "x", uuid="a").queued
+            eventually(lambda: producer.queue and not producer.queue.size())
+            eventually(lambda: "its queue is drained again" in caplog.text)
+
+        assert caplog.text.count("its queue is not drained") == 1
+
     async def test_the_background_drains_under_asyncio_as_well(self, file: Path) -> None:
         line = Line("down", "up")
 
@@ -298,15 +319,20 @@ class Refusing(MemoryProvider):
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self.error = error
+        self.refuses: Exception | None = None
         self.down = False
 
     async def send(self, destination: str, messages: Any) -> Any:
+        if self.refuses is not None:
+            raise self.refuses
         if self.down or any(message.body == "poison" for message in messages):
             raise self.error if not self.down else ConnectionError("away")
         return await super().send(destination, messages)
 
     async def ping(self) -> None:
-        """Answer."""
+        """Answer, or refuse to."""
+        if self.refuses is not None:
+            raise self.refuses
 
 
 def poisoned(error: Exception, file: Path, **settings: Any) -> tuple[Refusing, Sender]:
@@ -337,6 +363,32 @@ class TestGivingUp:
         assert (event.exception_class, event.message.uuid) == ("ConfigurationError", "b")
         assert "is too large" in event.exception_message
         assert list(queue_of(one).failed()) == [event]
+
+    def test_where_the_provider_refuses_everything_nothing_is_given_up(
+        self, file: Path, told: list[DeliveryFailureEvent]
+    ) -> None:
+        provider, one = poisoned(REFUSED, file)
+        provider.refuses = ConfigurationError("provider", "refuses the login", "correct the password")
+
+        assert [drain(one) for _ in range(4)] == [(0, 0, 3)] * 4
+        assert one.drainer is not None
+        assert drive(one.drainer.drain()).refused is provider.refuses
+        provider.refuses = None
+
+        assert drain(one) == (2, 1, 0)
+        assert [(event.message.uuid, event.attempts) for event in told] == [("b", 1)]
+
+    def test_what_we_may_not_send_waits_and_holds_only_its_own_destination_up(
+        self, file: Path, told: list[DeliveryFailureEvent]
+    ) -> None:
+        provider, one = poisoned(NotPermittedError("destination", "is not ours", "ask for it"), file)
+        queue_of(one).put("returns", [compose("returns", "x", uuid="d")])
+
+        assert [drain(one) for _ in range(4)] == [(1, 0, 3), (0, 0, 3), (0, 0, 3), (0, 0, 3)]
+        provider.error = REFUSED
+
+        assert drain(one) == (2, 1, 0)
+        assert [event.attempts for event in told] == [1]
 
     def test_a_message_that_keeps_failing_is_given_up_after_max_redelivery_count(
         self, file: Path, told: list[DeliveryFailureEvent]

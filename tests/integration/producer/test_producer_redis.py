@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def producer_of(url: str, folder: Path) -> Producer:
 
 def emptied(producer: Producer) -> Callable[[], bool]:
     return lambda: producer.queue is not None and not producer.queue.size()
+
+
+@contextmanager
+def refusing(url: str) -> Generator[None]:
+    """Have the server want a password that nobody was told, while entered, also of those it has let in."""
+    with client_of(url) as client:
+        client.config_set("requirepass", "another")
+        client.execute_command("AUTH", "another")
+        client.client_kill_filter(_type="normal", skipme=True)
+        try:
+            yield
+        finally:
+            client.config_set("requirepass", "")
 
 
 class TestAnOutage:
@@ -141,6 +155,48 @@ class TestAnOutage:
         [failed] = producer.queue.failed()
         producer.queue.close()
         assert (failed.attempts, failed.exception_class) == (2, "ProviderUnavailableError")
+
+
+class TestRefusals:
+    def test_a_server_that_refuses_us_keeps_the_queue_and_the_background_goes_on_with_it(
+        self, private_redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        given_up: list[DeliveryFailureEvent] = []
+        subscription = on_delivery_failure("*")(given_up.append)
+        with producer_of(private_redis.url, tmp_path) as producer:
+            private_redis.stop()
+            assert [producer.send("orders", "x", uuid=uuid).queued for uuid in "abc"] == [True] * 3
+            private_redis.start()
+            with refusing(private_redis.url):
+                drained = producer.drain()
+                assert (drained.sent, drained.failed, drained.left) == (0, 0, 3)
+                assert "password" in str(drained.refused)
+                eventually(lambda: "its queue is not drained" in caplog.text and "password" in caplog.text)
+            eventually(emptied(producer))
+            eventually(lambda: "its queue is drained again" in caplog.text)
+        subscription.cancel()
+
+        assert given_up == []
+        assert uuids_in(private_redis.url) == ["a", "b", "c"]
+
+    def test_what_we_may_not_do_there_waits_until_we_may(
+        self, private_redis: RedisServer, tmp_path: Path
+    ) -> None:
+        with client_of(private_redis.url) as client:
+            client.execute_command("ACL", "SETUSER", "shop", "on", ">secret", "~*", "&*", "+@all")
+            url = private_redis.url.replace("redis://", "redis://shop:secret@")
+            with producer_of(url, tmp_path) as producer:
+                assert producer.queue is not None
+                client.execute_command("ACL", "SETUSER", "shop", "resetkeys", "~returns", "~*:registry")
+                producer.queue.put("orders", [Message(uuid=uuid, body="x") for uuid in "ab"])
+                producer.queue.put("returns", [Message(uuid="c", body="x")])
+                drained = producer.drain()
+                client.execute_command("ACL", "SETUSER", "shop", "~*")
+                assert (drained.failed, drained.blocked) == (0, ["orders"])
+                assert "lacks a permission" in str(drained.refused)
+                assert producer.drain().left == 0
+
+        assert uuids_in(private_redis.url) == ["a", "b"]
 
 
 class TestDelays:
@@ -299,6 +355,22 @@ class TestRequests:
 
         assert delayed is not None
         assert delayed.body == 1
+
+    def test_replies_go_on_after_the_password_was_another_one(
+        self, private_redis: RedisServer, lane: Lane, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        url = private_redis.url
+        with Producer(url) as producer, Producer(url) as answerer:
+            answer = lane.trigger("questions", lambda message: answerer.reply(message, message.body))
+            with lane.run([answer], url, history=url):
+                assert producer.request("questions", 1, timeout=SOON) is not None
+            with refusing(url):
+                eventually(lambda: "replies cannot be received" in caplog.text)
+            with lane.run([answer], url, history=url):
+                assert _patiently(lambda: producer.request("questions", 2, timeout=timedelta(seconds=1)))
+
+        assert caplog.text.count("replies cannot be received") == 1
+        assert caplog.text.count("replies are received again") == 1
 
     def test_replies_go_on_after_the_server_was_away(self, private_redis: RedisServer, lane: Lane) -> None:
         url = private_redis.url

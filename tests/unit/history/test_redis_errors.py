@@ -7,10 +7,9 @@ import redis
 from redis._parsers.base import BaseParser
 from redis.exceptions import InvalidResponse, MaxConnectionsError
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.redis.connection.errors import (
     FaultKind,
-    NotPermittedError,
     configuration_error,
     is_elsewhere,
     kind_of,

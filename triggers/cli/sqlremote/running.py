@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from history.bridge import settled
+from history.support.outage import Outage
 from triggers.declaration.decorator import Trigger
-from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqlremote.agent.agent import Agent
 from triggers.providers.sqlremote.links import LINK
 from triggers.providers.sqlremote.receiver import LinkReceiver
@@ -47,16 +47,17 @@ async def run_sender(
     agent: Agent, *, stopping: Callable[[], bool], pause: Callable[[float], Awaitable[None] | None]
 ) -> None:
     """Send, and hear reports, until ``stopping`` says so; ``pause`` waits for seconds, or less."""
+    link = agent.end.link
+    outage = Outage(_log, f"link {link} does not send", f"link {link} sends again", {})
     try:
         while not stopping():
-            nap = LONGEST_NAP
             try:
                 await agent.step()
                 due = (agent.due - agent.end.clock()).total_seconds()
                 nap = min(max(due, 0.0), LONGEST_NAP)
-            except ProviderUnavailableError as error:
-                _log.warning("%s (%s): trying again", error, error.__cause__ or "no answer")
-                nap = AWAY
+                outage.end()
+            except Exception as error:  # noqa: BLE001  (nobody waits for it: the link would stand still unheard)
+                nap = max(AWAY, outage.note(error))
             await settled(pause(nap))
     finally:
         await agent.close()

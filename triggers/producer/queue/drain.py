@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from history.errors import ConfigurationError, DoubtlessError, UnavailableError
+from history.errors import ConfigurationError, DoubtlessError, NotPermittedError
 from history.shell import Flag, Shell
+from history.support.outage import Outage
 from triggers.producer.delivery_failure import DeliveryFailureEvent, publish
 from triggers.producer.queue.queue import ClientQueue, Queued
 from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
@@ -42,8 +43,8 @@ class MessageExpiredError(DoubtlessError):
 class Drained:
     """What one call has done: messages sent and given up, and how many still wait.
 
-    Why they do: ``away``, the provider did not answer; ``blocked``, the first message of these destinations
-    failed, and is tried again later.
+    Why they do: ``away``, the provider did not answer; ``refused``, it refuses us as a whole, or what we may
+    not do there; ``blocked``, the first message of these destinations failed, and is tried again later.
     """
 
     sent: int
@@ -51,12 +52,13 @@ class Drained:
     left: int
     away: ProviderUnavailableError | None = None
     blocked: Sequence[str] = ()
+    refused: ConfigurationError | None = None
 
 
 class _AwayError(Exception):
-    """The provider is away: the pass is over."""
+    """The provider is away, or refuses us whatever we send: the pass is over."""
 
-    def __init__(self, error: ProviderUnavailableError) -> None:
+    def __init__(self, error: ProviderUnavailableError | ConfigurationError) -> None:
         self.error = error
 
 
@@ -69,6 +71,15 @@ class _Pass:
     blocked: set[str] = field(default_factory=set[str])
     singly: set[str] = field(default_factory=set[str])
     given_up: set[str | None] = field(default_factory=set[str | None])
+    away: ProviderUnavailableError | None = None
+    refused: ConfigurationError | None = None
+
+    def note(self, error: ProviderUnavailableError | ConfigurationError) -> None:
+        """Note why messages wait that are not at fault."""
+        if isinstance(error, ConfigurationError):
+            self.refused = error
+        else:
+            self.away = error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +95,24 @@ class Drainer:
 
     async def run(self) -> None:
         """Drain whenever something waits, until the shell is over; the drainer of the background."""
-        fruitless = 0
+        fruitless, outage = 0, self._outage()
         while not self.shell.over.is_set():
+            held_up = True
             try:
                 drained = await self._drain_now()
-            except UnavailableError as error:
-                _log.warning(
-                    "producer %s: its queue is not drained: %s",
-                    self.queue.alias,
-                    error,
-                    extra={"alias": self.queue.alias},
-                )
-                fruitless += 1
+            except Exception as error:  # noqa: BLE001  (nobody else drains: the messages would wait for ever)
+                outage.note(error)
             else:
                 held_up = drained is not None and drained.left > 0
-                fruitless = fruitless + 1 if held_up else 0
+                if drained is not None:
+                    _tell(outage, drained)
+            fruitless = fruitless + 1 if held_up else 0
             await self._pause(BACK_OFF.pause(fruitless) if fruitless else LOOK_AROUND)
+
+    def _outage(self) -> Outage:
+        fails, works = "its queue is not drained", "its queue is drained again"
+        about = f"producer {self.queue.alias}"
+        return Outage(_log, f"{about}: {fails}", f"{about}: {works}", {"alias": self.queue.alias})
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not longer than until somebody wakes it; what was woken while it drained counts."""
@@ -130,13 +143,13 @@ class Drainer:
         for event in self.queue.unreported():
             await self._report(event)
         state = _Pass()
-        away: ProviderUnavailableError | None = None
         try:
             while not self.shell.over.is_set() and (run := self._next_run(state)):
                 await self._send(run, state)
         except _AwayError as found:
-            away = found.error
-        return Drained(state.sent, state.failed, self.queue.size(), away, sorted(state.blocked))
+            state.note(found.error)
+        left, blocked = self.queue.size(), sorted(state.blocked)
+        return Drained(state.sent, state.failed, left, state.away, blocked, state.refused)
 
     def _next_run(self, state: _Pass) -> Sequence[Queued]:
         run = self.queue.next_run(skip=state.blocked, limit=RUN_LENGTH, size=RUN_BYTES)
@@ -153,11 +166,13 @@ class Drainer:
             return
         try:
             await self.provider.send(fresh[0].destination, [queued.message for queued in fresh])
-        except ConfigurationError as error:
-            await self._failed(fresh, error, state, hopeless=True)
-        except ProviderUnavailableError as error:
+        except NotPermittedError as error:
+            # Whatever the message: all to this destination wait until we may.
+            state.note(error)
+            state.blocked.add(fresh[0].destination)
+        except (ConfigurationError, ProviderUnavailableError) as error:
             await self._find_out(error)
-            await self._failed(fresh, error, state, hopeless=False)
+            await self._failed(fresh, error, state, hopeless=isinstance(error, ConfigurationError))
         except Exception as error:  # noqa: BLE001  (a provider may be user code, and one message must not stop all)
             await self._failed(fresh, error, state, hopeless=False)
         else:
@@ -175,15 +190,17 @@ class Drainer:
                 fresh.append(queued)
         return fresh
 
-    async def _find_out(self, error: ProviderUnavailableError) -> None:
-        """End the pass unless the provider is there, so that its absence counts against no message."""
+    async def _find_out(self, error: ProviderUnavailableError | ConfigurationError) -> None:
+        """End the pass unless the provider is there and takes us: else no message is at fault."""
         answering = capabilities_of(self.provider).answering
         if answering is None:
+            if isinstance(error, ConfigurationError):
+                return
             raise _AwayError(error) from error
         try:
             await answering.ping()
-        except ProviderUnavailableError as silent:
-            raise _AwayError(silent) from silent
+        except (ProviderUnavailableError, ConfigurationError) as whole:
+            raise _AwayError(whole) from whole
 
     async def _failed(self, run: Sequence[Queued], error: Exception, state: _Pass, *, hopeless: bool) -> None:
         """Send one by one to find the message that fails; count, block or give up that one."""
@@ -207,3 +224,12 @@ class Drainer:
     async def _report(self, event: DeliveryFailureEvent) -> None:
         await publish(event, self.shell)
         self.queue.mark_reported(event.number)
+
+
+def _tell(outage: Outage, drained: Drained) -> None:
+    """Say why messages wait that are not at fault, and that they do no longer."""
+    whole = drained.refused or drained.away
+    if whole is not None:
+        outage.note(whole)
+    elif drained.sent or not drained.left:
+        outage.end()

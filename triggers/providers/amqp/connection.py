@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import Any, cast
 from uuid import uuid4
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.shell import Shell, fail, fulfil
 from triggers.providers.amqp.driver import driver
 from triggers.providers.brokers.connection import BrokerConnection, quietly
@@ -29,10 +29,13 @@ class AmqpError(Exception):
         self.name = name
 
 
+#: The account lacks a permission.
+_FORBIDDEN = "amqp:unauthorized-access"
+
 #: Conditions after which trying again is no use, and what to do instead.
 _NEVER = {
     "amqp:not-found": "declare it, or start its consumer first",
-    "amqp:unauthorized-access": "give the account the permission",
+    _FORBIDDEN: "give the account the permission",
     "amqp:not-allowed": "give the account the permission",
     "amqp:resource-locked": "choose another name, or end the other consumer",
     "amqp:precondition-failed": "make both sides agree",
@@ -122,9 +125,8 @@ class Connection(BrokerConnection):
 
     def _translated(self, error: Exception, doing: str) -> Exception:
         if isinstance(error, AmqpError) and error.name in _NEVER:
-            return ConfigurationError(
-                "destination", f"{self.what} refuses {doing}: {error}", _NEVER[error.name]
-            )
+            wrong = NotPermittedError if error.name == _FORBIDDEN else ConfigurationError
+            return wrong("destination", f"{self.what} refuses {doing}: {error}", _NEVER[error.name])
         return ProviderUnavailableError(self.what, doing)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from triggers.providers.brokers.trust import ACTIVEMQ, OTHER_JMS, TrustProfile, weighed
 from triggers.providers.jms import jvm as jms_jvm
 from triggers.providers.jms.settings import JmsSettings
@@ -33,6 +33,9 @@ _WHAT = "the JMS provider"
 
 #: JMS's constants.
 CLIENT_ACKNOWLEDGE, TRANSACTED = 2, 0
+
+#: Those that say that the user may not do this.
+_FORBIDDEN = {"JMSSecurityException", "SecurityException"}
 
 #: Classes of Java exceptions that no waiting cures -> the setting to correct, and how.
 _NEVER: dict[str, tuple[str, str]] = {
@@ -194,7 +197,8 @@ class JmsLink:
             return ProviderUnavailableError(_WHAT, f"{doing}: its client id is another connection's ({text})")
         for name, (setting, remedy) in _NEVER.items():
             if name in names and "CommunicationException" not in names:  # JNDI's server is away
-                return ConfigurationError(setting, f"the JMS provider refuses {doing} ({text})", remedy)
+                wrong = NotPermittedError if name in _FORBIDDEN else ConfigurationError
+                return wrong(setting, f"the JMS provider refuses {doing} ({text})", remedy)
         return ProviderUnavailableError(_WHAT, f"{doing} ({text})")
 
     def without_password(self, text: str) -> str:

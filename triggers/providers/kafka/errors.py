@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from triggers.providers.kafka.driver import driver
 from triggers.providers.provider import ProviderUnavailableError
 
@@ -56,7 +56,8 @@ def translated(error: object, *, topic: str, doing: str) -> Exception:
         for codes, field, problem, remedy in _REFUSALS:
             if reason.code() in codes:
                 text = f"Kafka {problem.format(topic=topic)} ({reason.str()})"
-                return ConfigurationError(field, text, remedy)
+                wrong = NotPermittedError if codes in {_PERMISSIONS, _IDS} else ConfigurationError
+                return wrong(field, text, remedy)
     lost = ProviderUnavailableError("Kafka", doing)
     lost.__cause__ = error if isinstance(error, BaseException) else driver.KafkaException(error)
     return lost

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from history.errors import ConfigurationError, DoubtlessError
+from history.errors import ConfigurationError, DoubtlessError, NotPermittedError
 from history.shell import Shell, fail, fulfil
 from history.support.forks import at_fork, keep
 from history.support.tls import stays_wrong
@@ -256,7 +256,7 @@ class Connection(BrokerConnection):
             )
         if isinstance(error, ForbiddenError):
             problem = f"NATS forbids {doing}: {error}"
-            return ConfigurationError("provider", problem, "give the account the permission")
+            return NotPermittedError("provider", problem, "give the account the permission")
         if isinstance(error, NobodyError | driver.errors.NoRespondersError):
             return ProviderUnavailableError("JetStream, which may be switched off in the NATS server,", doing)
         if isinstance(error, driver.js.errors.APIError):

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, cast
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.shell import Shell, fail, fulfil
 from history.support.tls import stays_wrong
 from triggers.providers.brokers.connection import CONNECT_PATIENCE, BrokerConnection, Call, quietly
@@ -93,7 +93,8 @@ class Connection(BrokerConnection):
         code = getattr(error, "reply_code", None)
         if isinstance(error, driver.exceptions.ChannelClosedByBroker) and code in _NEVER:
             text = cast("str", cast("Any", error).reply_text)
-            return ConfigurationError("destination", f"RabbitMQ refuses {doing}: {text}", _NEVER[code])
+            wrong = NotPermittedError if code == _FORBIDDEN else ConfigurationError
+            return wrong("destination", f"RabbitMQ refuses {doing}: {text}", _NEVER[code])
         if isinstance(error, driver.exceptions.ShortStringTooLong):
             return ConfigurationError("message", f"it cannot be sent: {error!r}", "use a shorter name")
         return ProviderUnavailableError("RabbitMQ", doing)
@@ -229,9 +230,12 @@ def _causes(error: BaseException | None) -> Any:
         todo += [*cause.args, cause.__cause__, getattr(cause, "exception", None), *cast("Any", inner)]
 
 
+#: The reply code of a channel's end where the account lacks a permission.
+_FORBIDDEN = 403
+
 #: Reply codes of a channel's end after which trying again is no use, and what to do instead.
 _NEVER = {
-    403: "give the account the permission",
+    _FORBIDDEN: "give the account the permission",
     404: "declare it, or start its consumer first",
     405: "choose another name, or end the other consumer",
     406: "make both sides agree",

@@ -11,13 +11,12 @@ import redis.asyncio
 from redis.exceptions import NoScriptError, RedisError
 
 from history.bridge import settled
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.redis.assembly import assembled
 from history.redis.connection.durability import Durability
 from history.redis.connection.errors import (
     REDIS_ERRORS,
     FaultKind,
-    NotPermittedError,
     configuration_error,
     is_elsewhere,
     kind_of,

@@ -176,7 +176,7 @@ def as_providers(error: DoubtlessError) -> DoubtlessError:
     if isinstance(error, HistoryUnavailableError):
         return ProviderUnavailableError("the SQL-JMS database", error.doing)
     if isinstance(error, ConfigurationError) and error.setting == "history":
-        return ConfigurationError("provider", error.problem, error.remedy)
+        return type(error)("provider", error.problem, error.remedy)
     return error
 
 

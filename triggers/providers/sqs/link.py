@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.support.forks import keep
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.sqs.driver import core, driver
@@ -177,7 +177,8 @@ class SqsLink:
             return QueueGoneError("the queue of SQS, which is missing,", doing)
         for word, field, remedy in _REFUSALS:
             if word in code:
-                return ConfigurationError(field, f"SQS refuses {doing}: {text} ({code})", remedy)
+                wrong = NotPermittedError if "AccessDenied" in word else ConfigurationError
+                return wrong(field, f"SQS refuses {doing}: {text} ({code})", remedy)
         return ProviderUnavailableError("SQS", f"{doing} ({code}: {text})")
 
 

@@ -14,10 +14,9 @@ import pytest
 from history.bridge import drive
 from history.contract.common import state_of
 from history.entry import EntryOutcome, Fence, Renewal, Settlement, State
-from history.errors import DoubtlessError, HistoryUnavailableError
+from history.errors import DoubtlessError, HistoryUnavailableError, NotPermittedError
 from history.message import Message, Uuid
 from history.redis import RedisHistory
-from history.redis.connection.errors import NotPermittedError
 from history.store import BatchOwner, HistoryStore
 from tests.fixtures.backups import backup_of
 from tests.fixtures.servers.redis import connected

@@ -10,6 +10,7 @@ from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
+from triggers.cli.sqlremote.running import run_sender
 from triggers.providers.provider import Arrival
 
 
@@ -82,6 +83,28 @@ def test_of_a_call_that_fails_nothing_is_published(pair: tuple[Side, Side]) -> N
 
     assert y.got == []
     assert x.commit("first") == 1
+
+
+def test_a_sender_goes_on_once_its_link_is_there_again(
+    pair: tuple[Side, Side], caplog: pytest.LogCaptureFixture
+) -> None:
+    x, y = pair
+    agent, pauses = x.links.agent("orders", applies=False), list[float]()
+    x.commit("first")
+    x.execute("UPDATE sysremoteuser SET doubtless_link = 'hidden'")
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            x.execute("UPDATE sysremoteuser SET doubtless_link = 'orders'")
+
+    drive(run_sender(agent, stopping=lambda: len(pauses) == 4, pause=pause))
+    y.run()
+
+    assert y.got == ["first"]
+    assert caplog.text.count("link orders does not send") == 1
+    assert "does not exist" in caplog.text
+    assert caplog.text.count("link orders sends again") == 1
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,6 @@ class Agent:
             self.end.row = None
             what = f"the database of link {self.end.link}"
             raise ProviderUnavailableError(what, "running it") from error
-        except ProviderUnavailableError:
+        except Exception:
             self.end.row = None
             raise

@@ -1,0 +1,68 @@
+"""Work that goes on beside its callers and fails for a while: nobody waits for it, so the log has to say it.
+
+Whoever works in the background must not end with an error, even one of a setting: a password that is changed,
+or a permission that was taken back, is mended at the server, and the work goes on.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+
+from history.errors import ConfigurationError, UnavailableError
+from history.support.rendering import exception_info, text_of
+
+#: The pause after the first failure, in seconds, which doubles with each further one, up to the longest.
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+
+
+class Outage:
+    """What fails now, if anything does: said once for each cause, and once when it works again.
+
+    Args:
+        log: where it is said.
+        fails: what does not work, as in "replies of shop cannot be received".
+        works: what works again, as in "replies of shop are received again".
+        extra: the fixed keys of the log.
+    """
+
+    def __init__(self, log: logging.Logger, fails: str, works: str, extra: Mapping[str, object]) -> None:
+        self._log, self._fails, self._works, self._extra = log, fails, works, extra
+        self._began = 0.0
+        self._causes: set[str] = set()
+        self._failures = 0
+
+    def note(self, error: Exception) -> float:
+        """Say what is new, and return how long to pause before the next try, in seconds.
+
+        A server that is away is asked again soon; it is pressed less after anything else.
+        """
+        self._began = self._began or time.monotonic()
+        cause = text_of(error)
+        if cause not in self._causes:
+            self._causes.add(cause)
+            self._say(error, cause)
+        if isinstance(error, UnavailableError):
+            return FIRST_PAUSE
+        self._failures += 1
+        return float(min(FIRST_PAUSE * 2 ** min(self._failures - 1, 30), LONGEST_PAUSE))
+
+    def _say(self, error: Exception, cause: str) -> None:
+        away = isinstance(error, UnavailableError)
+        known = away or isinstance(error, ConfigurationError)
+        self._log.log(
+            logging.WARNING if away else logging.ERROR,
+            "%s, which is tried until it works: %s",
+            self._fails,
+            f"{cause} ({error.__cause__ or 'no answer'})" if away else cause,
+            exc_info=None if known else exception_info(error),
+            extra=self._extra,
+        )
+
+    def end(self) -> None:
+        """Say that it works again, if it did not."""
+        if not self._causes:
+            return
+        seconds = time.monotonic() - self._began
+        self._log.warning("%s, after %.1f s", self._works, seconds, extra=self._extra)
+        self._causes.clear()
+        self._began, self._failures = 0.0, 0
