@@ -53,6 +53,10 @@ class Bench:
         count = self.effort.rounds if most is None else min(self.effort.rounds, most)
         return Rounds(count=count, messages=messages or self.effort.messages, progress=self.progress)
 
+    def fewer(self, share: int) -> int:
+        """Return how many rounds to measure where each is as long as ``share`` usual ones: three at least."""
+        return max(3, self.effort.rounds // share)
+
     def bare(self) -> Any:
         """Return a redis-py client as one gets it by default; Any, as its types are partly unknown."""
         return redis.Redis(port=self.server.port)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from benchmarks.bench import Bench
 from benchmarks.result import SPEED, Budget, Result
-from benchmarks.rows.sqljms import INSERT, Jobs, OurJobs, open_server, take_turns
+from benchmarks.rows.sqljms import INSERT, Jobs, OurJobs, enough, open_server, take_turns
 from triggers import Message, Trigger, trigger
 
 #: How many messages a worker does in a round.
@@ -97,7 +97,7 @@ def measure(bench: Bench) -> Iterable[Result]:
     with open_server() as url:
         competitors: dict[str, Jobs] = {"ours": OurMessages(url, insert=True), "naive": NaiveLoop(url)}
         for competitor in competitors.values():
-            competitor.fill(MESSAGES * (max(3, bench.effort.rounds // 12) + 2))
+            competitor.fill(enough(bench, MESSAGES))
         times = take_turns(bench, "atomic, one at a time", competitors, MESSAGES)
     yield Result(
         what=f"atomic, one insert, batch=1, prefetch={PREFETCH}",

@@ -92,7 +92,7 @@ def measure(bench: Bench) -> Iterable[Result]:
         "loop of ten": (_loop, PREFETCH),
     }
     rounds: dict[str, list[float]] = {name: [] for name in passes}
-    rows = max(3, bench.effort.rounds // 6)
+    rows = bench.fewer(6)
     for number in bench.progress.track(range(rows + WARM_UP), description="consumer on Redis Streams"):
         for name, (run, prefetch) in passes.items():
             work = Work(bench)

@@ -107,7 +107,7 @@ def measure(bench: Bench) -> Iterable[Result]:
     messages = bench.effort.messages * SHARE
     runs: Mapping[str, Callable[..., None]] = {"consumer": _consume, "loop": _loop}
     rounds: dict[str, list[float]] = {f"{name} {share}": [] for name in runs for share in (False, True)}
-    rows = max(3, bench.effort.rounds // 10)
+    rows = bench.fewer(10)
     with KafkaServer(brokers=2) as kafka:
         kafka.deliver_at_most(LIMIT)
         for number in bench.progress.track(range(rows + WARM_UP), description="consumer on Kafka"):

@@ -87,7 +87,7 @@ def measure(bench: Bench) -> Iterable[Result]:
     messages = bench.effort.messages * SHARE
     runs: Mapping[str, Callable[[Work, int], None]] = {"consumer": _consume, "loop": _loop}
     rounds: dict[str, list[float]] = {name: [] for name in runs}
-    rows = max(3, bench.effort.rounds // 6)
+    rows = bench.fewer(6)
     with NatsServer() as server:
         for number in bench.progress.track(range(rows + WARM_UP), description="consumer on NATS"):
             for name, run in runs.items():

@@ -34,6 +34,9 @@ JOBS = 1000
 #: How many messages of ours share a transaction.
 BATCH = 100
 
+#: As how many usual rounds one of these counts.
+SHARE = 15
+
 #: How long a round may take, in seconds.
 PATIENCE = 300.0
 
@@ -133,9 +136,14 @@ def open_server() -> Generator[str]:
         yield server.url
 
 
+def enough(bench: Bench, jobs: int) -> int:
+    """Return how many jobs :func:`take_turns` works off, with those of a round to spare."""
+    return jobs * (bench.fewer(SHARE) + 2)
+
+
 def take_turns(bench: Bench, what: str, competitors: Mapping[str, Jobs], jobs: int) -> Times:
     """Let competitors take turns, in changing order; the first round does not count."""
-    count = max(3, bench.effort.rounds // 15)
+    count = bench.fewer(SHARE)
     times: dict[str, list[float]] = {name: [] for name in competitors}
     for number in bench.progress.track(range(count + 1), description=what):
         for name in list(competitors)[:: 1 if number % 2 else -1]:
@@ -155,7 +163,7 @@ def measure(bench: Bench) -> Iterable[Result]:
             }
             competitors: dict[str, Jobs] = {"ours": OurJobs(url, insert=insert), **rivals}
             for competitor in competitors.values():
-                competitor.fill(JOBS * (max(3, bench.effort.rounds // 15) + 2))
+                competitor.fill(enough(bench, JOBS))
             times = take_turns(bench, f"SQL-JMS, {kind}", competitors, JOBS)
         for name in rivals:
             yield Result(
@@ -177,7 +185,7 @@ def measure_growth(bench: Bench) -> Iterable[Result]:
             "few": OurJobs(url, insert=True, queue="queue://few"),
             "many": OurJobs(url, insert=True, queue="queue://many"),
         }
-        competitors["few"].fill(JOBS * (max(3, bench.effort.rounds // 15) + 2))
+        competitors["few"].fill(enough(bench, JOBS))
         competitors["many"].fill(waiting)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")

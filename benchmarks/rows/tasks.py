@@ -81,7 +81,7 @@ def measure(bench: Bench) -> Iterable[Result]:
         "loop": _loop,
     }
     rounds: dict[str, list[float]] = {name: [] for name in passes}
-    rows = max(3, bench.effort.rounds // 15)
+    rows = bench.fewer(15)
     for number in bench.progress.track(range(rows + WARM_UP), description="a thousand tasks"):
         for name, run in passes.items():
             work = Work(bench)
