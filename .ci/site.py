@@ -27,8 +27,22 @@ GROUP_OR_LINK = re.compile(
     r"^\*\*(?P<group>[^*]+)\*\*$|\[(?P<title>[^\]]+)\]\((?P<page>[^)#]+\.md)\)", re.MULTILINE
 )
 
-#: What draws the diagrams, as npm names it; the version is the one that the site's theme knows.
-MERMAID = "mermaid@12"
+#: What draws the diagrams, as npm names it: of the major version that the site's theme knows.
+MERMAID = "mermaid@12.3.0"
+
+#: Stands in for it where npm has none, for the theme asks unpkg.com for a mermaid that it does not find.
+TEXT_INSTEAD = """window.mermaid = {initialize() {}, async render(id, text) {
+  const shown = document.createElement("pre");
+  shown.textContent = text;
+  return {svg: shown.outerHTML, bindFunctions() {}};
+}};
+"""
+
+#: What a page loads by itself as soon as it is opened, from another address.
+FROM_ELSEWHERE = re.compile(
+    r"""<(?:script|img|iframe)\b[^>]*\bsrc=["']?(?:https?:)?//[^>]*>"""
+    r"""|<link\b(?=[^>]*\brel=["']?(?:stylesheet|icon|preconnect|preload))[^>]*\bhref=["']?(?:https?:)?//[^>]*>"""
+)
 
 #: Pages that stand outside of docs, and the group of those that stand before the first title.
 FIRST, LAST = ("README.md", "Start"), ("CHANGELOG.md", "Changelog")
@@ -67,21 +81,32 @@ def navigation(packages: Sequence[tuple[str, Path]]) -> list[dict[str, Any]]:
 
 
 def bring_mermaid(pages: Path) -> None:
-    """Put what draws the diagrams beside the pages; without it, a reader's browser asks unpkg.com for it."""
+    """Put what draws the diagrams beside the pages, so that a reader's browser asks nobody else for it."""
+    script = pages / "mermaid.min.js"
     try:
         npm(["pack", "--silent", "--pack-destination", str(pages), MERMAID], check=True, timeout=120)
         (packed,) = pages.glob("mermaid-*.tgz")
-        with tarfile.open(packed) as archive, (pages / "mermaid.min.js").open("wb") as file:
-            script = archive.extractfile("package/dist/mermaid.min.js")
-            shutil.copyfileobj(cast("IO[bytes]", script), file)
+        with tarfile.open(packed) as archive, script.open("wb") as file:
+            shutil.copyfileobj(cast("IO[bytes]", archive.extractfile("package/dist/mermaid.min.js")), file)
         packed.unlink()
     except (OSError, KeyError, subprocess.SubprocessError, ValueError) as error:
-        sys.stderr.write(f"npm has no {MERMAID} ({error}): diagrams will be drawn by what unpkg.com has\n")
-        (pages / "mermaid.min.js").write_bytes(b"")
+        sys.stderr.write(f"NOT DRAWN: npm has no {MERMAID} ({error}): the site shows its diagrams as text\n")
+        script.write_text(TEXT_INSTEAD, encoding="utf-8")
+
+
+def check_addresses(site: Path) -> int:
+    """Say which pages load something from another address; return 1 if any does."""
+    found = [
+        f"{page.relative_to(site)}: {tag[0]}"
+        for page in sorted(site.rglob("*.html"))
+        for tag in FROM_ELSEWHERE.finditer(page.read_text(encoding="utf-8"))
+    ]
+    sys.stderr.writelines(f"from another address: {line}\n" for line in found)
+    return min(1, len(found))
 
 
 def main() -> int:
-    """Build the site; return what the builder returns, which is not 0 after a warning."""
+    """Build the site; return 0 unless there was a warning, or a page loads from elsewhere."""
     copy_pages(BUILD / "pages")
     bring_mermaid(BUILD / "pages")
     packages = reference.write(BUILD / "pages")
@@ -92,7 +117,8 @@ def main() -> int:
     shutil.rmtree(BUILD / "site", ignore_errors=True)
     program = str(Path(sys.executable).with_name("zensical"))
     words = [program, "build", "--clean", "--strict", "-f", "mkdocs.yml"]
-    return subprocess.run(words, cwd=BUILD, check=False).returncode
+    code = subprocess.run(words, cwd=BUILD, check=False).returncode
+    return code or check_addresses(BUILD / "site")
 
 
 if __name__ == "__main__":
