@@ -16,6 +16,7 @@ from tests.crash.helpers.books import (
     KILLS,
     MESSAGES,
     MOST_IN_DOUBT,
+    PROCESSES,
     Books,
     end,
     fleet_of,
@@ -23,15 +24,16 @@ from tests.crash.helpers.books import (
 from tests.crash.helpers.deaths import DEATHS, Death
 from tests.crash.helpers.producing import produce
 from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil
-from tests.crash.victims.booking_service import LONG_LEASE, NAME
+from tests.crash.victims.booking_service import CONCURRENCY, LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
 from tests.fixtures.waiting import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
-#: Over how many partitions the orders are spread: more than there are processes.
-PARTITIONS = 4
+#: Over how many partitions the orders are spread: more than there are consumers. Each worker of a process is
+#: one, a guest's too. With fewer partitions a group is in balance without its guest, which gets none.
+PARTITIONS = (PROCESSES + 1) * CONCURRENCY + 2
 
 
 @pytest.fixture
