@@ -11,7 +11,7 @@ DEV := $(VENV)/.installed-dev
 # Tests are rewritten once and then read, not rewritten by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup servers demo demo-redis demo-dashboard test prove installs release lint site types bench soak clean
+.PHONY: help setup servers demo demo-redis demo-dashboard test browser prove installs release lint site types bench soak clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,10 @@ demo-dashboard: $(RUN)  ## The same, then the dashboard over it: run what is In 
 # Many tests wait for real servers and for processes that they kill: seven workers for two cores.
 test: $(DEV) servers  ## Run the tests, a small form of each proof among them
 	$(BIN)/pytest -n 7 --dist loadgroup -m "not prove"
+
+browser: $(DEV) servers  ## Run the tests of the dashboard in a browser, which are a part of prove
+	@.ci/setup browser
+	$(BIN)/pytest tests/acceptance/test_dashboard.py
 
 prove: $(DEV) servers  ## Run the long proofs: soaks, processes that are killed, the dashboard in a browser, planted bugs
 	@.ci/setup browser
