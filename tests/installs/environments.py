@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,9 @@ INSTALLING = patience(600.0)
 
 #: How long what is started in an environment may take, in seconds.
 RUNNING = patience(180.0)
+
+#: Where uv puts versions of Python that this machine has not.
+BROUGHT = ROOT / "build" / "pythons"
 
 #: Every extra for users.
 EXTRAS = (
@@ -116,8 +119,19 @@ def _uv(*words: str | Path) -> None:
 
 @cache
 def find_python(version: str) -> str | None:
-    """Return the program of a version of Python, such as ``3.13``, if this machine has it."""
-    for program in _pythons(version):
+    """Return the program of a version of Python, such as ``3.13``: of this machine, or as uv brings it."""
+    found = _first_of(version, _pythons(version))
+    if found is None:
+        try:
+            _uv("python", "install", "--no-bin", "--install-dir", BROUGHT, version)
+        except AssertionError:
+            return None
+        found = _first_of(version, BROUGHT.glob(f"*/bin/python{version}"))
+    return found
+
+
+def _first_of(version: str, programs: Iterable[str | Path]) -> str | None:
+    for program in programs:
         asked = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         try:
             ended = subprocess.run(asked, capture_output=True, text=True, check=False)

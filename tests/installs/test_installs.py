@@ -83,7 +83,7 @@ def environment(
     """An environment of the kind that the test asks for."""
     kind: Kind = request.param
     if find_python(kind.python) is None:
-        pytest.skip(f"Python {kind.python} is not on this machine")
+        pytest.skip(f"NOT TESTED: Python {kind.python} is not on this machine, and uv could not bring it")
     if kind not in made:
         made[kind] = make(kind, tmp_path_factory.mktemp("environment") / "venv")
     return made[kind]
