@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.store.watermark import Watermark
+from tests.fixtures.waiting import patience
 from tests.integration.providers.sqlremote.link_ends import Side, both, linked
 from triggers.providers.sqlremote.extraction.extract import extract
 from triggers.providers.sqlremote.extraction.load import load
@@ -43,7 +44,7 @@ def killed(side: Side, folder: Path, moment: str, what: str, file: Path) -> Wate
         f'outbox = "{side.peer}"\ntables = ["orders"]\n'
     )
     command = [sys.executable, "-m", "tests.crash.victims.extracting", moment, what, str(settings), str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(120.0), check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return side.row().watermark
 

@@ -27,7 +27,6 @@ from tests.crash.helpers.rebalancing import GUESTS, Shares, Turmoil
 from tests.crash.victims.booking_service import CONCURRENCY, LONG_LEASE, NAME
 from tests.fixtures.proof import Proved
 from tests.fixtures.servers.kafka_server import KafkaServer
-from tests.fixtures.waiting import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1800), pytest.mark.xdist_group("kafka")]
 
@@ -79,14 +78,14 @@ def test_each_order_is_booked_once_while_consumers_are_killed_join_and_leave(
     books, shares = books_of(tmp_path, kafka, redis_url), Shares(tmp_path)
     producing = threading.Thread(target=produce, args=[kafka.url])
     with fleet_of(books, service="tests.crash.victims.sharing_service") as fleet:
-        eventually(lambda: all(shares.of(one) for one in fleet.running))
+        fleet.wait_for(lambda: all(shares.of(one) for one in fleet.running))
         turmoil = Turmoil(fleet, shares)
         producing.start()
         for effects in fleet.watch(books.over):
             turmoil.go_on(effects)
         producing.join()
-        eventually(turmoil.is_over)
-        eventually(lambda: shares.of(*fleet.running) == set(range(PARTITIONS)))
+        fleet.wait_for(turmoil.is_over)
+        fleet.wait_for(lambda: shares.of(*fleet.running) == set(range(PARTITIONS)))
         owners, given_up = shares.owners(), shares.given_up()
         end(fleet, books)
 

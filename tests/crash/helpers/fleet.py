@@ -13,7 +13,7 @@ from typing import Self
 
 from tests import ROOT
 from tests.fixtures.ledger import Ledger
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, patiently, too_long
 
 #: For how long nothing may happen, in seconds: a claim whose answer was lost keeps its message for a lease,
 #: of up to a minute, and it may be the last one.
@@ -41,10 +41,22 @@ class Fleet:
             if seen != effects:
                 effects, changed = seen, time.monotonic()
             quiet = time.monotonic() - changed
-            assert quiet < STANDSTILL, f"nothing has happened for {quiet:.0f} s:\n{self.tail()}"
-            assert all(one.poll() is None for one in self.running), f"one has ended:\n{self.tail()}"
+            assert not too_long(quiet, STANDSTILL), f"nothing has happened for {quiet:.0f} s:\n{self.tail()}"
+            self._check_living()
             yield effects
             time.sleep(0.05)
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        """Wait until something comes true, while all processes live."""
+        begun = time.monotonic()
+        while not condition():
+            waited = time.monotonic() - begun
+            assert not too_long(waited, PATIENCE), f"not within {waited:.0f} s:\n{self.tail()}"
+            self._check_living()
+            time.sleep(0.05)
+
+    def _check_living(self) -> None:
+        assert all(one.poll() is None for one in self.running), f"one has ended:\n{self.tail()}"
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a process and start another in its place."""
@@ -61,7 +73,7 @@ class Fleet:
     def leave(self, process: subprocess.Popen[bytes]) -> None:
         """End a process with SIGTERM, and start none in its place."""
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0, self.tail()
+        assert patiently(process.wait) == 0, self.tail()
         self.running.remove(process)
 
     def drain(self) -> None:
@@ -70,7 +82,7 @@ class Fleet:
             one.send_signal(signal.SIGTERM)
         for one in self.running:
             # One that has just been started does not know yet what to do about it.
-            assert one.wait(PATIENCE) in (0, -signal.SIGTERM), self.tail()
+            assert patiently(one.wait) in (0, -signal.SIGTERM), self.tail()
 
     def tail(self) -> str:
         """Return the end of what the processes had to say."""

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -11,7 +10,6 @@ from history.bridge import drive
 from history.opening import open_history
 from tests.crash.helpers.fleet import Fleet
 from tests.crash.victims.ordering_service import NAME
-from tests.fixtures.waiting import PATIENCE
 from triggers.consumer.ordering.active import ACTIVE_CONSUMER
 
 #: More effects than a process may have that is being stopped.
@@ -41,21 +39,18 @@ class OrderingFleet(Fleet):
         """
         process.send_signal(signal.SIGSTOP)
         stopped_at = self.effects.count()
-        deadline = time.monotonic() + PATIENCE
-        while self._active() in {None, process} or not (
-            self.effects.count() > stopped_at + A_FEW or self.is_done()
-        ):
-            assert time.monotonic() < deadline, f"nobody takes over:\n{self.tail()}"
-            time.sleep(0.02)
+        self.wait_for(
+            lambda: (
+                self._active() not in {None, process}
+                and (self.effects.count() > stopped_at + A_FEW or self.is_done())
+            )
+        )
         process.send_signal(signal.SIGCONT)
 
     def freeze_until_all_is_done(self, process: subprocess.Popen[bytes]) -> None:
         """Stop a process until others have done all but what it had begun; then let it go on."""
         process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + PATIENCE
-        while not self.is_done():
-            assert time.monotonic() < deadline, f"nobody takes over:\n{self.tail()}"
-            time.sleep(0.1)
+        self.wait_for(self.is_done)
         process.send_signal(signal.SIGCONT)
 
     def _active(self) -> subprocess.Popen[bytes] | None:

@@ -1,8 +1,7 @@
 """Leases of micro-batches: whoever meets their rows elsewhere waits while the driver lives."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from history.entry import Entry, EntryOutcome, State
 from history.store import HistoryStore
 from history.store.parking import ParkedKind
 from tests.fixtures.servers.spark import SPARK
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.helpers.batches import Batches
 from triggers import Message, Outcome, Status, trigger
 from triggers.spark.batch import leases
@@ -29,9 +29,6 @@ LONG = timedelta(hours=1)
 
 #: One that is renewed some times while a test waits for it.
 SHORT = timedelta(seconds=0.6)
-
-#: How long a test waits for what must come, in seconds.
-PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -48,13 +45,6 @@ def store(redis_url: str) -> Iterator[HistoryStore]:
 
 def entry_of(store: HistoryStore, uuid: str) -> Entry | None:
     return drive(store.lookup("load", [uuid]))[0]
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {PATIENCE} s"
-        time.sleep(0.02)
 
 
 def handed_to_a_service(url: str, uuid: str) -> Outcome:
