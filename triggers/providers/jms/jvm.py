@@ -334,5 +334,6 @@ def detach() -> None:
     """Give back what Java keeps for this thread; it is attached again when it needs to be."""
     if threading.current_thread() is not threading.main_thread():
         with suppress(EndingError), inside():
-            _class("java.lang.Thread").detach()
+            if _java.isJVMStarted():  # else nobody has used any Java, in no thread
+                _class("java.lang.Thread").detach()
         _inside.pop(threading.get_ident(), None)
