@@ -146,18 +146,26 @@ class Shell(Protocol):
         ...
 
 
-class _ThreadFlag:
-    def __init__(self) -> None:
-        self._event = threading.Event()
+class _EventFlag:
+    """What flags of threads and of tasks do alike; they differ in how they wait."""
+
+    def __init__(self, event: threading.Event | asyncio.Event) -> None:
+        self._any = event
 
     def set(self) -> None:
-        self._event.set()
+        self._any.set()
 
     def clear(self) -> None:
-        self._event.clear()
+        self._any.clear()
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return self._any.is_set()
+
+
+class _ThreadFlag(_EventFlag):
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        super().__init__(self._event)
 
     async def wait(self, seconds: float) -> bool:
         return self._event.wait(seconds)
@@ -242,18 +250,10 @@ class ThreadShell:
                 thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
 
-class _TaskFlag:
+class _TaskFlag(_EventFlag):
     def __init__(self) -> None:
         self._event = asyncio.Event()
-
-    def set(self) -> None:
-        self._event.set()
-
-    def clear(self) -> None:
-        self._event.clear()
-
-    def is_set(self) -> bool:
-        return self._event.is_set()
+        super().__init__(self._event)
 
     async def wait(self, seconds: float) -> bool:
         with suppress(TimeoutError):
