@@ -188,7 +188,7 @@ def test_acknowledgements_without_an_answer_are_of_messages_that_come_again(
         network.cut()
         lost.set()
 
-    network.when_asked(b"XACK", lose_it)
+    network.when_asked(b"\r\nXACK\r\n", lose_it)  # the command, and not the text of a script
     send(redis_url, "orders", *names)
 
     with tasks.run([work], network.url(redis_url) + "?reclaim_interval=0.05", history=redis_url) as running:
