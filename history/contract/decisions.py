@@ -10,7 +10,7 @@ from history.contract.parking import all_labels, parked
 from history.entry import Claim, EntryOutcome, Settlement, State
 from history.message import Uuid
 from history.store import BatchOwner, HistoryStore
-from history.store.decisions import Decided, DecisionKind, DecisionRecord, OperatorDecision
+from history.store.decisions import Decided, DecisionKind, DecisionRecord, Ended, OperatorDecision
 
 
 def by_somebody(kind: DecisionKind = DecisionKind.DONE, reason: str = "looked it up") -> OperatorDecision:
@@ -186,3 +186,19 @@ class DecisionContract:
         assert (record.trigger_name, record.reason) == (name, name)
         assert record.messages[0].uuid is not None
         assert len(record.messages[0].uuid) <= 200
+
+    async def test_what_came_of_a_decision_is_recorded_and_changes_nothing(self, store: HistoryStore) -> None:
+        await store.parking.park([parked(1), parked(2)])
+        run = by_somebody(DecisionKind.RUN)
+        await store.parking.decide(TRIGGER, run, [Decided(parked(1).id, "u1")])
+        await store.parking.remove(parked(1))
+        ended = (Ended("it ran, and completed", True, (parked(1).id,)),)  # noqa: FBT003
+        outcome = run.model_copy(update={"token": f"{run.token}/1", "outcome_of": run.token, "ended": ended})
+
+        for _ in range(2):
+            await store.parking.decide(TRIGGER, outcome, [Decided(parked(1).id, "u1")])
+
+        last, first = await all_decisions(store)
+        assert (first.outcome_of, first.ended) == (None, ())
+        assert (last.outcome_of, last.ended, last.messages[0].uuid) == (run.token, ended, "u1")
+        assert await store.parking.count() == 1

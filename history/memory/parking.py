@@ -104,7 +104,8 @@ class MemoryParking:
         with self._lock:
             if decision.token in self._answers:
                 return self._answers[decision.token]
-            answers = [self._carry_out(trigger, decision.kind, one) for one in chosen]
+            kind = decision.kind
+            answers = [bool(decision.ended) or self._carry_out(trigger, kind, one) for one in chosen]
             texts = [message_text(one) for one, answer in zip(chosen, answers, strict=True) if answer]
             if texts:
                 messages = f"[{', '.join(texts)}]"

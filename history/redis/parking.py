@@ -177,6 +177,7 @@ class RedisParking:
     ) -> Sequence[bool]:
         """Carry a decision out, and record it, in one script."""
         todo = b"note" if decision.kind is DecisionKind.RUN else b"take"
+        todo = b"add" if decision.ended else todo
         words = [decision.token.encode(), decision.model_dump_json().encode(), todo]
         for one in chosen:
             words += [one.id.encode(), message_text(one).encode(), *_ending(one.settlement), _member(one)]

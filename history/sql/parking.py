@@ -193,6 +193,8 @@ async def _decide(
         return [answer == "1" for answer in json.loads(before[0].document)["answers"]]
     named: dict[str, Any] = {"trigger": trigger, "ids": _ids(connection, [one.id for one in chosen])}
     parked = {row.id for row in await fetch(connection, statements.LOCK, **named)}
+    if decision.ended:
+        parked = {one.id for one in chosen}
     wishes = {
         digest(one.settlement.uuid): one.settlement
         for one in chosen
@@ -205,7 +207,7 @@ async def _decide(
     taken = [one for one, answer in zip(chosen, answers, strict=True) if answer]
     if not taken:
         return answers
-    if decision.kind is not DecisionKind.RUN:
+    if decision.kind is not DecisionKind.RUN and not decision.ended:
         named["ids"] = _ids(connection, [one.id for one in taken])
         await fetch(connection, statements.REMOVE_EACH, **named)
         await execute(connection, statements.REMOVE_LABELS, **named)

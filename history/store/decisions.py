@@ -24,8 +24,20 @@ class DecisionKind(StrEnum):
     DISCARD = "discard"
 
 
+class Ended(NamedTuple):
+    """What came of some messages of a decision, by their ids, and whether they are not parked any more."""
+
+    outcome: EncodableText
+    closed: bool
+    ids: tuple[str, ...]
+
+
 class OperatorDecision(BaseModel):
-    """One decision: what, by whom and why. A decision that is sent twice has one token, and counts once."""
+    """One decision: what, by whom and why. A decision that is sent twice has one token, and counts once.
+
+    With ``ended`` it is no decision, but says what came of one: of that whose token begins with
+    ``outcome_of``, or of itself, where nothing was done and it has no other record.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
@@ -33,6 +45,8 @@ class OperatorDecision(BaseModel):
     by: EncodableText
     reason: EncodableText | None = None
     token: str = Field(default_factory=owner_token)
+    outcome_of: str | None = None
+    ended: tuple[Ended, ...] = ()
 
 
 class Decided(NamedTuple):

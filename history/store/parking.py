@@ -247,7 +247,8 @@ class Parking(Protocol):
         A message is taken out, unless the decision is to run it, and its entry settled; True for each of
         which that was done. False, and nothing changed of it, for a message that is not parked any more, and
         for one whose settlement the history refuses, for its fence is stale or its owner another. At most
-        :data:`~history.store.CLAIM_BATCH` messages; sent twice, it is carried out once.
+        :data:`~history.store.CLAIM_BATCH` messages; sent twice, it is carried out once. With ``ended`` it is
+        only recorded, and nothing else is changed.
         """
         ...
 

@@ -16,6 +16,7 @@ from history.store.journal import JournalLine
 from history.store.parking import ParkedLabel, Parking, oldest_first
 from triggers.cli.control import known_triggers
 from triggers.cli.history import entry_row
+from triggers.cli.parked.deciding import decided_about
 from triggers.cli.shared.configured import configuration_of
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.journals import Journals
@@ -57,7 +58,7 @@ def why(
         help="Where the journals are; by default where module and configuration say, else in the history.",
     ),
 ) -> None:
-    """Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.
+    """Say what is remembered of a uuid, what is parked or was decided, and what its next delivery will be.
 
     Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts.
 
@@ -104,13 +105,13 @@ def stories(
     """Return what is known of a uuid by each trigger that knows anything of it: one, or all.
 
     It is found by its key: in the history, in its parking lot and in others, and in the journal of a trigger,
-    of which ``lines_of`` returns the lines; by default that of the history.
+    of which ``lines_of`` returns the lines; by default that of the history. What was decided about it is
+    looked for among the latest decisions.
     """
     read = lines_of or partial(Journals(store).read, uuid=uuid)
+    lots_of_all = [store.parking, *lots]
     parked = [
-        label
-        for lot in (store.parking, *lots)
-        for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
+        label for lot in lots_of_all for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
     ]
     names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
     rows = (
@@ -121,6 +122,7 @@ def stories(
             judging(name),
             parked=[label for label in parked if label.trigger_name == name],
             lines=read(name),
+            decisions=decided_about(lots_of_all, name, uuid=uuid),
         )
         for name in dict.fromkeys([*names, *(label.trigger_name for label in parked)])
     )
@@ -146,10 +148,11 @@ def _story(
     *,
     parked: Sequence[ParkedLabel],
     lines: Sequence[JournalLine],
+    decisions: Sequence[dict[str, Any]],
 ) -> dict[str, Any] | None:
     """Return what is known of a uuid by one trigger, and of its next delivery; None where nothing is."""
     entry = drive(store.lookup(trigger, [uuid]))[0]
-    if entry is None and not parked and not lines:
+    if entry is None and not parked and not lines and not decisions:
         return None
     shown = None if entry is None else entry_row(trigger, b"", entry)
     return {
@@ -174,6 +177,7 @@ def _story(
             }
             for line in lines
         ],
+        "decisions": decisions,
     }
 
 
@@ -196,4 +200,7 @@ def _print(state: State, row: dict[str, Any]) -> None:
     for line in row["journal"]:
         when = moment(line["at"]) if line["at"] is not None else "some time ago"
         state.say(f"  {when} {line['verdict']}: {line['reason']}")
+    for one in row["decisions"]:
+        why = f" ({one['reason']})" if one["reason"] else ""
+        state.say(f"  {moment(one['at'])} {one['by']} decided: {one['decision']}{why}: {one['outcome']}")
     state.say(f"  next delivery: {row['next']}")

@@ -1,7 +1,9 @@
-"""Decisions that are being carried out, one after the other, while pages show how far they are."""
+"""Decisions that are being carried out, a turn of each at a time, while pages show how far they are."""
 
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -16,20 +18,28 @@ from triggers.cli.parked.commands import run_row
 from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.survey import Surveyor
 from triggers.pipeline.parking.decisions import GONE, decide
+from triggers.pipeline.parking.outcomes import Outcomes
 
 _log = logging.getLogger(__name__)
 
 #: How many jobs are remembered, and how many of the messages that a job leaves parked are named.
 REMEMBERED, NAMED = 200, 50
 
+#: How many triggers have a job carried out at once, and for how many seconds a job runs messages at a turn.
+WORKERS, TURN = 4, 1.0
+
+STOPPED = "the dashboard was stopped: the others stay parked"
+
 
 @dataclass(slots=True)
 class Job:
-    """One decision about ``total`` messages: how many are closed, and why others stay parked."""
+    """One decision about ``total`` messages of a trigger: how many are closed, and why others stay parked."""
 
     decision: OperatorDecision
+    trigger: str
     total: int
     key: str = field(default_factory=lambda: token_hex(8))
+    begun: bool = False
     closed: int = 0
     left: int = 0
     why_left: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -47,10 +57,15 @@ class Job:
             self.why_left.append((label.uuid or label.id, why))
 
 
-class Jobs:
-    """Carries decisions out in one thread of its own, in the order in which they were taken.
+#: A job that is carried out as it is asked to go on; each time it does so for a turn.
+_Turns = Generator[None]
 
-    Runs need ``triggers``, by name; ``history`` is the URL for those that name none.
+
+class Jobs:
+    """Carries decisions out in threads of its own: of each trigger one at a time, and its jobs in turns.
+
+    So a small job waits for a turn of a large one, not for its end. Runs need ``triggers``, by name;
+    ``history`` is the URL for those that name none.
     """
 
     def __init__(
@@ -59,18 +74,22 @@ class Jobs:
         self._store, self._surveyor = store, surveyor
         self._triggers, self._history = triggers, history
         self._known: dict[str, Job] = {}
+        self._queues: dict[str, deque[_Turns]] = {}
         self._lock = Lock()
         self._ending = Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="decisions")
+        self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="decisions")
 
     def start(self, decision: OperatorDecision, labels: Sequence[ParkedLabel]) -> Job:
-        """Begin to carry a decision out."""
-        job = Job(decision, len(labels))
+        """Begin to carry a decision out about messages of one trigger."""
+        job = Job(decision, labels[0].trigger_name, len(labels))
         with self._lock:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:
                 del self._known[next(iter(self._known))]
-        self._thread.submit(self._carry_out, job, labels)
+            queue = self._queues.setdefault(job.trigger, deque())
+            queue.append(self._carry_out(job, labels))
+            if len(queue) == 1:
+                self._threads.submit(self._have_turn, job.trigger)
         return job
 
     def find(self, key: str | None) -> Job | None:
@@ -78,26 +97,54 @@ class Jobs:
         with self._lock:
             return self._known.get(key or "")
 
-    def close(self) -> None:
-        """Finish the step that is being done; messages that have not had their turn stay parked."""
-        self._ending.set()
-        self._thread.shutdown(wait=True)
+    def unfinished(self) -> Sequence[Job]:
+        """Return the jobs that are being carried out, or wait for their turn."""
+        with self._lock:
+            return [job for job in self._known.values() if not job.finished.is_set()]
 
-    def _carry_out(self, job: Job, labels: Sequence[ParkedLabel]) -> None:
+    def close(self) -> None:
+        """Finish the message that is being run; messages that have not had their turn stay parked."""
+        with self._lock:
+            self._ending.set()
+        self._threads.shutdown(wait=True)
+
+    def _have_turn(self, trigger: str) -> None:
+        """Let the first job of a trigger go on for a turn, then put it behind the others."""
+        while True:
+            with self._lock:
+                queue = self._queues[trigger]
+            is_over = next(queue[0], self) is self
+            with self._lock:
+                turns = queue.popleft()
+                if not is_over:
+                    queue.append(turns)
+                if not queue:
+                    del self._queues[trigger]
+                    return
+                if not self._ending.is_set():
+                    self._threads.submit(self._have_turn, trigger)
+                    return
+
+    def _carry_out(self, job: Job, labels: Sequence[ParkedLabel]) -> _Turns:
+        outcomes = Outcomes(self._store.parking, job.decision)
+        job.begun = True
         try:
-            run = job.decision.kind is DecisionKind.RUN
             for number, piece in enumerate(_pieces(labels)):
                 if self._ending.is_set():
-                    job.error = "the dashboard was stopped: the others stay parked"
+                    job.error = STOPPED
                     return
                 # The audit trail puts the steps of one decision together by what stands before "/".
                 step = job.decision.model_copy(update={"token": f"{job.decision.token}/{number}"})
-                taken = self._run(job, piece, step) if run else self._settle(job, piece, step)
-                self._surveyor.take_out(taken)
+                if job.decision.kind is DecisionKind.RUN:
+                    yield from self._run(job, piece, step, outcomes)
+                else:
+                    self._surveyor.take_out(self._settle(job, piece, step))
+                yield
         except Exception as error:  # noqa: BLE001  (whatever it is, the page says it, and the next job runs)
             _log.warning("a decision about parked messages failed", exc_info=True)
             job.error = text_of(error)
         finally:
+            drive(outcomes.write())
             job.finished.set()
 
     def _settle(
@@ -113,19 +160,35 @@ class Jobs:
                 taken.append(verdict.label)
         return taken
 
-    def _run(self, job: Job, labels: Sequence[ParkedLabel], step: OperatorDecision) -> Sequence[ParkedLabel]:
+    def _run(
+        self, job: Job, labels: Sequence[ParkedLabel], step: OperatorDecision, outcomes: Outcomes
+    ) -> _Turns:
         drive(decide(labels, step, lot=self._store.parking, store=None))
-        taken: list[ParkedLabel] = []
-        for label in labels:
-            if self._ending.is_set():
-                break
-            row = run_row(self._store.parking, label, self._triggers[label.trigger_name], self._history)
-            if row["closed"]:
-                job.close(1)
-                taken.append(label)
-            else:
-                job.leave(label, ": ".join(filter(None, [row["reason"], row["error"]])))
-        return taken
+        waiting, taken, until = deque(labels), list[ParkedLabel](), time.monotonic() + TURN
+        try:
+            while waiting and not self._ending.is_set():
+                label = waiting.popleft()
+                if self._run_one(job, label, outcomes):
+                    taken.append(label)
+                if time.monotonic() >= until:
+                    self._surveyor.take_out(taken)
+                    yield
+                    taken, until = [], time.monotonic() + TURN
+        finally:
+            self._surveyor.take_out(taken)
+            why = "the dashboard was stopped" if self._ending.is_set() else "the run before it broke off"
+            for label in waiting:
+                drive(outcomes.add(label, f"not run: {why}", closed=False))
+
+    def _run_one(self, job: Job, label: ParkedLabel, outcomes: Outcomes) -> bool:
+        """Run one message; whether it is not parked any more."""
+        trigger = self._triggers[label.trigger_name]
+        row = run_row(self._store.parking, label, trigger, self._history, outcomes)
+        if row["closed"]:
+            job.close(1)
+        else:
+            job.leave(label, ": ".join(filter(None, [row["reason"], row["error"]])))
+        return bool(row["closed"])
 
 
 def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[Sequence[ParkedLabel]]:

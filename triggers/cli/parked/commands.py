@@ -13,7 +13,7 @@ from history.errors import ConfigurationError
 from history.store import HistoryStore
 from history.store.decisions import DecisionKind
 from history.store.parking import Parked, ParkedKind, ParkedLabel, Parking
-from history.support.rendering import repr_of
+from history.support.rendering import repr_of, text_of
 from triggers.cli.parked.choosing import Selection, age_of, chosen, get, summary, walk, with_selection
 from triggers.cli.parked.deciding import (
     COLUMNS,
@@ -42,6 +42,7 @@ from triggers.cli.shared.output import State
 
 if TYPE_CHECKING:
     from triggers.consumer.options import AnyTrigger
+    from triggers.pipeline.parking.outcomes import Outcomes
     from triggers.service.outcome import Outcome
 
 app = typer.Typer(
@@ -55,7 +56,7 @@ _IDS: Any = typer.Argument(None, help="Ids, or beginnings of them that are uniqu
 _REASON_OPTION: Any = typer.Option(None, "--reason", help="Why; it is kept with the decision.")
 _BY_OPTION: Any = typer.Option(None, "--by", help="Who has decided; the name of the login by default.")
 _DRY_RUN_OPTION: Any = typer.Option(False, "--dry-run", help="Only show what it would be about.")
-_DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason"]
+_DECISION_COLUMNS = ["at", "trigger", "decision", "by", "messages", "reason", "outcome"]
 
 
 @app.command("list")
@@ -131,6 +132,7 @@ def run(
     has completed meanwhile is a DUPLICATE and is closed. The exit code is 1 when one of them stays parked.
     """
     from triggers.cli.shared.loading import collect  # noqa: PLC0415  (the other commands run no trigger)
+    from triggers.pipeline.parking.outcomes import Outcomes  # noqa: PLC0415  (as above)
 
     state = State.of(context)
     triggers = collect(module, configuration=configuration_of(state), tasks=True)
@@ -142,8 +144,13 @@ def run(
         if not yes:
             few = ", ".join(_described(label, trigger) for label, trigger in runs)
             confirm(f"Run {few if len(runs) <= SHOWN else summary(labels)}?")
-        note(lot, labels, decision_of(DecisionKind.RUN, reason, by))
-        rows = [run_row(lot, label, trigger, history) for label, trigger in runs]
+        decision = decision_of(DecisionKind.RUN, reason, by)
+        note(lot, labels, decision)
+        outcomes = Outcomes(lot, decision)
+        try:
+            rows = [run_row(lot, label, trigger, history, outcomes) for label, trigger in runs]
+        finally:
+            drive(outcomes.write())
     if state.as_json:
         state.document(rows)
     for row in rows:
@@ -155,13 +162,33 @@ def run(
     return None
 
 
-def run_row(lot: Parking, label: ParkedLabel, trigger: "AnyTrigger", history: str | None) -> dict[str, Any]:
-    """Run the service on one parked message, and return what came of it."""
+def run_row(
+    lot: Parking, label: ParkedLabel, trigger: "AnyTrigger", history: str | None, outcomes: "Outcomes"
+) -> dict[str, Any]:
+    """Run the service on one parked message, return what came of it, and have it in the audit trail."""
+    try:
+        row = _run_row(lot, label, trigger, history)
+    except Exception as error:
+        drive(outcomes.add(label, f"failed: {text_of(error)}", closed=False))
+        raise
+    drive(outcomes.add(label, _outcome_in_words(row), closed=row["closed"]))
+    return row
+
+
+def _run_row(lot: Parking, label: ParkedLabel, trigger: "AnyTrigger", history: str | None) -> dict[str, Any]:
     parked = drive(lot.get(label.id, trigger=label.trigger_name))
     if parked is None:  # somebody else has decided meanwhile
         gone = {"executed": False, "status": None, "reason": "it is not parked any more", "error": None}
         return {"id": label.id, "uuid": label.uuid, "closed": True, **gone}
     return _outcome_row(parked, _run(trigger, parked, lot, history))
+
+
+def _outcome_in_words(row: dict[str, Any]) -> str:
+    if row["executed"] and row["closed"]:
+        return "it ran, and completed"
+    if row["executed"]:
+        return f"failed: {row['error'] or row['reason']}"
+    return f"not run: {row['reason']}" if row["closed"] else f"refused: {row['reason']}"
 
 
 def _described(label: ParkedLabel, trigger: "AnyTrigger") -> str:
@@ -263,7 +290,7 @@ def decisions(
     limit: int = typer.Option(50, min=1, help="At most so many."),
     local: bool = _LOCAL_OPTION,
 ) -> None:
-    """Show who has run, settled or discarded parked messages, and why, the newest first.
+    """Show who has run, settled or discarded parked messages, why, and what came of it, the newest first.
 
     None of it is ever deleted; --json names the messages.
     """

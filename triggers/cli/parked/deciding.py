@@ -2,26 +2,46 @@
 
 import getpass
 import os
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import typer
 
 from history.bridge import drive
 from history.store import HistoryStore
-from history.store.decisions import DecisionKind, DecisionRecord, OperatorDecision
+from history.store.decisions import (
+    LONGEST_UUID,
+    DecisionKind,
+    DecisionRecord,
+    Ended,
+    OperatorDecision,
+)
 from history.store.parking import ParkedLabel, Parking
-from triggers.cli.parked.choosing import Selection, summary, walk
+from triggers.cli.parked.choosing import NAMED, Selection, summary, walk
 from triggers.cli.shared.options import confirm
 from triggers.cli.shared.output import State
 
 #: How many rows a table of what was decided has.
 SHOWN = 50
 
+#: Among how many of the latest records of a trigger a decision about one message is looked for.
+LOOKED_THROUGH = 1_000
+
+#: How many records of others may stand between the steps of a decision.
+NEAR = 50
+
 COLUMNS = ["id", "trigger", "kind", "uuid", "parked_at", "reason"]
 
 _QUESTIONS = {DecisionKind.DONE: "Settle as done:", DecisionKind.DISCARD: "Discard for good:"}
+#: What came of a message of which no record says it: what is done and recorded in one step is known.
+_UNLESS_SAID = {
+    DecisionKind.RUN: "asked, no outcome known",
+    DecisionKind.DONE: "settled as done",
+    DecisionKind.DISCARD: "discarded",
+}
 _WORDS = {DecisionKind.DONE: "done", DecisionKind.DISCARD: "discarded"}
 
 
@@ -99,19 +119,80 @@ def lot_names(lot: Parking, store: HistoryStore | None) -> Sequence[str]:
 
 
 def decision_rows(lot: Parking, trigger: str) -> Iterator[dict[str, Any]]:
-    """Yield the decisions about a trigger's messages; the steps of one command are one."""
-    for _, steps in groupby(_records(lot, trigger), lambda record: record.token.partition("/")[0]):
-        records = list(steps)
-        yield {
-            "at": records[0].at,
-            "trigger": trigger,
-            "decision": records[0].kind.value,
-            "by": records[0].by,
-            "reason": records[0].reason,
-            "messages": [
-                {"id": message.id, "uuid": message.uuid} for record in records for message in record.messages
-            ],
-        }
+    """Yield the decisions about a trigger's messages, and what came of them: one for each command."""
+    yield from rows_of(trigger, _records(lot, trigger))
+
+
+def rows_of(trigger: str, newest_first: Iterable[DecisionRecord]) -> Iterator[dict[str, Any]]:
+    """Yield what records say of decisions, one row for each, the newest first.
+
+    What came of a decision is said by later records. Steps of several that are carried out at once stand
+    between each other, so a decision is held back until none of its steps was seen for some records.
+    """
+    came: dict[str, dict[str, Ended]] = {}
+    held: dict[str, list[DecisionRecord]] = {}
+    last: dict[str, int] = {}
+    for number, record in enumerate(newest_first):
+        token = record.token.partition("/")[0]
+        if record.outcome_of is None:
+            held.setdefault(token, []).append(record)
+            last[token] = number
+        known = came.setdefault(token, {})
+        known |= {id_: ended for ended in record.ended for id_ in ended.ids if id_ not in known}
+        while held and number - last[head := next(iter(held))] > NEAR:
+            yield _decision_row(trigger, held.pop(head), came.pop(head))
+    for token, records in held.items():
+        yield _decision_row(trigger, records, came[token])
+
+
+def _decision_row(
+    trigger: str, records: Sequence[DecisionRecord], came: Mapping[str, Ended]
+) -> dict[str, Any]:
+    first = records[0]
+    unknown = Ended(_UNLESS_SAID[first.kind], first.kind is not DecisionKind.RUN, ())
+    messages = [
+        {"id": message.id, "uuid": message.uuid, "outcome": ended.outcome, "closed": ended.closed}
+        for record in records
+        for message in record.messages
+        for ended in (came.get(message.id, unknown),)
+    ]
+    return {
+        "at": first.at,
+        "trigger": trigger,
+        "decision": first.kind.value,
+        "by": first.by,
+        "reason": first.reason,
+        "messages": messages,
+        "outcome": _in_short(str(message["outcome"]) for message in messages),
+    }
+
+
+def _in_short(outcomes: Iterable[str]) -> str:
+    """Say what came of many messages: how often what, the most frequent first."""
+    counts = Counter(outcomes).most_common()
+    if len(counts) == 1:
+        return counts[0][0]
+    some = [f"{count:,} {outcome}" for outcome, count in counts[:NAMED]]
+    return "; ".join([*some, *(["..."] if len(counts) > NAMED else [])])
+
+
+def decided_about(
+    lots: Sequence[Parking], trigger: str, *, uuid: str | None = None, id_: str | None = None
+) -> list[dict[str, Any]]:
+    """Return what was decided about a message, by its uuid or the id of its parked copy, the oldest first.
+
+    It is looked for among the latest :data:`LOOKED_THROUGH` records of each lot.
+    """
+    wanted = None if uuid is None else uuid[:LONGEST_UUID]
+    found = [
+        {key: row[key] for key in ("at", "decision", "by", "reason")}
+        | {"id": message["id"], "outcome": message["outcome"], "closed": message["closed"]}
+        for lot in lots
+        for row in rows_of(trigger, islice(_records(lot, trigger), LOOKED_THROUGH))
+        for message in row["messages"]
+        if message["id"] == id_ or (wanted is not None and message["uuid"] == wanted)
+    ]
+    return sorted(found, key=itemgetter("at"))
 
 
 def _records(lot: Parking, trigger: str) -> Iterator[DecisionRecord]:

@@ -24,6 +24,12 @@ def decisions(visit: Visit) -> Response:
     lists = [decision_rows(operations.store.parking, name) for name in known]
     first = min((visit.page - 1) * ROWS, FURTHEST)
     found = list(islice(heapq.merge(*lists, key=itemgetter("at"), reverse=True), first, first + ROWS + 1))
+    jobs = [job for job in operations.jobs.unfinished() if trigger in {None, job.trigger}]
     return visit.show(
-        "desk/decisions.html", rows=found[:ROWS], more=len(found) > ROWS, trigger=trigger, named=NAMED
+        "desk/decisions.html",
+        rows=found[:ROWS],
+        more=len(found) > ROWS,
+        trigger=trigger,
+        named=NAMED,
+        jobs=jobs,
     )

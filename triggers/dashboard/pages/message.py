@@ -3,20 +3,18 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from starlette.responses import Response
 
 from history.bridge import drive
 from history.entry import Entry
-from history.store.decisions import DecisionRecord
 from history.store.parking import Parked, ParkedKind
 from triggers.cli.history import state_of
+from triggers.cli.parked.deciding import decided_about
 from triggers.dashboard.pages.parked import decisions_about
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
-
-#: How many of the newest decisions about a trigger are looked through for one about this message.
-DECISIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def message(visit: Visit) -> Response:
         text = "It was decided, or closed because its original has completed. The decisions say more."
         return visit.problem(404, "This message is not parked any more", text)
     entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
-    decided = drive(operations.store.parking.decisions(trigger, limit=DECISIONS)).records
+    decided = decided_about([operations.store.parking], trigger, id_=id_)
     whole = visit.sees_bodies
     return visit.show(
         "desk/message.html",
@@ -65,7 +63,7 @@ def question(parked: Parked) -> str:
             return f"What came for {parked.trigger_name} could not be read. Was it sent again?"
 
 
-def _events(parked: Parked, entry: Entry | None, decided: Sequence[DecisionRecord]) -> Iterator[Event]:
+def _events(parked: Parked, entry: Entry | None, decided: Sequence[dict[str, Any]]) -> Iterator[Event]:
     sent = None if parked.message is None else parked.message.timestamp
     if sent is not None:
         yield Event(sent, "sent")
@@ -80,9 +78,9 @@ def _events(parked: Parked, entry: Entry | None, decided: Sequence[DecisionRecor
         yield Event(entry.started_at, "started again since", _owner(entry.owner, entry.fence))
     if entry is not None and entry.lease_until is not None:
         yield Event(entry.lease_until, "its lease ends" if entry.lease_alive else "its lease was over")
-    for record in decided:
-        if any(one.id == parked.id for one in record.messages):
-            yield Event(record.at, f"{record.by} decided: {record.kind}", record.reason or "")
+    for one in decided:
+        detail = ": ".join(filter(None, [one["reason"], one["outcome"]]))
+        yield Event(one["at"], f"{one['by']} decided: {one['decision']}", detail)
 
 
 def _owner(owner: str | None, fence: int | None) -> str:

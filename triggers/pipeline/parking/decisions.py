@@ -15,12 +15,16 @@ from history.store.decisions import Decided, DecisionKind, OperatorDecision
 from history.store.fingerprints import NO_FENCE
 from history.store.owners import owner_token
 from history.store.parking import ParkedLabel, Parking
+from triggers.pipeline.parking.outcomes import record
 
 #: How the owner's token begins of an entry that somebody is about to complete; no service runs under it.
 DONE = "done:"
 
 #: For how long copies wait for a decision that is being carried out.
 LEASE = timedelta(seconds=30)
+
+#: How the outcome begins of what was not done.
+REFUSED = "refused: "
 
 GONE = "it is not parked any more, or its entry has just changed: look again"
 RUNNING = "its service is running: wait until it has ended, or its lease is over"
@@ -53,10 +57,25 @@ async def decide(
     for number, (name, piece) in enumerate(_pieces(labels)):
         step = decision.model_copy(update={"token": f"{decision.token}/{number}"})
         if decision.kind is DecisionKind.DONE and store is not None:
-            verdicts += await _settle(name, piece, step, lot, store)
+            some = await _settle(name, piece, step, lot, store)
         else:
-            verdicts += await _carry_out(name, piece, step, lot, {})
+            some = await _carry_out(name, piece, step, lot, {})
+        await _record_refused(name, some, step, lot)
+        verdicts += some
     return verdicts
+
+
+async def _record_refused(
+    trigger: str, verdicts: Sequence[Verdict], step: OperatorDecision, lot: Parking
+) -> None:
+    """Record what was decided and not done; what somebody else has decided meanwhile is in their record."""
+    refused = [
+        (verdict.label, f"{REFUSED}{verdict.left}", False)
+        for verdict in verdicts
+        if verdict.left not in {None, GONE}
+    ]
+    if refused:
+        await record(lot, trigger, step.model_copy(update={"token": f"{step.token}/refused"}), refused)
 
 
 def _pieces(labels: Sequence[ParkedLabel]) -> Iterator[tuple[str, Sequence[ParkedLabel]]]:

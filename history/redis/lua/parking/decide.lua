@@ -1,9 +1,9 @@
 -- Parking: carry out what somebody decided about parked messages, and record it.
 --
 -- KEYS   the trigger's history (see head.lua, label.lua)
--- ARGV   token, decision (JSON), "take" them out or "note" the decision only; then for each message its id, what the
---        record says of it (JSON), its digest, or "" where no entry is settled, how that ends, as settle.lua, and
---        the digest of its uuid and id
+-- ARGV   token, decision (JSON), "take" them out, "note" the decision only, or "add" what came of it; then for each
+--        message its id, what the record says of it (JSON), its digest, or "" where no entry is settled, how that
+--        ends, as settle.lua, and the digest of its uuid and id
 -- Reply  a text of one character per message: 1 it was carried out, 0 it is not parked, or its entry has changed
 --
 -- Entries come first and parked messages last: of what a crash leaves between the two, the copy closes by itself.
@@ -27,7 +27,7 @@ end
 local reply, taken, messages, members = {}, {}, {}, {}
 for i = 4, #ARGV, 5 do
   local id, message, digest, ending, member = unpack(ARGV, i, i + 4)
-  local done = redis.call('HEXISTS', parked, id) == 1
+  local done = ARGV[3] == 'add' or redis.call('HEXISTS', parked, id) == 1
   if done and digest ~= '' then
     local asked, fence, after = struct.unpack('>c1I8', ending)
     done = settle(digest, asked, fence, string.sub(ending, after)) == '1'

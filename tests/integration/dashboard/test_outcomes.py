@@ -1,0 +1,127 @@
+"""What came of decisions is in the audit trail, and pages and commands show it when the job is long gone."""
+
+from threading import Event
+from typing import Any
+
+import pytest
+
+from history.bridge import drive
+from history.store.decisions import DecisionKind, OperatorDecision
+from history.store.parking import ParkedLabel
+from tests.fixtures.waiting import PATIENCE
+from tests.integration.dashboard.browser import Browser, text_of
+from tests.integration.dashboard.conftest import TOKENS, Site
+from triggers import trigger
+from triggers.cli.parked.deciding import decision_rows
+from triggers.cli.why import Judging, stories
+from triggers.dashboard import Access
+from triggers.detection.table import Policy
+from triggers.pipeline.parking.decisions import decide
+
+
+def trail(site: Site) -> list[tuple[str, dict[str, str]]]:
+    """Return what was decided, the newest first, and what came of each message."""
+    return [
+        (row["decision"], {one["uuid"]: one["outcome"] for one in row["messages"]})
+        for row in decision_rows(site.store.parking, "book")
+    ]
+
+
+def test_a_run_is_in_the_trail_with_how_it_ended(site: Site, operator: Browser) -> None:
+    good, bad = site.park("order-1"), site.park("order-2", {"id": "fails"})
+    for parked in (good, bad):
+        operator.decide(decision="run", trigger="book", id=parked.id, reason="it did not happen")
+
+    page = text_of(operator.page("/decisions"))
+
+    (_, failed), (_, ran) = trail(site)
+    assert ran == {"order-1": "it ran, and completed"}
+    assert failed["order-2"].startswith("failed: ")
+    assert "no such customer" in failed["order-2"]
+    for said in ("order-1", "order-2", "it ran, and completed", "no such customer"):
+        assert said in page
+
+
+def test_the_story_and_the_command_say_what_was_decided_and_what_came_of_it(
+    site: Site, operator: Browser
+) -> None:
+    parked = site.park("order-1")
+    operator.decide(decision="run", trigger="book", id=parked.id, reason="it did not happen")
+
+    page = text_of(operator.page("/story?uuid=order-1"))
+    (row,) = stories(site.store, "order-1", lambda _: Judging(Policy(), asks=False))
+
+    (decided,) = row["decisions"]
+    assert (decided["decision"], decided["by"]) == ("run", "a operator")
+    assert decided["outcome"] == "it ran, and completed"
+    assert "a operator decided: run" in page
+    assert "it ran, and completed" in page
+
+
+def test_what_was_asked_and_never_ended_says_so(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1")
+    decision = OperatorDecision(kind=DecisionKind.RUN, by="ann", reason="then the dashboard died")
+    drive(decide([ParkedLabel.of(parked)], decision, lot=site.store.parking, store=None))
+
+    assert trail(site) == [("run", {"order-1": "asked, no outcome known"})]
+    for path in ("/decisions", "/story?uuid=order-1", f"/message?trigger=book&id={parked.id}"):
+        assert "asked, no outcome known" in text_of(operator.page(path))
+
+
+def test_what_is_refused_is_in_the_trail(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1")
+    (entry,) = drive(site.store.lookup("book", ["order-1"]))
+    assert entry is not None
+    drive(site.store.take_over("book", "order-1", "host-2:1:ab", None, entry.fence))
+
+    operator.decide(decision="done", trigger="book", id=parked.id, reason="it is in the ledger")
+
+    ((word, came),) = trail(site)
+    assert word == "done"
+    assert came["order-1"].startswith("refused: it was started again")
+
+
+def test_decisions_that_were_carried_out_in_turns_are_one_row_each(site: Site) -> None:
+    decisions = [OperatorDecision(kind=DecisionKind.DISCARD, by=name) for name in ("ann", "bob")]
+    for number in range(6):
+        label = ParkedLabel.of(site.park(f"order-{number}"))
+        token = f"{decisions[number % 2].token}/{number}"
+        step = decisions[number % 2].model_copy(update={"token": token})
+        drive(decide([label], step, lot=site.store.parking, store=None))
+
+    assert [len(came) for _, came in trail(site)] == [3, 3]
+
+
+@pytest.mark.parametrize("other", ["book", "ship"])
+def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    monkeypatch.setattr("triggers.dashboard.jobs.TURN", 0.0)
+    begun, go_on, done = Event(), Event(), list[str]()
+
+    @trigger("orders", name="book")
+    def book(order: dict[str, Any]) -> None:
+        begun.set()
+        if len(done) > 0:  # the second run of the large decision waits for the small one
+            assert go_on.wait(PATIENCE)
+        done.append(order["id"])
+
+    site.app.state.operations.close()
+    site.serve([book], Access(tokens=list(TOKENS.values())))
+    jobs = site.app.state.operations.jobs
+    large = [ParkedLabel.of(site.park(f"order-{number}")) for number in range(4)]
+    small = [ParkedLabel.of(site.park("small", trigger_name=other))]
+
+    first = jobs.start(OperatorDecision(kind=DecisionKind.RUN, by="ann"), large)
+    second = jobs.start(OperatorDecision(kind=DecisionKind.DISCARD, by="bob"), small)
+    begun.wait(PATIENCE)
+    if other == "book":
+        go_on.set()
+    try:
+        assert second.finished.wait(PATIENCE)
+        before = len(done)
+    finally:
+        go_on.set()
+    assert first.finished.wait(PATIENCE)
+    assert before < len(large)
+    assert (first.closed, second.closed) == (4, 1)
