@@ -68,6 +68,7 @@ SHOWN: dict[str, tuple[Page, Role]] = {
 #: What changes something, and who may do it.
 DONE: dict[str, tuple[Page, Role]] = {
     "/decide": (decide.decide, Role.OPERATOR),
+    "/resolve": (message.resolve, Role.OPERATOR),
     "/order": (triggers.order, Role.OPERATOR),
     "/sign-out": (sign_out, Role.VIEWER),
 }

@@ -283,6 +283,37 @@ def discard(
 
 @app.command()
 @with_general_options
+def resolve(
+    context: typer.Context,
+    module: str = typer.Argument(help="The module of the trigger."),
+    parked_id: str = _ID,
+    history: str | None = HISTORY_OPTION,
+    local: bool = _LOCAL_OPTION,
+) -> None:
+    """Ask the trigger's resolver what a parked message is now; nothing is changed.
+
+    It is asked with the evidence that was parked. The exit code is 1 when it fails.
+    """
+    from triggers.cli.parked.resolving import answer_now  # noqa: PLC0415  (the others ask no resolver)
+    from triggers.cli.shared.loading import collect  # noqa: PLC0415  (as above)
+
+    state = State.of(context)
+    triggers = collect(module, configuration=configuration_of(state), tasks=True)
+    with _lot(history, local=local) as (lot, _):
+        parked = get(lot, parked_id)
+    answer = answer_now(_trigger_of(ParkedLabel.of(parked), triggers), parked)
+    if state.as_json:
+        found = {"id": parked.id, "uuid": parked.uuid}
+        state.document(found | {"resolution": answer.resolution, "reason": answer.reason})
+    else:
+        said = answer.resolution or "the resolver failed"
+        state.say(": ".join(filter(None, [parked.uuid or parked.id, said, answer.reason])))
+    if answer.resolution is None:
+        raise typer.Exit(1)
+
+
+@app.command()
+@with_general_options
 def decisions(
     context: typer.Context,
     history: str | None = HISTORY_OPTION,

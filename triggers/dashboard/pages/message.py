@@ -9,9 +9,11 @@ from starlette.responses import Response
 
 from history.bridge import drive
 from history.entry import Entry
+from history.store import HistoryStore
 from history.store.parking import Parked, ParkedKind
 from triggers.cli.history import state_of
 from triggers.cli.parked.deciding import decided_about
+from triggers.cli.parked.resolving import ResolverAnswer, answer_now
 from triggers.dashboard.pages.parked import decisions_about
 from triggers.dashboard.rendering import body_of
 from triggers.dashboard.visit import Visit
@@ -28,15 +30,33 @@ class Event:
 
 def message(visit: Visit) -> Response:
     """Show a parked message."""
-    trigger, id_ = visit.asked("trigger") or "", visit.asked("id") or ""
-    operations = visit.operations
-    parked = drive(operations.store.parking.get(id_, trigger=trigger)) if id_ else None
-    if parked is None or parked.id != id_:
-        text = "It was decided, or closed because its original has completed. The decisions say more."
-        return visit.problem(404, "This message is not parked any more", text)
+    parked = _asked_for(visit.operations.store, visit.asked("trigger"), visit.asked("id"))
+    return _gone(visit) if parked is None else _shown(visit, parked)
+
+
+def resolve(visit: Visit) -> Response:
+    """Show a parked message with what its trigger's resolver says now; nothing is changed."""
+    parked = _asked_for(visit.operations.store, visit.given("trigger"), visit.given("id"))
+    if parked is None:
+        return _gone(visit)
+    return _shown(visit, parked, answer_now(visit.operations.triggers.get(parked.trigger_name), parked))
+
+
+def _asked_for(store: HistoryStore, trigger: str | None, id_: str | None) -> Parked | None:
+    parked = drive(store.parking.get(id_, trigger=trigger or "")) if id_ else None
+    return parked if parked is not None and parked.id == id_ else None
+
+
+def _gone(visit: Visit) -> Response:
+    text = "It was decided, or closed because its original has completed. The decisions say more."
+    return visit.problem(404, "This message is not parked any more", text)
+
+
+def _shown(visit: Visit, parked: Parked, answer: ResolverAnswer | None = None) -> Response:
+    operations, trigger = visit.operations, parked.trigger_name
     entry = None if parked.uuid is None else drive(operations.store.lookup(trigger, [parked.uuid]))[0]
-    decided = decided_about([operations.store.parking], trigger, id_=id_)
-    whole = visit.sees_bodies
+    decided = decided_about([operations.store.parking], trigger, id_=parked.id)
+    code, whole = operations.triggers.get(trigger), visit.sees_bodies
     return visit.show(
         "desk/message.html",
         parked=parked,
@@ -48,6 +68,9 @@ def message(visit: Visit) -> Response:
         body=body_of(parked.message) if whole and parked.message is not None else None,
         raw=parked.raw if whole else None,
         decisions=decisions_about(visit, trigger, parked.kind),
+        has_code=code is not None,
+        has_resolver=code is not None and code.resolver is not None,
+        answer=answer,
     )
 
 

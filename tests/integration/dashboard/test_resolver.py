@@ -1,0 +1,76 @@
+"""The resolver's answer now, for an operator, with a button: it changes nothing."""
+
+from typing import Any
+
+import pytest
+
+from history.message import Message
+from resolvers.resolution import Resolution, Resolved
+from tests.integration.dashboard.browser import text_of
+from tests.integration.dashboard.conftest import TOKENS, Site
+from triggers import trigger
+from triggers.dashboard import Access, Role
+
+
+def serve(site: Site, answer: Any) -> None:
+    """Serve ``book`` with a resolver that answers this, or raises it."""
+
+    def resolver(uuid: str, trigger_name: str, message: Message) -> Any:
+        del uuid, trigger_name, message
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @trigger("orders", name="book", resolver=resolver)
+    def book(order: dict[str, Any]) -> None:
+        site.done.append(order["id"])
+
+    site.app.state.operations.close()
+    site.serve([book], Access(tokens=list(TOKENS.values())))
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (Resolution.NEW, "NEW without a reason"),
+        (Resolved(Resolution.DUPLICATE, "<script>alert(1)</script>"), "DUPLICATE <script>alert(1)</script>"),
+        ("IN_DOUBT", "IN_DOUBT"),
+        (None, "it failed"),
+        (OSError("the ledger is away"), "OSError: the ledger is away"),
+    ],
+)
+def test_an_operator_asks_the_resolver_and_nothing_changes(site: Site, answer: Any, shown: str) -> None:
+    serve(site, answer)
+    parked, operator = site.park("order-1"), site.signed_in(Role.OPERATOR)
+
+    page = operator.send("/resolve", trigger="book", id=parked.id)
+
+    assert page.status_code == 200
+    assert shown in " ".join(text_of(page.text).split())
+    assert "<script>alert" not in page.text
+    assert (site.ids(), site.done) == ([parked.id], [])
+
+
+def test_a_viewer_may_not_ask_and_a_form_of_another_site_neither(site: Site) -> None:
+    serve(site, Resolution.NEW)
+    parked = site.park("order-1")
+
+    viewer = site.signed_in(Role.VIEWER).send("/resolve", trigger="book", id=parked.id)
+    forged = site.signed_in(Role.OPERATOR).post("/resolve", {"trigger": "book", "id": parked.id})
+
+    assert (viewer.status_code, forged.status_code) == (403, 403)
+
+
+def test_without_a_resolver_or_its_code_the_page_says_what_to_do(site: Site) -> None:
+    operator = site.signed_in(Role.OPERATOR)
+    without, unknown = site.park("order-1"), site.park("order-2", trigger_name="other")
+
+    pages = [
+        text_of(operator.page(f"/message?trigger={one.trigger_name}&id={one.id}"))
+        for one in (without, unknown)
+    ]
+    answers = [operator.send("/resolve", trigger=one.trigger_name, id=one.id) for one in (without, unknown)]
+
+    assert "book has no resolver" in pages[0]
+    assert "doubtless dashboard MODULE" in pages[1]
+    assert [answer.status_code for answer in answers] == [400, 400]

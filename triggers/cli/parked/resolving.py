@@ -1,0 +1,54 @@
+"""Ask a trigger's resolver about a parked message, and change nothing."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from history.bridge import drive
+from history.errors import ConfigurationError
+from history.store.parking import Parked
+from history.support.rendering import told_of
+from resolvers.resolution import Asked, Resolved
+from triggers.consumer.options import AnyTrigger
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverAnswer:
+    """What a resolver says now: NEW, DUPLICATE or IN_DOUBT, None where it failed; and why."""
+
+    resolution: str | None
+    reason: str | None
+
+
+def answer_now(trigger: AnyTrigger | None, parked: Parked) -> ResolverAnswer:
+    """Ask the resolver about a parked message with the evidence that was parked with it.
+
+    Raises:
+        ConfigurationError: there is nobody to ask, or no message to ask about.
+    """
+    asked = _resolver_of(trigger, parked)
+    if parked.message is None:
+        raise ConfigurationError(parked.id, "it was no message", "send it mended, or discard it")
+    message = parked.message.copied()
+    asking = asked.ask(parked.uuid or "", parked.trigger_name, message, parked.evidence)
+    try:
+        resolved = _answered(asking, waits=trigger is not None and trigger.is_async)
+    except Exception as error:  # noqa: BLE001  (whatever a resolver raises is shown)
+        return ResolverAnswer(None, told_of(error))
+    return ResolverAnswer(resolved.resolution.value, resolved.reason)
+
+
+def _answered(asking: Coroutine[Any, Any, Resolved], *, waits: bool) -> Resolved:
+    return asyncio.run(asking) if waits else drive(asking)
+
+
+def _resolver_of(trigger: AnyTrigger | None, parked: Parked) -> Asked:
+    name = parked.trigger_name
+    if trigger is None:
+        problem = f"no code of the trigger {name} is loaded, so its resolver cannot be asked"
+        remedy = "start the dashboard with the module that has it: doubtless dashboard MODULE"
+        raise ConfigurationError("MODULE", problem, remedy)
+    if trigger.resolver is None:
+        raise ConfigurationError("resolver", f"the trigger {name} has none", "give it resolver=...")
+    return trigger.resolver
