@@ -15,6 +15,7 @@ from triggers.dashboard.security import HEADERS
 
 CHANGES: Mapping[str, Mapping[str, str]] = {
     "/decide": {"decision": "discard", "trigger": "book", "reason": "because"},
+    "/resolve": {"trigger": "book"},
     "/order": {"order": "disable", "name": "book", "reason": "because"},
     "/sign-out": {},
 }

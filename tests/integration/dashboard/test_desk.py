@@ -1,9 +1,12 @@
 """The desk: groups, messages, decisions and their audit trail."""
 
+from datetime import timedelta
+
 import pytest
 
 from history.bridge import drive
 from history.entry import EntryOutcome, State
+from history.store.journal import JournalLine, journal_of
 from history.store.parking import ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
@@ -47,6 +50,36 @@ def test_a_message_shows_the_question_the_evidence_and_what_it_holds(site: Site,
     assert "at its delivery number 2" in text
     assert '"id": "N-17"' in text
     assert "STARTED" in text
+
+
+def test_the_timeline_has_every_fact_that_is_kept_in_order_of_time(site: Site, operator: Browser) -> None:
+    parked = site.park("order-1")
+    (entry,) = drive(site.store.lookup("book", ["order-1"]))
+    assert entry is not None
+    lease = timedelta(seconds=30)
+    drive(site.store.take_over("book", "order-1", "host-2:7:ab", lease, entry.fence))
+    journal = journal_of(site.store)
+    assert journal is not None
+    line = JournalLine(uuid="order-1", verdict="late", reason="its end is not recorded", delivery_count=3)
+    drive(journal.append("book", [line]))
+
+    html = operator.page(f"/message?trigger=book&id={parked.id}").split('class="timeline">')[1]
+
+    facts = [
+        "an earlier run claimed it",
+        "on host-1, process 42",
+        "at its delivery number 2",
+        "claimed again since",
+        "on host-2, process 7, fence",
+        "journal: late",
+        "its end is not recorded, delivery number 3",
+        "its lease ends",
+        "the history forgets it",
+    ]
+    places = [html.find(fact) for fact in facts]
+    assert -1 not in places, facts[places.index(-1)]
+    assert places == sorted(places)
+    assert "heartbeat" in html
 
 
 @pytest.mark.parametrize("word", ["done", "discard", "run"])

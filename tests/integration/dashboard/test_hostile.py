@@ -7,11 +7,12 @@ import pytest
 from history.bridge import drive
 from history.message import Message
 from history.store.control import Counts, Report
-from history.store.parking import ParkedKind
+from history.store.parking import Evidence, ParkedKind
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import Site
 from triggers.dashboard.app import SHOWN
 from triggers.dashboard.rendering import SHOWN as SHOWN_OF_A_BODY
+from triggers.dashboard.rendering import url
 
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
@@ -39,6 +40,7 @@ def test_names_and_errors_of_strangers_are_shown_escaped_on_every_page(
         error_class=name,
         error_message=name,
         error_trace=f"{name}\n{name}",
+        evidence=Evidence(owner=f"{name}:1:{name}"),
     )
     operator.decide(decision="discard", trigger="book", id=site.park("other").id, reason=name)
 
@@ -46,6 +48,8 @@ def test_names_and_errors_of_strangers_are_shown_escaped_on_every_page(
     htmls += [
         operator.page(f"/message?trigger=book&id={parked.id}"),
         operator.page(f"/group?key={site.group(operator)}"),
+        operator.page("/parked?by=host"),
+        operator.page(url("/story", uuid=name)) if len(name) < 1_000 else "",
         operator.page(f"/decide?decision=done&trigger=book&id={parked.id}"),
     ]
 

@@ -1,0 +1,106 @@
+"""The evidence about a parked message as a timeline: every fact that is kept of it, in order of time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from history.entry import Entry, State
+from history.store.journal import JournalLine
+from history.store.parking import Parked, ParkedKind
+
+#: How owners' tokens begin that are not those of a usual run, and what that says.
+_ORIGINS = {"decided:": "by somebody's decision", "done:": "to settle it as done"}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that is known to have happened to a message."""
+
+    at: datetime
+    what: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the parking lot, the history, the journal and the audit trail say of a message.
+
+    ``lease`` is that of its trigger now, None where its code is not loaded.
+    """
+
+    parked: Parked
+    entry: Entry | None
+    lines: Sequence[JournalLine]
+    decisions: Sequence[dict[str, Any]]
+    lease: timedelta | None
+
+
+def timeline(facts: Facts) -> list[Event]:
+    """Return what is known, the oldest first."""
+    events = [*_parked(facts.parked), *_entry(facts), *_journal(facts.lines), *_decided(facts.decisions)]
+    return sorted(events, key=lambda event: event.at)
+
+
+def _parked(parked: Parked) -> Iterator[Event]:
+    message, evidence = parked.message, parked.evidence
+    if message is not None and message.timestamp is not None:
+        to = None if parked.destination is None else f"to {parked.destination}"
+        yield Event(message.timestamp, "sent", _words(to, message.message_id))
+    if message is not None and message.expiration is not None:
+        yield Event(message.expiration, "it expires at its provider")
+    if evidence.started_at is not None:
+        yield Event(
+            evidence.started_at, "an earlier run claimed it", owner_in_words(evidence.owner, evidence.fence)
+        )
+    count = evidence.delivery_count
+    delivery = f"at its delivery number {count}" if count > 0 else "its provider counts no deliveries"
+    failed = None
+    if parked.kind is ParkedKind.REJECTED and parked.error_class is not None:
+        failed = f"after {parked.error_class}"
+    times = "" if parked.copies == 1 else f", {parked.copies} times in all, this is the last"
+    yield Event(parked.parked_at, f"parked{times}", _words(delivery, failed))
+
+
+def _entry(facts: Facts) -> Iterator[Event]:
+    entry, evidence = facts.entry, facts.parked.evidence
+    if entry is None:
+        return
+    if entry.fence != evidence.fence or evidence.started_at is None:
+        what = "claimed" if evidence.fence is None else "claimed again since"
+        yield Event(entry.started_at, what, owner_in_words(entry.owner, entry.fence))
+    if entry.state is State.STARTED and entry.lease_until is not None:
+        beat = None if facts.lease is None else entry.lease_until - facts.lease
+        if beat is not None and beat >= entry.started_at:
+            what = "last heartbeat" if beat > entry.started_at else "no heartbeat since its claim"
+            yield Event(beat, what, f"by the lease of {facts.lease} that its trigger has now")
+        yield Event(entry.lease_until, "its lease ends" if entry.lease_alive else "its lease was over")
+    yield Event(entry.expires_at, "the history forgets it, unless it is renewed")
+
+
+def _journal(lines: Sequence[JournalLine]) -> Iterator[Event]:
+    for line in lines:
+        if line.at is not None:
+            delivery = f"delivery number {line.delivery_count}" if line.delivery_count > 0 else None
+            fence = None if line.fence is None else f"fence {line.fence}"
+            by = None if line.by is None else f"by {line.by}"
+            yield Event(line.at, f"journal: {line.verdict}", _words(line.reason, delivery, fence, by))
+
+
+def _decided(decisions: Sequence[dict[str, Any]]) -> Iterator[Event]:
+    for one in decisions:
+        detail = ": ".join(filter(None, [one["reason"], one["outcome"]]))
+        yield Event(one["at"], f"{one['by']} decided: {one['decision']}", detail)
+
+
+def owner_in_words(owner: str | None, fence: int | None) -> str:
+    """Return who ran it, in words; tokens of owners begin with host and process."""
+    origin = next((words for prefix, words in _ORIGINS.items() if (owner or "").startswith(prefix)), None)
+    parts = (owner or "").partition(":")[2].split(":") if origin else (owner or "").split(":")
+    usual = len(parts) > 2  # noqa: PLR2004  (host, process and what makes the token unique)
+    at = f"on {parts[0]}, process {parts[1]}" if usual else f"by {owner}" if owner else None
+    return _words(at, origin, None if fence is None else f"fence {fence}")
+
+
+def _words(*parts: str | None) -> str:
+    return ", ".join(filter(None, parts))
