@@ -70,12 +70,18 @@ def _entry(facts: Facts) -> Iterator[Event]:
         what = "claimed" if evidence.fence is None else "claimed again since"
         yield Event(entry.started_at, what, owner_in_words(entry.owner, entry.fence))
     if entry.state is State.STARTED and entry.lease_until is not None:
-        beat = None if facts.lease is None else entry.lease_until - facts.lease
-        if beat is not None and beat >= entry.started_at:
-            what = "last heartbeat" if beat > entry.started_at else "no heartbeat since its claim"
-            yield Event(beat, what, f"by the lease of {facts.lease} that its trigger has now")
+        yield from _heartbeat(entry.started_at, entry.lease_until, facts.lease)
         yield Event(entry.lease_until, "its lease ends" if entry.lease_alive else "its lease was over")
     yield Event(entry.expires_at, "the history forgets it, unless it is renewed")
+
+
+def _heartbeat(started_at: datetime, lease_until: datetime, lease: timedelta | None) -> Iterator[Event]:
+    """Yield when the lease was last renewed, as far as the trigger's present lease tells."""
+    if lease is None or lease_until - lease < started_at:
+        return
+    beat = lease_until - lease
+    what = "last heartbeat" if beat > started_at else "no heartbeat since its claim"
+    yield Event(beat, what, f"by the lease of {lease.total_seconds():g} s that its trigger has now")
 
 
 def _journal(lines: Sequence[JournalLine]) -> Iterator[Event]:
