@@ -325,6 +325,65 @@ def test_what_is_live_changes_by_itself(page: Page, store: HistoryStore) -> None
     expect(page.get_by_role("link", name="invoice")).to_be_visible()
 
 
+#: The last point of the first trigger's curve, which moves with each reading.
+CURVE = "document.querySelector('[data-live] polyline').getAttribute('points')"
+
+
+def wait_for_news(page: Page) -> None:
+    """Wait until what is live has changed once."""
+    before = page.evaluate(CURVE)
+    page.wait_for_function(f"before => {CURVE} !== before", arg=before)
+
+
+def test_what_is_live_leaves_the_keyboard_where_it_is(page: Page, store: HistoryStore) -> None:
+    focused = "document.activeElement.getAttribute('href')"
+    page.locator("[data-live] a[href='/parked?trigger=book']").focus()
+
+    wait_for_news(page)
+    drive(store.control.beat("token-2", [Report(consumer="worker-2", trigger="a-new-one")]))
+    expect(page.get_by_role("link", name="a-new-one")).to_be_visible()
+
+    assert page.evaluate(focused) == "/parked?trigger=book"
+
+
+def test_what_is_live_stands_still_while_text_is_selected(page: Page) -> None:
+    chosen = "getSelection().toString()"
+    wait_for_news(page)
+    page.locator("[data-live] caption").select_text()
+
+    expect(page.locator("#line")).to_have_text("live, and still while text is selected")
+    curve, text = page.evaluate(CURVE), page.evaluate(chosen)
+    page.wait_for_timeout(1500)
+    assert text == page.evaluate(chosen) == "Messages a second, over the last ten seconds"
+    assert page.evaluate(CURVE) == curve
+    page.evaluate("getSelection().removeAllRanges()")
+    wait_for_news(page)
+    expect(page.locator("#line")).to_have_text("live")
+
+
+def test_a_page_says_that_its_session_has_ended_elsewhere(page: Page) -> None:
+    expect(page.locator("#line")).to_have_text("live")
+
+    another = page.context.new_page()
+    another.goto(page.url)
+    another.get_by_role("button", name="Sign out").click()
+
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
+
+
+def test_a_page_that_connects_again_after_its_session_says_so(chromium: Browser, address: str) -> None:
+    window = chromium.new_page()
+    window.set_default_timeout(PATIENCE * 1000)
+    window.goto(address)
+    expect(window.get_by_role("heading", name="Overview")).to_be_visible()
+
+    window.route("**/live/overview", lambda route: route.fulfill(status=401))
+    window.reload()
+
+    expect(window.get_by_text("Your session has ended")).to_be_visible()
+    window.close()
+
+
 def test_a_session_that_ends_takes_the_page_with_it(page: Page) -> None:
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()

@@ -24,7 +24,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "send": LazyCommand("triggers.cli.send:send", "Send each line of a file as one message."),
     "why": LazyCommand(
         "triggers.cli.why:why",
-        "Say what the history holds of a uuid, what is parked, and what becomes of its next delivery.",
+        "Say what is remembered of a uuid, what is parked or decided, and what its next delivery will be.",
     ),
     "guarantees": LazyCommand(
         "triggers.cli.checks.guarantees:guarantees",

@@ -58,7 +58,7 @@ def why(
         help="Where the journals are; by default where module and configuration say, else in the history.",
     ),
 ) -> None:
-    """Say what is remembered of a uuid, what is parked or was decided, and what its next delivery will be.
+    """Say what is remembered of a uuid, what is parked or decided, and what its next delivery will be.
 
     Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts.
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
+from starlette.requests import Request
 
 from history.bridge import drive
 from history.errors import HistoryUnavailableError
@@ -14,8 +15,8 @@ from history.store.control import Counts, Report, TriggerState
 from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers.dashboard import Role
-from triggers.dashboard.access.gate import Gate
+from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.dashboard.access.gate import COOKIE, Gate
 from triggers.dashboard.access.sessions import Sessions
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages import live
@@ -200,3 +201,37 @@ async def test_watching_ends_when_the_server_stops(site: Site) -> None:
     ended[0] = True
 
     assert [event async for event in events] == []
+
+
+def asking(*cookies: str, user: str = "") -> Request:
+    """Return the request of a page that wants to watch."""
+    headers = [(b"cookie", f"{COOKIE}={key}".encode()) for key in cookies]
+    named = [(b"x-user", user.encode())] if user else []
+    return Request({"type": "http", "headers": [*headers, *named], "client": ("127.0.0.1", 1)})
+
+
+async def test_a_page_that_connects_again_keeps_no_session(site: Site) -> None:
+    clock = Clock()
+    gate, _, _ = watching(site, Sessions(timedelta(seconds=10), timedelta(hours=1), clock))
+    session = gate.sign_in(TOKENS[Role.VIEWER].secret)
+    assert session is not None
+    watched = Live(gate, site.app.state.operations, lambda: True)
+
+    codes: list[int] = []
+    for clock.now in (9.0, 11.0):
+        codes.append((await watched.serve(asking(session.key))).status_code)
+
+    assert codes == [200, 401]
+
+
+async def test_a_page_that_connects_again_begins_no_session_behind_a_proxy(site: Site) -> None:
+    gate = Gate(
+        Access(proxy=ProxyHeader(user_header="x-user")), Sessions(timedelta(hours=1), timedelta(hours=1))
+    )
+    watched = Live(gate, site.app.state.operations, lambda: True)
+    session = gate.session(asking(user="ann"))
+    assert session is not None
+
+    codes = [(await watched.serve(asking(*keys, user="ann"))).status_code for keys in ([session.key], [])]
+
+    assert codes == [200, 401]

@@ -26,6 +26,8 @@ class Gate:
     def session(self, request: Request, *, touch: bool = True) -> Session | None:
         """Return the session of a request; one that a reverse proxy vouches for begins by itself.
 
+        With ``touch=False`` none goes on or begins by that: it is a page that asks, and no person.
+
         Who the proxy names is who it is: a session of somebody else is not theirs, and has ended where the
         proxy names nobody.
         """
@@ -37,7 +39,7 @@ class Gate:
             return session
         if session is not None:
             self.sessions.end(session)
-        return None if vouched is None else self.sessions.begin(*vouched, by_proxy=True)
+        return None if vouched is None or not touch else self.sessions.begin(*vouched, by_proxy=True)
 
     def admits(self, request: Request) -> bool:
         """Whether a request may read without a session of its own: by a token in a header, as programs do."""

@@ -34,7 +34,8 @@ class Live:
 
     async def serve(self, request: Request) -> Response:
         """Serve a browser that watches."""
-        session = self._gate.session(request)
+        # A page connects again by itself: to watch is not to do something.
+        session = self._gate.session(request, touch=False)
         if session is None:
             return PlainTextResponse("sign in first\n", 401)
         if self._watchers >= WATCHERS:
@@ -60,7 +61,7 @@ class Live:
             self._watchers -= 1
 
     def _lasts(self, session: Session) -> bool:
-        # To watch is not to do something: a session ends under a page that nobody looks at.
+        # A session ends under a page that nobody looks at.
         return self._gate.sessions.find(session.key, touch=False) is not None
 
 

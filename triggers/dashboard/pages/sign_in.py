@@ -16,7 +16,7 @@ class SignIn:
 
     async def show(self, request: Request) -> Response:
         """Ask for a token."""
-        return _asking(request.query_params.get("next"))
+        return self._asking(request.query_params.get("next"), ended="ended" in request.query_params)
 
     async def sign_in(self, request: Request) -> Response:
         """Begin a session where the token is one."""
@@ -27,12 +27,19 @@ class SignIn:
         token, wanted = (next(iter(form.get(name, ())), "") for name in ("token", "next"))
         session = self._gate.sign_in(token.strip()) if is_ours(request) else None
         if session is None:
-            return _asking(wanted, "There is no such token.", 403)
+            return self._asking(wanted, "There is no such token.", 403)
         if (before := self._gate.session(request)) is not None:
             self._gate.sessions.end(before)
         response = RedirectResponse(inside(wanted), 303)
         self._gate.remember(response, session)
         return response
+
+    def _asking(
+        self, wanted: str | None, problem: str | None = None, status: int = 200, *, ended: bool = False
+    ) -> Response:
+        facts = {"wanted": inside(wanted), "problem": problem, "ended": ended}
+        by_proxy = self._gate.access.proxy is not None
+        return HTMLResponse(render("sign_in.html", by_proxy=by_proxy, **facts), status)
 
 
 def sign_out(visit: Visit) -> Response:
@@ -48,7 +55,3 @@ def inside(wanted: str | None) -> str:
     path = wanted or "/"
     plain = path.isprintable() and path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if plain else "/"
-
-
-def _asking(wanted: str | None, problem: str | None = None, status: int = 200) -> Response:
-    return HTMLResponse(render("sign_in.html", wanted=inside(wanted), problem=problem), status)

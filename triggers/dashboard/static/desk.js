@@ -1,19 +1,103 @@
 "use strict";
 
-// What changes by itself: the server sends the new HTML of a part, escaped there, whenever it has changed.
-for (const part of document.querySelectorAll("[data-live]")) {
+// What changes by itself: the server sends the new HTML of a part, escaped there, whenever it has changed. Only what
+// differs is changed, so that who reads, types or selects there keeps their place.
+for (const part of document.querySelectorAll("[data-live]")) watch(part);
+
+function watch(part) {
   const line = document.getElementById("line");
   const source = new EventSource(part.dataset.live);
-  source.onopen = () => { line.textContent = "live"; };
-  source.onerror = () => { line.textContent = "not connected: what is shown may be old"; };
-  source.onmessage = (event) => {
-    const held = part.contains(document.activeElement) ? rows().indexOf(document.activeElement.closest("[data-row]")) : -1;
-    const left = [...part.querySelectorAll(".wide")].map((box) => box.scrollLeft);
-    part.innerHTML = JSON.parse(event.data);
-    [...part.querySelectorAll(".wide")].forEach((box, number) => { box.scrollLeft = left[number] || 0; });
-    if (held >= 0) focusRow(held);
+  let latest = null;
+  const show = () => {
+    const waits = latest !== null && isSelectedIn(part);
+    line.textContent = waits ? "live, and still while text is selected" : "live";
+    if (latest === null || waits) return;
+    const template = document.createElement("template");
+    template.innerHTML = latest;
+    latest = null;
+    changeInto(part, template.content);
   };
-  source.addEventListener("end", () => { source.close(); location.reload(); });
+  const selected = () => { if (latest !== null) show(); };
+  document.addEventListener("selectionchange", selected);
+  source.onopen = () => { line.textContent = "live"; };
+  source.onmessage = (event) => { latest = JSON.parse(event.data); show(); };
+  source.addEventListener("end", () => { source.close(); sayEnd(); });
+  source.onerror = () => {
+    line.textContent = "not connected: what is shown may be old";
+    if (source.readyState !== EventSource.CLOSED) return;
+    // The browser gives up when it is refused: because the session has ended, or for a while.
+    document.removeEventListener("selectionchange", selected);
+    setTimeout(async () => {
+      const refused = await isRefused(part.dataset.live);
+      if (refused) sayEnd(); else watch(part);
+    }, 1000 * Number(part.dataset.pause));
+  };
+}
+
+async function isRefused(path) {
+  const asking = new AbortController();
+  try {
+    return (await fetch(path, { signal: asking.signal })).status === 401;
+  } catch {
+    return false;
+  } finally {
+    asking.abort();
+  }
+}
+
+// Nothing of the page stays behind, neither here nor under "back".
+function sayEnd() {
+  const next = location.pathname + location.search;
+  location.replace("/sign-in?ended=1&next=" + encodeURIComponent(next));
+}
+
+function isSelectedIn(part) {
+  const chosen = getSelection();
+  return !chosen.isCollapsed && chosen.rangeCount > 0 && chosen.getRangeAt(0).intersectsNode(part);
+}
+
+function keyOf(node) { return (node.dataset && node.dataset.key) || null; }
+
+function isAlike(node, other) { return node.nodeName === other.nodeName && keyOf(node) === keyOf(other); }
+
+// Give a node the children of another. Those with a key stay what they are while others come and go before them.
+function changeInto(node, wanted) {
+  const keysOf = (one) => new Set([...one.childNodes].map(keyOf).filter(Boolean));
+  const held = keysOf(node), coming = keysOf(wanted);
+  let at = node.firstChild;
+  for (const child of [...wanted.childNodes]) {
+    const key = keyOf(child);
+    while (at && (keyOf(at) ? !coming.has(keyOf(at)) : held.has(key))) at = removed(at);
+    if (!at || (keyOf(at) && keyOf(at) !== key)) {
+      node.insertBefore(child, at);
+    } else if (isAlike(at, child)) {
+      change(at, child);
+      at = at.nextSibling;
+    } else {
+      const next = at.nextSibling;
+      node.replaceChild(child, at);
+      at = next;
+    }
+  }
+  while (at) at = removed(at);
+}
+
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+function change(node, wanted) {
+  if (node.nodeType !== Node.ELEMENT_NODE) {
+    if (node.nodeValue !== wanted.nodeValue) node.nodeValue = wanted.nodeValue;
+    return;
+  }
+  for (const { name } of [...node.attributes]) if (!wanted.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of wanted.attributes) {
+    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+  changeInto(node, wanted);
 }
 
 // A page that waits for something looks again.
