@@ -1,6 +1,5 @@
 """The :class:`Trigger` that ``@trigger`` makes of a function."""
 
-import asyncio
 import inspect
 import sys
 import threading
@@ -9,13 +8,13 @@ from datetime import timedelta
 from functools import update_wrapper
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.opening import open_history
 from history.store import HistoryStore
+from history.support.loops import PerLoop
 from resolvers.loading import load_resolver
 from resolvers.resolution import Resolver, asking
 from triggers.declaration.assembly import Parts
@@ -90,7 +89,7 @@ class Trigger(Generic[P, R]):
         self._default: str | HistoryStore | None = None
         self._lock = threading.Lock()
         self._blocking: Pipeline | None = None
-        self._asyncio: WeakKeyDictionary[asyncio.AbstractEventLoop, Pipeline] = WeakKeyDictionary()
+        self._asyncio = PerLoop[Pipeline]()
 
     @property
     def name(self) -> str:
@@ -190,7 +189,7 @@ class Trigger(Generic[P, R]):
             _parts=Parts(settings, binding, self.resolver, routing),
             _lock=threading.Lock(),
             _blocking=None,
-            _asyncio=WeakKeyDictionary(),
+            _asyncio=PerLoop[Pipeline](),
         )
         return twin
 
@@ -338,15 +337,9 @@ class Trigger(Generic[P, R]):
 
     def async_pipeline(self, observe: Observer | None = None) -> Pipeline:
         """Return the running event loop's pipeline, made at its first use there."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            pipeline = self._asyncio.get(loop)
-            if pipeline is None:
-                pipeline = self._parts.assemble(
-                    self.open_store(), observe, loop, owned=self.opens_its_history
-                )
-                self._asyncio[loop] = pipeline
-            return pipeline
+        return self._asyncio.of_running(
+            lambda loop: self._parts.assemble(self.open_store(), observe, loop, owned=self.opens_its_history)
+        )
 
     def close(self) -> None:
         """Give back the blocking pipeline's connections; the next use opens them again."""
@@ -357,8 +350,7 @@ class Trigger(Generic[P, R]):
 
     async def aclose(self) -> None:
         """Give back the connections of the running event loop's pipeline."""
-        with self._lock:
-            pipeline = self._asyncio.pop(asyncio.get_running_loop(), None)
+        pipeline = self._asyncio.pop_running()
         if pipeline is not None:
             await pipeline.close()
 

@@ -15,9 +15,11 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakMethod
 
 from history.bridge import drive
 from history.entry import Entry, Fence, Renewal, State
@@ -75,6 +77,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._closed = threading.Event()
+        self._idle = False
 
     def hold(self, run: Run, asked: float) -> None:
         """Renew the lease of a run until it is let go; it was asked for at ``asked``, monotonic."""
@@ -109,7 +112,12 @@ class LeaseKeeper:
         with self._starting:
             if self._thread is not None or self._closed.is_set():
                 return
-            thread = threading.Thread(target=self._run, name="doubtless-leases", daemon=True)
+            # The thread keeps nothing alive: of a keeper that nobody has any more, it ends at once.
+            step = WeakMethod(self._step, partial(_end, self._closed))
+            thread = threading.Thread(
+                target=_run, args=(step, self._closed), name="doubtless-leases", daemon=True
+            )
+            self._idle = False
             try:
                 thread.start()
             except RuntimeError as error:  # the interpreter is ending, or there are too many threads
@@ -117,15 +125,13 @@ class LeaseKeeper:
             else:
                 self._thread = thread
 
-    def _run(self) -> None:
-        idle = False
-        while True:
-            pause, busy = self._look()
-            if not busy and idle and self._retire():
-                return
-            idle = not busy
-            if self._closed.wait(pause):
-                return
+    def _step(self) -> float | None:
+        """Look once; return the seconds until the next look, None when the thread is to end."""
+        pause, busy = self._look()
+        if not busy and self._idle and self._retire():
+            return None
+        self._idle = not busy
+        return pause
 
     def _retire(self) -> bool:
         """End the thread, unless something came to be held meanwhile, without a word."""
@@ -280,3 +286,14 @@ def _renewal_of(run: Run) -> Renewal:
 def _is_absence(error: Exception) -> bool:
     """Whether an error says that the history is away, rather than what is wrong with what it was asked."""
     return isinstance(error, UnavailableError | TimeoutError)
+
+
+def _run(weak: "WeakMethod[Callable[[], float | None]]", closed: threading.Event) -> None:
+    while (step := weak()) is not None and (pause := step()) is not None:
+        del step
+        if closed.wait(pause):
+            return
+
+
+def _end(closed: threading.Event, _: object) -> None:
+    closed.set()

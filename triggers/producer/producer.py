@@ -13,12 +13,12 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
-from weakref import WeakKeyDictionary
 
 from history.bridge import drive
 from history.errors import ConfigurationError
 from history.message import Message
 from history.shell import TaskShell, ThreadShell
+from history.support.loops import PerLoop
 from triggers.producer.kept_reply import first_reply
 from triggers.producer.queue.drain import Drained, Drainer
 from triggers.producer.queue.queue import ClientQueue
@@ -98,7 +98,7 @@ class Producer:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._blocking: Sender | None = None
-        self._asyncio: WeakKeyDictionary[asyncio.AbstractEventLoop, Sender] = WeakKeyDictionary()
+        self._asyncio = PerLoop[Sender]()
 
     @property
     def alias(self) -> str:
@@ -230,8 +230,7 @@ class Producer:
 
     async def aclose(self) -> None:
         """End the background work of the running event loop; see :meth:`close`."""
-        with self._lock:
-            sender = self._asyncio.pop(asyncio.get_running_loop(), None)
+        sender = self._asyncio.pop_running()
         if sender is not None:
             await sender.close()
         if self.queue is not None:
@@ -266,15 +265,12 @@ class Producer:
             return self._blocking
 
     def _async_sender(self) -> Sender:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            sender = self._asyncio.get(loop)
-            if sender is None:
-                provider = self._provider.for_asyncio()
-                owned = provider is not self._provider or self._owned
-                sender = Sender(self._settings, provider, TaskShell(), queue=self.queue, owned=owned)
-                self._asyncio[loop] = sender
-            return sender
+        return self._asyncio.of_running(self._sender_for_asyncio)
+
+    def _sender_for_asyncio(self, _: asyncio.AbstractEventLoop) -> Sender:
+        provider = self._provider.for_asyncio()
+        owned = provider is not self._provider or self._owned
+        return Sender(self._settings, provider, TaskShell(), queue=self.queue, owned=owned)
 
 
 def send(

@@ -34,7 +34,7 @@ def test_each_cause_is_said_once_and_its_end_once(outage: Outage, caplog: pytest
 
 def test_what_nobody_foresaw_has_its_traceback(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
-        1 // 0  # noqa: B018
+        divmod(1, 0)
     outage.note(raised.value)
 
     assert caplog.records[0].exc_info is not None

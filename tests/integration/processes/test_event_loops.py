@@ -1,0 +1,77 @@
+"""A program that runs one event loop after the other keeps nothing of those that are closed."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import Iterator
+from operator import le
+from pathlib import Path
+
+import psutil
+import pytest
+
+from history.message import Message
+from tests.fixtures.waiting import eventually
+from triggers import Producer, trigger
+from triggers.producer.sender import Sender
+from triggers.providers.memory import MemoryProvider
+
+LOOPS = 30
+
+
+def held() -> tuple[int, int]:
+    """How many connections and threads this process has, without those that nobody has any more.
+
+    Files are not counted: SQLite itself keeps them for its next connection while another one is open.
+    """
+    gc.collect()
+    return len(psutil.Process().net_connections()), threading.active_count()
+
+
+@pytest.fixture(autouse=True)
+def leaving_nothing_behind() -> Iterator[None]:
+    """End what the last loop had within the test, for drivers warn of it."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def history(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where messages are remembered."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/history.db"
+    return str(request.getfixturevalue("redis_url"))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_trigger_keeps_the_connections_of_the_last_loop_only(history: str) -> None:
+    @trigger("orders", name="book", history=history)
+    async def book(message: Message) -> None: ...
+
+    def handle(number: int) -> None:
+        asyncio.run(book.ahandle(Message(body="x", uuid=f"order-{number}")))
+
+    handle(-1)
+    connections, threads = held()
+
+    for number in range(LOOPS):
+        handle(number)
+
+    assert eventually(lambda: all(map(le, held(), (connections + 2, threads + 2))))
+
+
+def senders() -> int:
+    """How many senders somebody has."""
+    gc.collect()
+    return sum(isinstance(one, Sender) for one in gc.get_objects())
+
+
+def test_a_producer_keeps_the_sender_of_the_last_loop_only() -> None:
+    producer = Producer(MemoryProvider())
+    asyncio.run(producer.asend("orders", "x"))
+    before = senders()
+
+    for _ in range(LOOPS):
+        asyncio.run(producer.asend("orders", "x"))
+
+    assert senders() <= before
