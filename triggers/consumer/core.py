@@ -93,6 +93,7 @@ class ConsumerCore(Controllable):
         if metrics is not None:
             self._endpoint = endpoint_of(metrics, self._watched)
         self._failure: BaseException | None = None
+        self._has_run = False
         self._observe = observe
         self._parent = parent
         self._store = open_history(history) if isinstance(history, str) else history
@@ -122,6 +123,10 @@ class ConsumerCore(Controllable):
 
     async def _run(self, *, signals: bool, until_idle: float | None) -> None:
         check_run(signals=signals, until_idle=until_idle)
+        if self._has_run:
+            problem = "this consumer has run already, and has given back what it opened"
+            raise ConfigurationError("run", problem, f"make another {type(self).__name__}")
+        self._has_run = True
         drain = DrainSignals()
         try:
             housekeeping, workers = self._make()

@@ -20,7 +20,7 @@ class AsyncConsumer(ConsumerCore):
         """Consume until :meth:`stop`, a signal, or ``until_idle`` seconds without a message.
 
         Raises:
-            ConfigurationError: a history or consumer name cannot be used.
+            ConfigurationError: a history or consumer name cannot be used, or it has run already.
             BaseException: what a service raised to end the process.
         """
         await self._run(signals=signals, until_idle=until_idle)

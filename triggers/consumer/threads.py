@@ -34,7 +34,7 @@ class Consumer(ConsumerCore):
         Without ``signals``, a KeyboardInterrupt drains, too, and is raised then.
 
         Raises:
-            ConfigurationError: a history or consumer name cannot be used.
+            ConfigurationError: a history or consumer name cannot be used, or it has run already.
             BaseException: what a service raised to end the process.
         """
         drive(self._run(signals=signals, until_idle=until_idle))

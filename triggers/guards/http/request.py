@@ -23,6 +23,9 @@ LONGEST_KEY = 255
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])+)"')
 _BARE = re.compile(r"[!#-+\--~]+")
 
+#: RFC 2046, section 5.1.1.
+_BOUNDARY = re.compile(r"""(?i)^\s*multipart/[^;]+;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;,"]+))""")
+
 
 class MalformedKeyError(ValueError):
     """The header is there, and no key is in it."""
@@ -85,9 +88,15 @@ class Request:
         return f"{key} {blake2b(bound.encode(), digest_size=16).hexdigest()}"
 
     def fingerprint(self, body: bytes) -> str:
-        """Return what tells this body from another one; JSON may be written in another order of names."""
-        content = body
-        if "json" in self.headers.get("content-type", ""):
+        """Return what tells this body from another one.
+
+        JSON may be written in another order of names, and the parts of a form be divided by another line:
+        who sends a form again makes up a new one.
+        """
+        content, kind = body, self.headers.get("content-type", "")
+        if boundary := _BOUNDARY.search(kind):
+            content = _undivided(body, boundary[1] or boundary[2])
+        elif "json" in kind:
             try:
                 content = json.dumps(_parsed(body)).encode()
             except (ValueError, RecursionError):
@@ -101,6 +110,13 @@ class Request:
         except UnicodeDecodeError:
             text = {"body_base64": b64encode(body).decode()}
         return {"method": self.method, "path": self.path, "query": self.query, **text}
+
+
+def _undivided(body: bytes, boundary: str) -> bytes:
+    """Return the parts of a form, each behind its length, without the lines that divide them."""
+    line = re.escape(b"--" + boundary.encode("latin-1"))
+    parts = re.split(rb"(?:^|(?<=\r\n))" + line + rb"(?=(?:--)?[ \t]*(?:\r\n|$))", body)
+    return b"".join(b"%d:%b" % (len(part), part) for part in parts)
 
 
 def _parsed(body: bytes) -> Any:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from history.bridge import drive
+from history.errors import ConfigurationError
 from history.memory import MemoryHistory
 from history.message import Message
 from tests.fixtures.waiting import PATIENCE, eventually
@@ -155,3 +156,14 @@ def test_a_busy_destination_keeps_no_message_of_another_one_waiting() -> None:
 
     assert ran.count("urgent") == 10
     assert ran.count("busy") < 1000
+
+
+async def test_a_consumer_that_has_run_says_so_in_place_of_consuming_nothing() -> None:
+    @trigger("orders", name="book", history=None)
+    async def book(message: Message) -> None: ...
+
+    consumer = AsyncConsumer([book], MemoryProvider())
+    await consumer.run(until_idle=0.01)
+
+    with pytest.raises(ConfigurationError, match=r"run: .* has run already.*; make another AsyncConsumer"):
+        await consumer.run(until_idle=0.01)

@@ -497,3 +497,47 @@ class TestShadow:
         app = IdempotencyKey(shop, history=store, shadow=True)
 
         assert [(await ask(app)).status for _ in range(2)] == [201, 201]
+
+
+def form(amount: str, *, boundary: str, quoted: bool = False) -> dict[str, Any]:
+    """Return what a client sends of a form with a number and a file."""
+    parts = [b'Content-Disposition: form-data; name="amount"\r\n\r\n' + amount.encode()]
+    parts += [b'Content-Disposition: form-data; name="file"; filename="a"\r\n\r\n\x00--' + boundary.encode()]
+    lines = b"".join(b"--%b\r\n%b\r\n" % (boundary.encode(), part) for part in parts)
+    named = f'"{boundary}"' if quoted else boundary
+    kind = f"multipart/form-data; charset=utf-8; boundary={named}"
+    return {"body": lines + b"--%b--\r\n" % boundary.encode(), "headers": {"content-type": kind}}
+
+
+class TestForms:
+    @pytest.mark.parametrize("again", [form("5", boundary="1x"), form("5", boundary="1 '(x", quoted=True)])
+    async def test_a_form_that_is_sent_again_between_other_lines_is_the_same(
+        self, app: IdempotencyKey, shop: Shop, again: dict[str, Any]
+    ) -> None:
+        again["body"] = again["body"].replace(b"\x00--1x", b"\x00--0").replace(b"\x00--1 '(x", b"\x00--0")
+        first = form("5", boundary="00ff")
+        first["body"] = first["body"].replace(b"\x00--00ff", b"\x00--0")
+
+        replies = [await ask(app, **first), await ask(app, **again)]
+
+        assert [reply.status for reply in replies] == [201, 201]
+        assert len(shop.charged) == 1
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            form("6", boundary="00ff"),
+            form("5\r\n--", boundary="00ff"),
+            form("5\r\n--00f", boundary="00ff"),
+            form("5\r\n--00ff", boundary="00ff"),
+        ],
+    )
+    async def test_another_form_is_another_body(
+        self, app: IdempotencyKey, shop: Shop, other: dict[str, Any]
+    ) -> None:
+        await ask(app, **form("5", boundary="00ff"))
+
+        reply = await ask(app, **other)
+
+        assert reply.status == 422
+        assert len(shop.charged) == 1
