@@ -1,8 +1,10 @@
 """``doubtless dashboard``: serve it until a signal comes."""
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,12 @@ def dashboard(
     """
     state = State.of(context)
     proxy = None
+    if proxy_user_header is None and (proxy_role_header is not None or proxy_address):
+        given = "--proxy-address" if proxy_role_header is None else "--proxy-role-header"
+        remedy = "say in which header the proxy names who has signed in, or leave the other out"
+        raise ConfigurationError(
+            "--proxy-user-header", f"is missing, and {given} does nothing without it", remedy
+        )
     if proxy_user_header is not None:
         proxy = ProxyHeader(
             user_header=proxy_user_header,
@@ -108,18 +116,18 @@ def dashboard(
     ]
     listening = _listen(host, port)
     with listening:
-        _say(state, listening, drawn)
+        say = partial(_say, state, listening, drawn)
         history_url = history_or_file(history, state)
         urls = _providers(provider, history)
-        _serve(history_url, access, triggers, urls, listening, configuration)
+        _serve(history_url, access, triggers, urls, listening, say, configuration)
 
 
 def serve_until_stopped(state: State, history: str, triggers: list[AnyTrigger], providers: list[str]) -> None:
     """Serve it to who started this process, over a history and providers, at a free port until a signal."""
     drawn = _draw(HOST)
     with _listen(HOST, 0) as listening, suppress(typer.Exit):
-        _say(state, listening, drawn)
-        _serve(history, Access(tokens=[drawn]), triggers, providers, listening)
+        say = partial(_say, state, listening, drawn)
+        _serve(history, Access(tokens=[drawn]), triggers, providers, listening, say)
 
 
 def _draw(host: str) -> Token:
@@ -168,8 +176,10 @@ def _serve(
     triggers: list[AnyTrigger],
     providers: list[str],
     listening: socket.socket,
+    say: Callable[[], None],
     configuration: Configuration | None = None,
 ) -> None:
+    """Open everything, ``say`` where it is, and serve it."""
     from triggers.dashboard.app import create_app  # noqa: PLC0415  (loads the pages; --help needs none)
 
     server: uvicorn.Server | None = None
@@ -197,6 +207,7 @@ def _serve(
                 timeout_graceful_shutdown=GRACE,
             )
         )
+        say()
         try:
             server.run(sockets=[listening])
         except KeyboardInterrupt as stopped:  # which uvicorn raises once it has ended

@@ -45,6 +45,11 @@ def test_it_prints_an_address_that_signs_in_and_ends_with_a_signal(
         (["--tokens", "short.txt"], "token: that of ann has fewer than 20 characters"),
         (["--tokens", "wrong.txt"], "--tokens: line 2 of wrong.txt is no token"),
         (["--tokens", "empty.txt"], "--tokens: there is no token in empty.txt"),
+        (
+            ["--proxy-role-header", "X-Role"],
+            "--proxy-user-header: is missing, and --proxy-role-header does nothing without it; say in which",
+        ),
+        (["--proxy-address", "10.0.0.1"], "--proxy-user-header: is missing, and --proxy-address does"),
         (["nothing_here"], "MODULE: there is no module nothing_here"),
     ],
 )
@@ -65,6 +70,25 @@ def test_what_is_wrong_is_said_in_one_line(
     answer = doubtless("dashboard", *words, "--port", "0", "--history", redis_url)
 
     assert answer.code == 2
+    assert answer.error.startswith(f"error: {says}")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            [],
+            "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3",
+        ),
+        (["--history", "sqlite:///gone.db"], "--history: there is no file gone.db"),
+    ],
+)
+def test_no_address_is_printed_where_there_is_no_history(
+    doubtless: InProcess, words: list[str], says: str
+) -> None:
+    answer = doubtless("dashboard", "--port", "0", *words)
+
+    assert (answer.code, answer.out) == (2, "")
     assert answer.error.startswith(f"error: {says}")
 
 

@@ -72,7 +72,10 @@ def test_a_flag_takes_no_value_in_the_help(doubtless: InProcess, words: list[str
     [
         (["nope"], "No such command 'nope'; see doubtless --help"),
         (["send"], "Missing argument 'destination'; see doubtless send --help"),
-        (["history", "stats"], "--history: is missing; give redis://"),
+        (
+            ["history", "stats"],
+            "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3",
+        ),
         (["why", "u1", "--history", "http://x"], "--history: unknown URL scheme 'http'; use redis://"),
         (["parked", "list", "--local"], "--local: this machine has parked nothing"),
         (["send", "", "-", "--provider", "redis://x"], "DESTINATION: is empty"),

@@ -88,7 +88,8 @@ def opened(history: str | None) -> Generator[HistoryStore]:
     history = history_or_file(history, State())
     if not history:
         remedy = f"give {_LASTING_HISTORIES}, or set DOUBTLESS_HISTORY"
-        raise ConfigurationError("--history", "is missing", remedy)
+        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
+        raise ConfigurationError("--history", problem, remedy)
     store = open_to_look("--history", history)
     try:
         yield store

@@ -76,8 +76,8 @@ def test_each_trigger_of_a_module_is_collected_once_in_order(mine: Path) -> None
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        (None, "--history: is missing; give redis://"),
-        ("", "--history: is missing; give redis://"),
+        (None, "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3"),
+        ("", "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3"),
         ("ftp://x", "--history: unknown URL scheme 'ftp'; use redis://"),
         (
             "redis://127.0.0.1:port",
