@@ -249,7 +249,7 @@ MUTANTS = (
     ),
     Mutant(
         _DECIDE,
-        "local done = redis.call('HEXISTS', parked, id) == 1",
+        "local done = ARGV[3] == 'add' or redis.call('HEXISTS', parked, id) == 1",
         "local done = true",
         f"{_STORES}::test_what_is_not_parked_any_more_is_not_settled[redis]",
     ),
