@@ -1,6 +1,7 @@
 """The fixtures of all tests; each file of ``fixtures/`` is one kind of part."""
 
 import gc
+import logging
 import signal
 from collections.abc import Generator
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import ROOT
 from tests.fixtures.waiting import slowness
+from triggers.service.outcome import VERDICT_LOGGER
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,6 +59,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Forget what a command that ran in this process has set for the rest of it."""
+    logging.getLogger(VERDICT_LOGGER).setLevel(logging.NOTSET)
 
 
 @pytest.hookimpl(trylast=True)
