@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from history.bridge import drive
-from history.errors import MissingExtraError
+from history.errors import DoubtlessError, MissingExtraError
 from history.opening import open_history
 from history.store import HistoryStore
 from triggers.configuration import Configuration
@@ -132,8 +132,24 @@ def _routes(gate: Gate, operations: Operations, live: Live) -> list[BaseRoute]:
         Route("/sign-in", entrance.sign_in, methods=["POST"]),
         Route("/metrics", Metrics(gate, operations).serve, methods=["GET"]),
         Route("/livez", alive, methods=["GET"]),
+        Route("/readyz", Readiness(operations).serve, methods=["GET"]),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
+
+
+class Readiness:
+    """Answers whether pages can be shown, to whoever asks: whether the history answers."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    async def serve(self, _: Request) -> Response:
+        """Ask the history, at most once a second."""
+        try:
+            await run_in_threadpool(self._operations.pulse.read)
+        except DoubtlessError:
+            return PlainTextResponse("the history does not answer\n", 503)
+        return PlainTextResponse("ready\n")
 
 
 async def alive(_: Request) -> Response:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history.store import HistoryStore
+from triggers.cli.checks.size import STORES, StoreCost, bytes_of
 from triggers.cli.shared.journals import Journals
 from triggers.configuration import Configuration
 from triggers.consumer.options import AnyTrigger
@@ -11,6 +12,17 @@ from triggers.dashboard.jobs import Jobs
 from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse
 from triggers.dashboard.survey import Surveyor
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What entries come to when new messages keep coming as they do now.
+
+    ``size`` is in bytes, as ``doubtless size`` counts; None for a store that it does not know.
+    """
+
+    entries: int
+    size: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,25 @@ class Operations:
         places = Places(providers, triggers, background=background)
         journals = Journals(store, triggers=triggers, configuration=configuration)
         return cls(store, store.control.address, by_name, surveyor, Pulse(store), jobs, places, journals)
+
+    def bytes_of(self, entries: float) -> int | None:
+        """Return about how many bytes so many stored entries take; None for a store that is not known."""
+        return None if self._cost is None else round(entries * self._cost.entry)
+
+    def forecast(self, trigger: str) -> Forecast | None:
+        """Return what a trigger's entries come to; None where its settings or its rate are not known."""
+        known, rates = self.triggers.get(trigger), self.pulse.rates(trigger)
+        if known is None or rates is None:
+            return None
+        entries = rates["new"] * known.settings.history_time_to_live.total_seconds()
+        return Forecast(
+            round(entries), None if self._cost is None else round(bytes_of(self._cost, entries, None))
+        )
+
+    @property
+    def _cost(self) -> StoreCost | None:
+        kind = self.address.partition(":")[0].split()[0]  # "redis cluster" is a Redis
+        return next((cost for cost in STORES if cost.name == kind), None)
 
     def close(self) -> None:
         """Finish the step that is being done; nothing looks into the history afterwards."""

@@ -157,7 +157,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(site: Site) -> No
     assert all(word in cookie for word in ("httponly", "samesite=lax", "secure", "path=/"))
 
 
-@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/desk.js", "/nothing", "/livez"])
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/desk.js", "/nothing", "/livez", "/readyz"])
 def test_every_answer_has_the_headers_that_protect(site: Site, path: str) -> None:
     answer = site.browser().get(path)
 

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
+from typing import cast
 
 import pytest
 from starlette.requests import Request
@@ -13,15 +15,17 @@ from history.errors import HistoryUnavailableError
 from history.opening import open_history
 from history.store.control import Counts, Report, TriggerState
 from tests.fixtures.waiting import eventually
-from tests.integration.dashboard.browser import text_of
+from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
-from triggers.dashboard import Access, ProxyHeader, Role
+from triggers.dashboard import Access, ProxyHeader, Role, create_app
 from triggers.dashboard.access.gate import COOKIE, Gate
 from triggers.dashboard.access.sessions import Sessions
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages import live
 from triggers.dashboard.pages.live import Live
+from triggers.dashboard.pages.overview import facts
 from triggers.dashboard.pulse import Pulse
+from triggers.dashboard.rendering import render
 from triggers.dashboard.survey import Surveyor
 from triggers.dashboard.visit import Visit
 
@@ -235,3 +239,34 @@ async def test_a_page_that_connects_again_begins_no_session_behind_a_proxy(site:
     codes = [(await watched.serve(asking(*keys, user="ann"))).status_code for keys in ([session.key], [])]
 
     assert codes == [200, 401]
+
+
+def test_the_overview_says_what_the_history_takes_and_will_take(site: Site) -> None:
+    clock = Clock()
+    operations = replace(cast("Operations", site.app.state.operations), pulse=Pulse(site.store, clock))
+    drive(site.store.claim("book", [f"order-{number}" for number in range(100)], "worker"))
+    beat(site, 100)
+    facts(operations)
+    clock.now = 10.0
+    beat(site, 110)
+
+    text = " ".join(text_of(render("parts/overview_live.html", **facts(operations))).split())
+
+    assert "100 about 15.5 kB" in text
+    # One new message a second, remembered for the seven days of the trigger.
+    assert "at the present rate 93.7 MB" in text
+
+
+def test_the_dashboard_is_ready_while_its_history_answers(site: Site) -> None:
+    ready = site.browser().get("/readyz").status_code
+    store = open_history("redis://127.0.0.1:1/0?circuit=off")
+    app = create_app("redis://127.0.0.1:1/0", access=Access(tokens=list(TOKENS.values())), store=store)
+    away = Browser(app)
+
+    answer = away.get("/readyz")
+
+    assert (ready, answer.status_code, answer.text) == (200, 503, "the history does not answer\n")
+    assert away.get("/livez").status_code == 200
+    away.close()
+    app.state.operations.close()
+    drive(store.close())

@@ -1,5 +1,7 @@
 """The dashboard's own metrics: who may read them, and what they say."""
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from history.bridge import drive
 from history.message import Message
 from history.store.control import Counts, Report, TriggerState
+from tests import ROOT
 from tests.integration.dashboard.browser import Browser
-from tests.integration.dashboard.conftest import TOKENS, Site
+from tests.integration.dashboard.conftest import NOON, TOKENS, Site
 from triggers import trigger
 from triggers.dashboard import Access, ProxyHeader, Role
 from triggers.providers.opening import open_provider
@@ -57,17 +60,48 @@ def test_in_which_state_consumers_are_is_said(site: Site) -> None:
     assert counted == {"running book": 1, "provider_away book": 1, "suspended book": 1, "disabled book": 0}
 
 
-def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:
+def test_the_oldest_parked_message_and_the_size_of_the_history_are_said(site: Site) -> None:
+    drive(site.store.claim("idle", ["order-0"], "worker"))
+    before = (datetime.now(UTC) - NOON).total_seconds()
+    site.park("order-1")
+    site.park("order-2", minutes=5)
+
+    found = scraped(site.browser())
+
+    after = (datetime.now(UTC) - NOON).total_seconds()
+    assert before - 1 <= found["doubtless_parked_oldest_seconds", "book"] <= after + 1
+    assert found["doubtless_parked_oldest_seconds", "idle"] == 0
+    assert found["doubtless_history_entries", "book"] == 2
+    assert found["doubtless_history_bytes", "book"] == 2 * 155
+
+
+def test_the_docs_name_what_there_is(site: Site, tmp_path: Path) -> None:
+    drive(site.store.control.beat("token", [Report(consumer="c", trigger="book", counts=Counts(new=1))]))
+    serve_over(site, f"sqlite:///{tmp_path}/messages.db")
+    site.park("order-1")
+
+    exported = {name for name, _ in scraped(site.browser())}
+
+    page = (ROOT / "docs" / "how-to" / "use-the-dashboard.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(doubtless_[a-z_]+)`", page)) == exported
+
+
+def serve_over(site: Site, url: str) -> None:
+    """Serve it with a provider at which two orders wait for ``book``."""
+
     @trigger("queue://orders", name="book")
     def book(order: dict[str, str]) -> None:
         raise AssertionError(order)
 
-    url = f"sqlite:///{tmp_path}/messages.db"
     provider = open_provider(url)
     drive(provider.send("queue://orders", [Message(body={}), Message(body={})]))
     drive(provider.close())
     site.app.state.operations.close()
     site.serve([book], Access(tokens=list(TOKENS.values())), providers=[url])
+
+
+def test_what_waits_at_a_provider_is_said(site: Site, tmp_path: Path) -> None:
+    serve_over(site, f"sqlite:///{tmp_path}/messages.db")
 
     found = scraped(site.browser())
 

@@ -17,6 +17,7 @@ from history.store.control import Overview, TriggerState
 from triggers.cli.control import AWAY, status_rows
 from triggers.dashboard.access.gate import Gate
 from triggers.dashboard.operations import Operations
+from triggers.dashboard.pulse import Reading
 from triggers.metrics.exposition import VERDICTS
 
 
@@ -57,6 +58,7 @@ class OperationsCollector(Collector):
             "Messages that wait for a decision",
             {name: drive(parking.count(trigger=name)) for name in reading.triggers},
         )
+        yield from _kept(self._operations, reading)
         beats = [beat.report.trigger for beat in reading.overview.beats]
         yield _gauge(
             "doubtless_consumers",
@@ -93,6 +95,27 @@ def _messages(overview: Overview) -> Metric:
     return family
 
 
+def _kept(operations: Operations, reading: Reading) -> Iterator[Metric]:
+    """Say what the survey found: it is made beside the scrape, and the first one has none."""
+    survey = operations.surveyor.latest()
+    if survey.sizes is None:
+        return
+    oldest = dict.fromkeys(reading.triggers, reading.overview.now)
+    for group in survey.groups:
+        oldest[group.trigger] = min(group.oldest, oldest.get(group.trigger, group.oldest))
+    yield _gauge(
+        "doubtless_parked_oldest_seconds",
+        "For how long the oldest parked message has waited; 0 when none does",
+        {name: max(0.0, (reading.overview.now - since).total_seconds()) for name, since in oldest.items()},
+    )
+    entries = {name: size.started + size.completed for name, size in survey.sizes.items()}
+    yield _gauge("doubtless_history_entries", "Entries that the history remembers", entries)
+    sizes = {name: operations.bytes_of(count) for name, count in entries.items()}
+    known = {name: size for name, size in sizes.items() if size is not None}
+    if known:
+        yield _gauge("doubtless_history_bytes", "About what these entries take", known)
+
+
 def _states(overview: Overview) -> Metric:
     family = GaugeMetricFamily(
         "doubtless_trigger_consumers",
@@ -107,7 +130,7 @@ def _states(overview: Overview) -> Metric:
     return family
 
 
-def _gauge(name: str, text: str, values: Mapping[str, int]) -> Metric:
+def _gauge(name: str, text: str, values: Mapping[str, float]) -> Metric:
     family = GaugeMetricFamily(name, text, labels=["trigger"])
     for trigger, value in values.items():
         family.add_metric([trigger], value)

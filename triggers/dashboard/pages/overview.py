@@ -1,5 +1,6 @@
 """The overview: how much of what happens now, where it stands still, and what waits for a person."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,7 +9,7 @@ from starlette.responses import Response
 
 from history.store.control import Overview, TriggerState
 from triggers.cli.control import AWAY, NO_CONSUMER, NOT_RUNNING, status_rows
-from triggers.dashboard.operations import Operations
+from triggers.dashboard.operations import Forecast, Operations
 from triggers.dashboard.places import Waiting
 from triggers.dashboard.pulse import RATES
 from triggers.dashboard.visit import Visit
@@ -67,8 +68,23 @@ def facts(operations: Operations) -> dict[str, Any]:
         "totals": {name: sum(rates[name] for rates in known) for name in RATES} if known else None,
         "consumers": len({beat.report.consumer for beat in reading.overview.beats}),
         "asks_providers": bool(operations.places.latest()),
-        "remembered": None if survey.sizes is None else sum(row.remembered or 0 for row in rows),
+        **_history(operations, rows, is_counted=survey.sizes is not None),
         "now": reading.overview.now,
+    }
+
+
+def _history(operations: Operations, rows: Sequence[TriggerRow], *, is_counted: bool) -> dict[str, Any]:
+    """Return how large the history is, about, and what it comes to as far as that is known."""
+    remembered = sum(row.remembered or 0 for row in rows) if is_counted else None
+    forecasts = [one for row in rows if (one := operations.forecast(row.name)) is not None]
+    sizes = [one.size for one in forecasts if one.size is not None]
+    return {
+        "remembered": remembered,
+        "bytes": None if remembered is None else operations.bytes_of(remembered),
+        "forecast": Forecast(sum(one.entries for one in forecasts), sum(sizes) if sizes else None)
+        if forecasts
+        else None,
+        "foreseen": len(forecasts),
     }
 
 

@@ -1,14 +1,13 @@
 """The triggers: what runs them, what they have counted, what they promise; and orders to their consumers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from starlette.responses import Response
 
 from history.errors import ConfigurationError
 from history.store.control import Counts, Verb
-from triggers.cli.checks.size import STORES, bytes_of
 from triggers.cli.control import NO_CONSUMER, named_counts, order_and_wait, status_rows
 from triggers.cli.shared.guarantee_levels import guarantee_of
 from triggers.consumer.options import AnyTrigger
@@ -48,35 +47,12 @@ def trigger(visit: Visit) -> Response:
         counts=named_counts(counts or Counts()),
         size=visit.operations.surveyor.sizes.get(name),
         parked=visit.operations.surveyor.latest().counts().get(name, 0),
-        forecast=_forecast(visit, name, known),
+        forecast=visit.operations.forecast(name),
         waiting=visit.operations.places.waiting().get(name),
         guarantee=None if known is None else guarantee_of(known),
         settings=None if known is None else list(_settings(known)),
         orders=[verb for verb, role in ROLES.items() if visit.session.role >= role],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a trigger's entries come to when new messages keep coming as they do now.
-
-    ``size`` is in bytes, as ``doubtless size`` counts; None for a store that it does not know.
-    """
-
-    entries: int
-    size: int | None
-
-
-def _forecast(visit: Visit, name: str, known: AnyTrigger | None) -> Forecast | None:
-    """Return it where settings and rate are known."""
-    rates = visit.operations.pulse.rates(name)
-    if known is None or rates is None:
-        return None
-    entries = rates["new"] * known.settings.history_time_to_live.total_seconds()
-    kind = visit.operations.address.partition(":")[0].partition("+")[0].replace("rediss", "redis")
-    costs = {cost.name: cost for cost in STORES}
-    size = round(bytes_of(costs[kind], entries, None)) if kind in costs else None
-    return Forecast(round(entries), size)
 
 
 def order(visit: Visit) -> Response:

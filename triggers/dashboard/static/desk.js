@@ -58,6 +58,8 @@ function isSelectedIn(part) {
 
 function keyOf(node) { return (node.dataset && node.dataset.key) || null; }
 
+function isText(node) { return node.nodeType === Node.TEXT_NODE; }
+
 function isAlike(node, other) { return node.nodeName === other.nodeName && keyOf(node) === keyOf(other); }
 
 // Give a node the children of another. Those with a key stay what they are while others come and go before them.
@@ -68,7 +70,9 @@ function changeInto(node, wanted) {
   for (const child of [...wanted.childNodes]) {
     const key = keyOf(child);
     while (at && (keyOf(at) ? !coming.has(keyOf(at)) : held.has(key))) at = removed(at);
-    if (!at || (keyOf(at) && keyOf(at) !== key)) {
+    // A text, which may be a line's end, stands in no element's way, and takes none's place.
+    while (at && isText(at) && !isText(child)) at = removed(at);
+    if (!at || (keyOf(at) && keyOf(at) !== key) || (isText(child) && !isText(at))) {
       node.insertBefore(child, at);
     } else if (isAlike(at, child)) {
       change(at, child);
