@@ -19,10 +19,6 @@ class PerLoop(Generic[T]):
         self._values: dict[AbstractEventLoop, T] = {}
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        """How many loops have one."""
-        return len(self._values)
-
     def of_running(self, make: Callable[[AbstractEventLoop], T]) -> T:
         """Return the running loop's value, made at its first use there."""
         loop = get_running_loop()
@@ -31,7 +27,8 @@ class PerLoop(Generic[T]):
 
     def pop_running(self) -> T | None:
         """Take the running loop's value out, if it has one."""
-        return self._values.pop(get_running_loop(), None)
+        with self._lock:
+            return self._values.pop(get_running_loop(), None)
 
     def _make(self, loop: AbstractEventLoop, make: Callable[[AbstractEventLoop], T]) -> T:
         with self._lock:
