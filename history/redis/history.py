@@ -8,7 +8,7 @@ bytes an entry and expire by themselves.
 import logging
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from functools import lru_cache
@@ -72,6 +72,7 @@ from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
+from history.store.permissions import Capability, Refusal
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
 from history.store.turning import NOWHERE, NextClaim, Place, Turned
@@ -189,6 +190,12 @@ class RedisHistory(SingleVerbs):
     async def remarks(self) -> Sequence[str]:
         """Say what is as most have it, and may lose the last writes all the same."""
         return await remarks_on(self._redis)
+
+    async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:
+        """Return what the account may not do; see :class:`~history.store.permissions.TellingRefusals`."""
+        from history.redis.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
+
+        return await refusals_in(self._redis, trigger, capabilities)
 
     async def _prepare(self, trigger: str) -> Scripts:
         """Before the first claim, check the server and note the trigger's name; return its scripts."""

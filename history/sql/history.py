@@ -1,7 +1,7 @@
 """The document history in SQL: SQLite, the embedded default, and PostgreSQL."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -82,8 +82,10 @@ from history.store.fingerprints import Fingerprints
 from history.store.joining import Joining
 from history.store.journal import Journal
 from history.store.parking import Parking
+from history.store.permissions import Capability, Refusal
 from history.store.progress import BatchRecord, Progress
 from history.store.results import Results
+from history.store.room import Room
 
 T = TypeVar("T")
 
@@ -243,6 +245,21 @@ class SqlHistory(SingleVerbs):
     async def remarks(self) -> Sequence[str]:
         """Say what is as most have it, and may lose the last commits all the same."""
         return await self._database.run("checking the database", remarks_on)
+
+    async def refusals(self, trigger: str, capabilities: Collection[Capability]) -> Sequence[Refusal]:  # noqa: ARG002  (tables have no rows of their own accounts)
+        """Return what the role may not do; see :class:`~history.store.permissions.TellingRefusals`.
+
+        SQLite has no roles: there an empty transaction is begun as one that writes.
+        """
+        from history.sql.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
+
+        return await refusals_in(self._database, capabilities)
+
+    async def room(self) -> Room | None:
+        """Return for how many connections there is room; see :class:`~history.store.room.TellingRoom`."""
+        from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
+
+        return await room_of(self._database, self._engine)
 
     async def claim(
         self,

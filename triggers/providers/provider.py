@@ -7,8 +7,8 @@ methods are coroutines that never suspend over a blocking driver.
 What a receiver or a provider may do besides is a protocol of its own: :class:`TakingOver`,
 :class:`KeepingOrder`, :class:`TakingFailures`, :class:`SharingTransactions`, :class:`Placing` and
 :class:`Limited` of receivers; :class:`DividingGroups`, :class:`TemporaryDestinations`, :class:`Answering`,
-:class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`, :class:`ServingMany` and
-:class:`~triggers.providers.backlog.TellingBacklog` of providers.
+:class:`Remembering`, :class:`InDatabase`, :class:`Bounded`, :class:`GivingUp`, :class:`TellingPermissions`,
+:class:`ServingMany` and :class:`~triggers.providers.backlog.TellingBacklog` of providers.
 It is offered by having the methods. :func:`capabilities_of` finds out, once for each receiver or provider.
 """
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_args, get_type_hints,
 from history.errors import UnavailableError
 from history.message import Message
 from history.store import HistoryStore
+from history.store.permissions import Refusal
 from history.store.turning import Place
 from triggers.providers.backlog import TellingBacklog
 
@@ -320,17 +321,47 @@ class Bounded(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryLimit:
+    """When a provider gives a message up by itself.
+
+    ``deliveries`` is after how many; None where no limit was seen. ``then`` says what becomes of such a
+    message, and ``unseen`` what may limit as well and cannot be asked about from here, as a clause; empty
+    where everything was seen.
+    """
+
+    deliveries: int | None
+    then: str = ""
+    unseen: str = ""
+
+
 @runtime_checkable
 class GivingUp(Protocol):
     """A provider that may give a message up by itself, after so many deliveries, and tells no trigger."""
 
-    async def delivery_limit(self, destination: str, subscription: str) -> int | None:
-        """Return after how many deliveries it does; None where it never does, or nothing is there yet.
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
+        """Return when it does; None where it never does, or nothing is there yet.
 
         Nothing is made that is missing.
 
         Raises:
             ProviderUnavailableError: there is no answer.
+        """
+        ...
+
+
+@runtime_checkable
+class TellingPermissions(Protocol):
+    """A provider that can be asked what its account may not do there."""
+
+    async def refusals(self, destination: str, subscription: str | None) -> Sequence[Refusal]:
+        """Return what is refused of receiving for a subscription, or of sending where that is None.
+
+        Nothing is sent, received or made.
+
+        Raises:
+            ProviderUnavailableError: there is no answer.
+            NotPermittedError: the account may not ask.
         """
         ...
 

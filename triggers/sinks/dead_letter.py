@@ -54,13 +54,14 @@ class DeadLetterSink:
         if event.message is None:
             _log.warning("an unreadable delivery has no message to send: it is parked only", extra=extra)
             return None
-        destination = self._letters_of(event.destination)
+        destination = self.letters_of(event.destination)
         if destination == event.destination:
             _log.error("a letter to %s would come back here: it is parked only", destination, extra=extra)
             return None
         return settle_here(self._send(destination, letter(event, event.message)))
 
-    def _letters_of(self, destination: str) -> str:
+    def letters_of(self, destination: str) -> str:
+        """Return where the dead letters of a destination go."""
         given = self._destination
         if given is None:
             return destination + SUFFIX

@@ -1,8 +1,12 @@
 """Retrieval failure events as entries of a Redis stream, each a CloudEvents 1.0 JSON document."""
 
+from collections.abc import Sequence
+
 from history.bridge import drive
 from history.errors import ConfigurationError, HistoryUnavailableError
 from history.redis.connection.client import RedisClient
+from history.redis.connection.permissions import Use, refusals_of
+from history.store.permissions import Refusal
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import unavailable
 
@@ -48,6 +52,16 @@ class RedisStreamSink:
             )
         except HistoryUnavailableError as error:
             raise unavailable(f"the Redis stream {self._stream}", error) from None
+
+    async def refusals(self) -> Sequence[Refusal]:
+        """Return what the account may not do there; nothing is written.
+
+        Raises:
+            HistoryUnavailableError: the server is away.
+        """
+        use = Use(f"add events to {self._stream}", ["XADD"], [self._stream], [f"~{self._stream}"])
+        redis = self._redis
+        return await redis.call("asking what its account may do", lambda: refusals_of(redis.client, [use]))
 
     def close(self) -> None:
         """Close the connection."""

@@ -15,7 +15,7 @@ event                the whole CloudEvents 1.0 document as JSON text
 ===================  ==========================================================================
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from sqlalchemy import Column, DateTime, Index, Integer, MetaData, Table, Text
@@ -34,11 +34,13 @@ from history.sql.database.engine import (
     refuse_other_drivers,
     split_circuit,
 )
+from history.sql.database.permissions import Need, refusals_of
 from history.sql.database.probe import circuit_for
 from history.sql.statements.dialects import Dialect, statement
 from history.sql.tables.columns import refuse_foreign
 from history.sql.tables.making import ONE_CREATOR
 from history.store.parking import encodable
+from history.store.permissions import Refusal
 from triggers.events import RetrievalFailureEvent
 from triggers.sinks.sink import has_loop, settle_here, unavailable
 
@@ -122,6 +124,23 @@ class SqlTableSink:
         dialect = sqlite if connection.dialect.name == Dialect.SQLITE else postgresql
         insert = dialect.insert(self._table).values(row).on_conflict_do_nothing(index_elements=["id"])
         await settled(connection.execute(insert))
+
+    async def refusals(self) -> Sequence[Refusal]:
+        """Return what the role may not do there, and begin a transaction that writes, on SQLite; no more.
+
+        Raises:
+            HistoryUnavailableError: the database is away.
+            ConfigurationError: it is another program's table, or cannot be written.
+        """
+        name = self._table.name
+        if self._line.dialect is Dialect.SQLITE:
+            await self._line.run("looking whether it can be written", self._exists, atomic=True)
+            return []
+        needs = {f"add events to {name}": [Need(name, "INSERT"), Need(name, "SELECT")]}
+        await self._line.run("looking for it", self._exists)
+        return await self._line.run(
+            "asking what its role may do", lambda connection: refusals_of(connection, needs)
+        )
 
     def close(self) -> None:
         """Close the connections that the sink opened itself."""

@@ -28,7 +28,7 @@ class AnotherServerError(Exception):
     """A new connection leads to another server than those before; the command was not sent."""
 
 
-async def _answer(wire: Any) -> Any:
+async def answer_of(wire: Any) -> Any:
     """Return what was answered; an error as itself, for others are still to be read."""
     try:
         return await settled(wire.read_response())
@@ -88,7 +88,7 @@ class Wires:
         wire = self._take() or await self._open()
         try:
             await settled(wire.send_packed_command((command + durability.packed(),)))
-            answers = [await _answer(wire) for _ in range(1 + len(durability.words))]
+            answers = [await answer_of(wire) for _ in range(1 + len(durability.words))]
         except BaseException:
             await self.close(wire)
             raise

@@ -10,7 +10,7 @@ from history.sql.database import check
 from tests.acceptance.in_process import InProcess
 from tests.fixtures.servers.sqs_server import ACCOUNT, SqsServer
 from tests.integration.helpers.consumers import client_of
-from triggers.cli.checks import doctor
+from triggers.cli.checks import stores
 from triggers.testing.redis_server import RedisServer, free_port
 
 SHOP = """
@@ -143,8 +143,8 @@ def test_settings_of_triggers_that_promise_less_are_named(
 def test_a_history_that_is_slow_or_lives_in_another_time_is_told(
     doubtless: InProcess, shop: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "SLOW", 0)
-    monkeypatch.setattr(doctor, "CLOCKS_APART", -doctor.CLOCKS_APART)
+    monkeypatch.setattr(stores, "SLOW", 0)
+    monkeypatch.setattr(stores, "CLOCKS_APART", -stores.CLOCKS_APART)
 
     answer = doubtless("doctor", "clinic", "--provider", redis_url, "--history", redis_url, "--json")
 

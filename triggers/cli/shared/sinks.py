@@ -36,7 +36,7 @@ def listening(urls: Sequence[str], provider: Provider) -> Generator[None]:
     subscribed: list[tuple[Sink, Subscription]] = []
     try:
         for url in urls:
-            sink = _opened(url, provider)
+            sink = opened_sink(url, provider)
             subscribed.append((sink, on_retrieval_failure(synchronous=not _is_web(url))(sink)))
         yield
     finally:
@@ -46,7 +46,12 @@ def listening(urls: Sequence[str], provider: Provider) -> Generator[None]:
             sink.close()
 
 
-def _opened(url: str, provider: Provider) -> Sink:
+def opened_sink(url: str, provider: Provider) -> Sink:
+    """Open a sink of the command line.
+
+    Raises:
+        ConfigurationError: it cannot be.
+    """
     if _is_web(url):
         # It logs the whole URL of each request at level INFO, and a webhook's URL is often its password.
         logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -33,7 +33,7 @@ from triggers.providers.kafka.settings import (
 )
 from triggers.providers.kafka.share import ShareMember, check_driver
 from triggers.providers.kafka.transactions import TransactionalPublisher
-from triggers.providers.provider import NO_LIMITS, Arrival, Limits, Received
+from triggers.providers.provider import NO_LIMITS, Arrival, DeliveryLimit, Limits, Received
 
 if TYPE_CHECKING:  # it loads SQLAlchemy
     from history.sql.offsets.history import OffsetHistory
@@ -199,9 +199,11 @@ class Kafka:
         """
         await self._shell.call("doubtless-kafka-ping", self._publishing().ping)
 
-    async def delivery_limit(self, destination: str, subscription: str) -> int | None:  # noqa: ARG002  (the brokers' own)
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:  # noqa: ARG002  (the brokers' own)
         """Return after how many deliveries the brokers give up a share group's message, as the URL says."""
-        return self._settings.delivery_limit if self._settings.share else None
+        if not self._settings.share:
+            return None
+        return DeliveryLimit(self._settings.delivery_limit, "it stays in the topic, and the group skips it")
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for the groups of these places, with what is held; nothing of share groups."""

@@ -18,7 +18,7 @@ from triggers.providers.nats.consumer import NatsConsumer
 from triggers.providers.nats.publisher import publish, publish_later
 from triggers.providers.nats.settings import NatsSettings, check_subject, dead_letters_of
 from triggers.providers.nats.streams import backlogs_of, bind, limit_of, stream_of
-from triggers.providers.provider import Arrival, Received
+from triggers.providers.provider import Arrival, DeliveryLimit, Received
 
 #: Sends to a subject, on the connection's thread.
 Publish = Callable[[Connection, str, Sequence[Published], NatsSettings], Coroutine[Any, Any, None]]
@@ -155,7 +155,7 @@ class Nats:
         connection = await self._connected()
         await connection.do("asking whether it is there", connection.native.flush)
 
-    async def delivery_limit(self, destination: str, subscription: str) -> int | None:
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
         """Return after how many deliveries the durable consumer gives a message up."""
         connection = await self._connected()
         durable = self._settings.durable_of(destination, subscription)

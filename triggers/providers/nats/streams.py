@@ -14,6 +14,7 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.nats.connection import ANSWER, Connection
 from triggers.providers.nats.driver import driver
 from triggers.providers.nats.settings import UNLIMITED, NatsSettings, has_wildcards, later_of, plain
+from triggers.providers.provider import DeliveryLimit
 
 #: What JetStream says when somebody else has just made a stream of this name, or of this subject.
 _MADE_MEANWHILE = (10058, 10065)
@@ -143,7 +144,7 @@ def _checked(stream: str, durable: str, config: Any) -> Bound:
     return Bound(stream, durable, min(waits), config.max_deliver or UNLIMITED)
 
 
-async def limit_of(connection: Connection, destination: str, durable: str) -> int | None:
+async def limit_of(connection: Connection, destination: str, durable: str) -> DeliveryLimit | None:
     """Return after how many deliveries a durable consumer gives a message up; None of one that is missing."""
     streams = await _streams(connection, destination)
     if len(streams) != 1:
@@ -153,7 +154,8 @@ async def limit_of(connection: Connection, destination: str, durable: str) -> in
     except driver.js.errors.NotFoundError:
         return None
     limit = info.config.max_deliver or UNLIMITED
-    return None if limit == UNLIMITED else limit
+    then = "it stays in the stream, and the consumer is not given it again"
+    return None if limit == UNLIMITED else DeliveryLimit(limit, then)
 
 
 async def backlogs_of(

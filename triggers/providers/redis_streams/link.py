@@ -22,8 +22,10 @@ from history.redis.connection.errors import (
     kind_of,
 )
 from history.redis.connection.forks import survive_forks
+from history.redis.connection.permissions import Use, refusals_of
 from history.redis.connection.probe import close_client, hang_up, pool_of, stranger_at
 from history.redis.connection.urls import open_client
+from history.store.permissions import Refusal
 from triggers.providers.provider import ProviderUnavailableError
 from triggers.providers.redis_streams.settings import NAMES
 
@@ -193,6 +195,18 @@ class RedisLink:
                 f"{needed} connections",
                 f"CONFIG SET maxclients {2 * needed}, or lower the triggers' concurrency",
             )
+
+    async def refusals(self, uses: Sequence[Use]) -> Sequence[Refusal]:
+        """Return what the account may not do.
+
+        Raises:
+            ProviderUnavailableError: the server does not answer.
+            NotPermittedError: the account may not ask.
+        """
+        try:
+            return await refusals_of(self._client, uses)
+        except REDIS_ERRORS as error:
+            raise self._translated(error, "asking what its account may do") from error
 
     async def server(self) -> tuple[bytes, int] | None:
         """Return the run id of the server, and the number of the database; None where they are not known.

@@ -19,6 +19,7 @@ from history.message import Message
 from history.redis.connection.durability import Durability
 from history.redis.connection.probe import pool_of
 from history.store.owners import process_token
+from history.store.permissions import Refusal
 from triggers.providers.backlog import Backlog, Place, in_order
 from triggers.providers.brokers.sending import is_later
 from triggers.providers.redis_streams import later as stream_later
@@ -243,6 +244,18 @@ class RedisStreams:
             ProviderUnavailableError: the server does not answer.
         """
         await self._link.check_room(receivers)
+
+    async def refusals(self, destination: str, subscription: str | None) -> Sequence[Refusal]:
+        """Return which commands and keys the account is refused.
+
+        Raises:
+            ProviderUnavailableError: the server does not answer.
+            NotPermittedError: the account may not use MULTI, and so not ask.
+        """
+        from triggers.providers.redis_streams.permissions import use_of  # noqa: PLC0415  (no consumer asks)
+
+        waits = self._durability is not None
+        return await self._link.refusals([use_of(destination, subscription, waits=waits)])
 
     async def close(self) -> None:
         """Close the connections. Receivers are to be closed before."""

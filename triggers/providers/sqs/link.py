@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from history.errors import ConfigurationError, NotPermittedError
 from history.support.forks import keep
-from triggers.providers.provider import ProviderUnavailableError
+from triggers.providers.provider import DeliveryLimit, ProviderUnavailableError
 from triggers.providers.sqs.driver import core, driver
 from triggers.providers.sqs.settings import FIFO, SqsSettings
 
@@ -150,10 +150,14 @@ class SqsLink:
         found = self._attributes(queue, list(_COUNTS))
         return {name: int(found[attribute]) for attribute, name in _COUNTS.items() if attribute in found}
 
-    def limit_of(self, queue: str) -> int | None:
+    def limit_of(self, queue: str) -> DeliveryLimit | None:
         """Return after how many deliveries the redrive policy of a queue takes a message out."""
-        policy = self._attributes(queue, [_REDRIVE]).get(_REDRIVE)
-        return None if policy is None else int(json.loads(policy)["maxReceiveCount"])
+        text = self._attributes(queue, [_REDRIVE]).get(_REDRIVE)
+        if text is None:
+            return None
+        policy: Mapping[str, Any] = json.loads(text)
+        target = str(policy.get("deadLetterTargetArn", "")).rpartition(":")[2]
+        return DeliveryLimit(int(policy["maxReceiveCount"]), f"it goes to the queue {target}")
 
     def _attributes(self, queue: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return what SQS says of a queue; nothing of one that is missing, which is not made."""

@@ -10,7 +10,7 @@ from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.sending import dead_copy, is_later, named
-from triggers.providers.provider import Arrival, Received
+from triggers.providers.provider import Arrival, DeliveryLimit, Received
 from triggers.providers.sqs.codec import Delivered, encode, letter_of
 from triggers.providers.sqs.link import SqsLink
 from triggers.providers.sqs.receiver import SqsReceiver
@@ -107,7 +107,7 @@ class Sqs:
         """
         await self._shell.call("doubtless-sqs-ping", self._link.ping)
 
-    async def delivery_limit(self, destination: str, subscription: str) -> int | None:  # noqa: ARG002  (SQS knows none)
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:  # noqa: ARG002  (SQS knows none)
         """Return after how many deliveries the queue's redrive policy takes a message out."""
         queue = self._settings.queue_of(destination)
         return await self._shell.call("doubtless-sqs-limit", partial(self._link.limit_of, queue))

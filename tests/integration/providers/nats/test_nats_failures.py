@@ -371,7 +371,9 @@ class TestForeign:
         config = ConsumerConfig(durable_name="mine", max_deliver=5)
         by_hand(server, lambda js: js.add_consumer(subject, config))
 
-        assert drive(provider.delivery_limit(subject, "book")) == 5
+        limit = drive(provider.delivery_limit(subject, "book"))
+        assert limit is not None
+        assert limit.deliveries == 5
 
     def test_a_push_consumer_is_refused(
         self, server: NatsServer, opened: Callable[[str], Open], subject: str

@@ -1,0 +1,199 @@
+"""What a Redis account may do, asked without doing it.
+
+Redis looks whether an account may send a command before it queues it in a transaction. So each command is
+queued with the very keys, behind MULTI, and then all are discarded: nothing runs. What a script calls is
+found in its text.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import redis
+from redis.exceptions import NoPermissionError
+
+from history.bridge import settled
+from history.redis.connection.durability import CHANNEL
+from history.redis.connection.probe import pool_of
+from history.redis.connection.wires import answer_of
+from history.store.permissions import Refusal
+
+#: What a script calls: a command, and its subcommand where it has some.
+_CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'(?:,\s*'([A-Z]+)')?")
+
+#: Commands with subcommands; of all others the second word is a key.
+_CONTAINERS = frozenset({"XGROUP", "XINFO"})
+
+#: The words that each command takes at least; K is the key.
+_WORDS: Mapping[str, str] = {
+    "DEL": "K",
+    "EVALSHA": f"{'0' * 40} 1 K",
+    "EXISTS": "K",
+    "GET": "K",
+    "GETRANGE": "K 0 0",
+    "HDEL": "K f",
+    "HEXISTS": "K f",
+    "HGET": "K f",
+    "HGETALL": "K",
+    "HINCRBY": "K f 1",
+    "HKEYS": "K",
+    "HLEN": "K",
+    "HMGET": "K f",
+    "HSCAN": "K 0",
+    "HSET": "K f v",
+    "HSETNX": "K f v",
+    "PEXPIRE": "K 1000",
+    "PEXPIREAT": "K 1000",
+    "PING": "",
+    "PTTL": "K",
+    "PUBLISH": f"{CHANNEL} v",
+    "RENAME": "K K",
+    "SADD": "K m",
+    "SET": "K v",
+    "SSCAN": "K 0",
+    "TIME": "",
+    "TYPE": "K",
+    "WAIT": "0 1",
+    "XACK": "K g 1-1",
+    "XADD": "K * f v",
+    "XCLAIM": "K g c 0 1-1",
+    "XGROUP CREATE": "K g $",
+    "XGROUP CREATECONSUMER": "K g c",
+    "XGROUP DELCONSUMER": "K g c",
+    "XGROUP DESTROY": "K g",
+    "XGROUP SETID": "K g $",
+    "XINFO CONSUMERS": "K g",
+    "XINFO GROUPS": "K",
+    "XINFO STREAM": "K",
+    "XLEN": "K",
+    "XPENDING": "K g",
+    "XRANGE": "K - +",
+    "XREADGROUP": "GROUP g c STREAMS K >",
+    "XREVRANGE": "K + -",
+    "XTRIM": "K MAXLEN 1",
+    "ZADD": "K 1 m",
+    "ZCARD": "K",
+    "ZRANGE": "K 0 0",
+    "ZRANGEBYLEX": "K - +",
+    "ZRANGEBYSCORE": "K 0 0",
+    "ZREM": "K m",
+    "ZSCAN": "K 0",
+    "ZSCORE": "K m",
+}
+
+#: How a refusal says that a key, or a channel, is meant and not the command.
+_KEY = re.compile(r"access (a|one of the) (key|channel)")
+
+#: How a server says that it has no such command.
+_UNKNOWN = re.compile(r"(ERR )?[Uu]nknown (sub)?command")
+
+#: What asks for a key alone, whatever is done with it there.
+_ANY_USE = ("EVAL", "return 1", "1")
+
+
+class Use(NamedTuple):
+    """What an account does: in words, its commands, all of them on the first key, and all its keys.
+
+    ``patterns`` are what an operator would let it have of keys and channels.
+    """
+
+    doing: str
+    commands: Sequence[str]
+    keys: Sequence[str]
+    patterns: Sequence[str]
+
+    def asked(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield what is refused if one of these is, and the words that find out."""
+        for command in self.commands:
+            words = _WORDS[command].split()
+            yield command, [*command.split(), *(self.keys[0] if word == "K" else word for word in words)]
+        for key in self.keys:
+            yield key, [*_ANY_USE, key]
+
+
+def commands_of(*scripts: str) -> Sequence[str]:
+    """Return the commands in the texts of scripts, sorted."""
+    found = {match.groups() for script in scripts for match in _CALL.finditer(script)}
+    return sorted({f"{name} {sub}" if name in _CONTAINERS else str(name) for name, sub in found})
+
+
+async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
+    """Return what is refused to the account of a redis-py client, over a connection of its own.
+
+    Raises:
+        redis.RedisError: the server does not answer, or the account may not use MULTI, and so not ask.
+    """
+    asked = [list(use.asked()) for use in uses]
+    words = [words for some in asked for _, words in some]
+    user, answers = await _ask(client, uses[0].keys[0], words)
+    left, refusals = iter(answers), list[Refusal]()
+    for use, some in zip(uses, asked, strict=True):
+        problems = {what: next(left) for what, _ in some}
+        refusals += _refusals(use, user, problems)
+    return refusals
+
+
+async def _ask(client: Any, key: str, asked: Sequence[Sequence[str]]) -> tuple[str, Sequence[object]]:
+    """Return the name of the account, and the answer to each command where it was queued."""
+    pool = pool_of(client)
+    if pool is None:  # a Cluster's nodes have accounts of their own: the one that has the key is asked
+        pool = client.get_redis_connection(client.get_node_from_key(key)).connection_pool
+    wire = pool.connection_class(**pool.connection_kwargs)
+    try:
+        await settled(wire.connect())
+        name = await _say(wire, "ACL", "WHOAMI")
+        # One by one: without a transaction all that follows would run.
+        for word, wanted in (("MULTI", b"OK"), ("PING", b"QUEUED")):
+            answer = await _say(wire, word)
+            if answer != wanted:
+                raise _no_transaction(answer)
+        for words in (*asked, ("DISCARD",)):
+            await settled(wire.send_command(*words))
+        *answers, _ = [await answer_of(wire) for _ in range(len(asked) + 1)]
+    finally:
+        # Whatever happens, nothing was executed: a transaction ends with its connection.
+        await settled(wire.disconnect())
+    known = name.decode() if isinstance(name, bytes) else pool.connection_kwargs.get("username")
+    return known or "default", answers
+
+
+async def _say(wire: Any, *words: str) -> object:
+    await settled(wire.send_command(*words))
+    return await answer_of(wire)
+
+
+def _no_transaction(answer: object) -> redis.ResponseError:
+    """Return why nothing can be asked: MULTI is refused, or a proxy between does not keep to it."""
+    if isinstance(answer, redis.ResponseError):
+        return answer
+    return NoPermissionError(f"MULTI and what follows are answered with {answer!r:.60}")
+
+
+def _refusals(use: Use, user: str, answers: Mapping[str, object]) -> Iterator[Refusal]:
+    refused = {what: str(answer) for what, answer in answers.items() if isinstance(answer, NoPermissionError)}
+    places = [what for what, text in refused.items() if _KEY.search(text)]
+    # Where EVAL is refused, nothing is known of the keys.
+    commands = sorted({what if what in _WORDS else _ANY_USE[0] for what in refused if what not in places})
+    keys = list(dict.fromkeys(_place(use, what) for what in places))
+    if refused:
+        named = [", ".join(commands)] * bool(commands) + [f"the keys {', '.join(keys)}"] * bool(keys)
+        granted = ["+" + command.lower().replace(" ", "|") for command in commands]
+        yield Refusal(
+            use.doing,
+            f"Redis refuses its user {user!r} {' and '.join(named)}",
+            f"ACL SETUSER {user} {' '.join([*granted, *(use.patterns if keys else [])])}",
+        )
+    missing = sorted(what for what, answer in answers.items() if _UNKNOWN.match(str(answer)))
+    if missing:
+        yield Refusal(
+            use.doing,
+            f"Redis does not know {', '.join(missing)}",
+            "use Redis 6.2 or newer, and leave these out of its rename-command",
+        )
+
+
+def _place(use: Use, refused: str) -> str:
+    """Return the key, or the channel, at which something was refused."""
+    if refused in use.keys:
+        return refused
+    return CHANNEL if refused == "PUBLISH" else use.keys[0]

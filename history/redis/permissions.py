@@ -1,0 +1,90 @@
+"""What each use of a history does in Redis, so that the account's permissions can be asked for."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from history.redis.assembly import DEFAULT_PACKAGE, script_names
+from history.redis.connection.client import TRIGGERS_KEY, RedisClient, keys_of
+from history.redis.connection.permissions import Use, commands_of, refusals_of
+from history.redis.control import CONTROL_KEY
+from history.redis.scripts import text_of
+from history.store.permissions import Capability, Refusal
+
+#: Scripts, by the beginnings of their names; all others are for messages.
+_SCRIPTS: Mapping[Capability, tuple[str, ...]] = {
+    Capability.PARKING: ("parking/",),
+    Capability.CONTROL: ("control/",),
+    Capability.UPKEEP: ("entries/purge",),
+    Capability.JOINING: ("joining/",),
+    Capability.RESULTS: ("results/",),
+    Capability.FINGERPRINTS: ("fingerprints/",),
+    Capability.BATCHES: (
+        "entries/adopt",
+        "entries/claim_batch",
+        "entries/renew_batch",
+        "entries/settle_batches",
+        "progress/",
+    ),
+    Capability.LOOKING: ("entries/forget", "entries/scan", "entries/stats"),
+}
+
+#: What is sent without a script.
+_COMMANDS: Mapping[Capability, tuple[str, ...]] = {
+    Capability.MESSAGES: ("HGET", "SADD"),
+    Capability.PARKING: (
+        *("HLEN", "HMGET", "HSET", "SADD", "SSCAN", "XREVRANGE"),
+        *("ZCARD", "ZRANGE", "ZRANGEBYLEX", "ZSCAN", "ZSCORE"),
+    ),
+    Capability.JOURNAL: ("XADD", "XREVRANGE"),
+    Capability.RESULTS: ("GET",),
+    Capability.LOOKING: ("SSCAN",),
+}
+
+#: What waits for replicas, where that is asked for.
+_WAITING = frozenset(Capability) - {Capability.CONTROL, Capability.JOURNAL, Capability.LOOKING}
+
+#: A trigger's keys, by what follows its prefix.
+_KEYS: Mapping[Capability, tuple[str, ...]] = {
+    Capability.PARKING: (
+        "parked",
+        "parked:order",
+        "parked:copies",
+        "parked:labels",
+        "parked:uuids",
+        "decisions",
+    ),
+    Capability.JOURNAL: ("journal",),
+    Capability.RESULTS: (f"result:{'0' * 32}",),
+    Capability.FINGERPRINTS: (f"fingerprint:{'0' * 32}",),
+}
+
+
+async def refusals_in(
+    client: RedisClient, trigger: str, capabilities: Collection[Capability]
+) -> Sequence[Refusal]:
+    """Return what the account may not do; see :class:`~history.store.permissions.TellingRefusals`."""
+    uses = [_use(client, trigger, one) for one in Capability if one in capabilities]
+    return await client.call("asking what its account may do", lambda: refusals_of(client.client, uses))
+
+
+def _use(client: RedisClient, trigger: str, capability: Capability) -> Use:
+    scripts = _scripts_of(capability)
+    commands = {*commands_of(*map(text_of, scripts)), *_COMMANDS.get(capability, ())}
+    if scripts:
+        commands.add("EVALSHA")
+    keys, patterns = keys_of(trigger, *_KEYS.get(capability, ("history", "history:origin"))), ["~doubtless:*"]
+    if capability is Capability.CONTROL:
+        keys = [CONTROL_KEY]
+    if "SADD" in commands:
+        keys.append(TRIGGERS_KEY)
+    if client.durability is not None and capability in _WAITING:
+        commands |= {"PUBLISH", "WAIT"}
+        patterns.append("&doubtless:*")
+    return Use(capability, sorted(commands), keys, patterns)
+
+
+def _scripts_of(capability: Capability) -> Sequence[str]:
+    names = script_names(DEFAULT_PACKAGE)
+    if capability is Capability.MESSAGES:
+        others = tuple(name for names in _SCRIPTS.values() for name in names)
+        return [name for name in names if not name.startswith(others)]
+    return [name for name in names if name.startswith(_SCRIPTS.get(capability, ()))]

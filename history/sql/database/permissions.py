@@ -1,0 +1,119 @@
+"""What a PostgreSQL role may do with tables and sequences, asked without touching a row.
+
+What a statement needs is read from its text: which tables it writes to, and which it reads.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from history.sql.database.engine import AnyConnection, fetch
+from history.sql.statements.dialects import Statement, statement
+from history.store.permissions import Refusal
+
+#: What of a text asks for which privileges; the group is the table or sequence. What is written under a
+#: condition, or returned, is read as well.
+_NEEDS: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = tuple(
+    (re.compile(pattern, re.DOTALL), privileges)
+    for pattern, privileges in (
+        (r"\bINSERT INTO (\w+)", ("INSERT",)),
+        (r"\bINSERT INTO (\w+)(?:(?!INSERT INTO).)*?\bON CONFLICT\b", ("SELECT",)),
+        (r"\bINSERT INTO (\w+)(?:(?!INSERT INTO).)*?\bRETURNING\b", ("SELECT",)),
+        (r"\bINSERT INTO (\w+)(?:(?!INSERT INTO).)*?\bDO UPDATE\b", ("SELECT", "UPDATE")),
+        (r"(?<!DO )(?<!FOR )\bUPDATE (?!SET\b|OF\b|SKIP\b)(\w+)", ("SELECT", "UPDATE")),
+        (r"\bDELETE FROM (\w+)", ("SELECT", "DELETE")),
+        (r"\b(?:FROM|JOIN) (\w+)", ("SELECT",)),
+        (r"\bFROM (\w+)(?:(?!\bFROM\b).)*?\bFOR (?:UPDATE|SHARE)\b", ("SELECT", "UPDATE")),
+        (r"\bLOCK TABLE (\w+)", ("UPDATE",)),
+        (r"\bnextval\('(\w+)'\)", ("USAGE",)),
+        (r"\bsetval\('(\w+)'", ("UPDATE",)),
+    )
+)
+
+# What of these is missing, and what of what is there is refused; with the sequences that new rows draw from.
+ASK = statement(
+    postgresql="""
+    WITH wanted AS (
+        SELECT p.name, p.privilege, to_regclass(quote_ident(p.name)) AS oid
+        FROM json_to_recordset(CAST(:wanted AS json)) AS p (name TEXT, privilege TEXT)
+    ), drawn AS (
+        SELECT DISTINCT s.oid, s.relname AS name FROM wanted AS w
+        JOIN pg_depend AS d ON d.refobjid = w.oid AND d.deptype = 'a' AND d.classid = 'pg_class'::regclass
+        JOIN pg_class AS s ON s.oid = d.objid AND s.relkind = 'S'
+        WHERE w.privilege = 'INSERT'
+    )
+    SELECT w.name, w.privilege, COALESCE(c.relkind = 'S', FALSE) AS sequence, w.oid IS NULL AS missing
+    FROM wanted AS w LEFT JOIN pg_class AS c ON c.oid = w.oid
+    WHERE w.oid IS NULL OR NOT CASE WHEN c.relkind = 'S' THEN has_sequence_privilege(w.oid, w.privilege)
+        ELSE has_table_privilege(w.oid, w.privilege) END
+    UNION ALL
+    SELECT d.name, 'USAGE', TRUE, FALSE FROM drawn AS d WHERE NOT has_sequence_privilege(d.oid, 'USAGE')
+    ORDER BY name, privilege
+"""
+)
+
+# Who asks, where new tables would be, and whether they may be made there.
+MAKING = statement(
+    postgresql="""
+    SELECT current_user, current_schema(),
+        COALESCE(has_schema_privilege(current_schema(), 'CREATE'), FALSE)
+"""
+)
+
+
+class Need(NamedTuple):
+    """A privilege on a table or a sequence."""
+
+    name: str
+    privilege: str
+
+
+def needs_of(statements: Iterable[Statement], prefix: str) -> frozenset[Need]:
+    """Return what these statements need on PostgreSQL, of what has a name that begins with ``prefix``."""
+    return frozenset(
+        Need(name, privilege)
+        for one in statements
+        for pattern, privileges in _NEEDS
+        for name in pattern.findall(str(one["postgresql"]))
+        if name.startswith(prefix)
+        for privilege in privileges
+    )
+
+
+async def refusals_of(connection: AnyConnection, needs: Mapping[str, Iterable[Need]]) -> Sequence[Refusal]:
+    """Return what the role of a connection is refused, by what it is needed for."""
+    ((role, schema, makes),) = await fetch(connection, MAKING)
+    refusals: list[Refusal] = []
+    for doing, wanted in needs.items():
+        asked = json.dumps([need._asdict() for need in sorted(wanted)])
+        rows = [
+            (str(name), str(privilege), bool(sequence), bool(missing))
+            for name, privilege, sequence, missing in await fetch(connection, ASK, wanted=asked)
+        ]
+        refusals += _refusals(doing, str(role), rows)
+        gone = sorted({name for name, _, _, missing in rows if missing})
+        if gone and not makes:
+            refusals.append(
+                Refusal(
+                    doing,
+                    f"PostgreSQL has no {', '.join(gone)} yet, and its role {role} may not make tables",
+                    f"GRANT CREATE ON SCHEMA {schema} TO {role}, or run this once as the owner of the tables",
+                )
+            )
+    return refusals
+
+
+def _refusals(doing: str, role: str, rows: Sequence[tuple[str, str, bool, bool]]) -> Iterator[Refusal]:
+    """Return one refusal for all that is there: as many grants as there are tables."""
+    lacking: dict[tuple[str, bool], list[str]] = {}
+    for name, privilege, sequence, missing in rows:
+        if not missing:
+            lacking.setdefault((name, sequence), []).append(privilege)
+    if lacking:
+        refused = "; ".join(f"{', '.join(what)} on {name}" for (name, _), what in lacking.items())
+        grants = "; ".join(
+            f"GRANT {', '.join(what)} ON {'SEQUENCE ' if sequence else ''}{name} TO {role}"
+            for (name, sequence), what in lacking.items()
+        )
+        yield Refusal(doing, f"PostgreSQL refuses its role {role} {refused}", grants)

@@ -1,0 +1,42 @@
+"""For how many connections a PostgreSQL has room, and how many of them an engine may take."""
+
+from sqlalchemy import QueuePool
+
+from history.sql.database.engine import AnyConnection, AnyEngine, Database, fetch
+from history.sql.database.postgresql import POOLED
+from history.sql.statements.dialects import Dialect, statement
+from history.store.room import Room
+
+# Every limit that may hold, -1 where there is none, and the connections that are open now.
+LIMITS = statement(
+    postgresql="""
+    SELECT CAST(current_setting('max_connections') AS INTEGER),
+        CASE WHEN r.rolsuper THEN 0 ELSE CAST(current_setting('superuser_reserved_connections') AS INTEGER)
+            + CAST(COALESCE(current_setting('reserved_connections', TRUE), '0') AS INTEGER) END,
+        r.rolconnlimit, (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),
+        (SELECT COUNT(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
+    FROM pg_roles AS r WHERE r.rolname = current_user
+"""
+)
+
+
+async def room_of(database: Database, engine: AnyEngine) -> Room | None:
+    """Return it; see :class:`~history.store.room.TellingRoom`. SQLite counts none."""
+    if database.dialect is Dialect.SQLITE:
+        return None
+    pool, url = engine.pool, engine.url
+    server = f"{url.host or url.query.get('host', 'localhost')}:{url.port or 5432}"
+    # -1 is without end.
+    most = pool.size() + max(0, pool._max_overflow) if isinstance(pool, QueuePool) else 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+    async def look(connection: AnyConnection) -> Room:
+        if connection.info.get(POOLED):
+            return Room(server, most, None, "a pooler such as PgBouncer stands between", 0)
+        ((most_of_all, reserved, of_role, of_database, used),) = await fetch(connection, LIMITS)
+        limits = [(most_of_all - reserved, f"max_connections {most_of_all}, {reserved} of them reserved")]
+        limits += [(of_role, "CONNECTION LIMIT of the role")] if of_role >= 0 else []
+        limits += [(of_database, "CONNECTION LIMIT of the database")] if of_database >= 0 else []
+        limit, why = min(limits)
+        return Room(server, most, limit, why, used)
+
+    return await database.run("asking for how many connections there is room", look)

@@ -1,0 +1,83 @@
+"""What each use of a history does in PostgreSQL, so that the privileges of its role can be asked for."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import ModuleType
+from typing import cast
+
+from history.sql.database.engine import AnyConnection, Pooled, fetch
+from history.sql.database.permissions import Need, needs_of, refusals_of
+from history.sql.entries.fences import STEP_OVER
+from history.sql.entries.lineage import HISTORY
+from history.sql.statements import (
+    control,
+    entries,
+    fingerprints,
+    joining,
+    journal,
+    parking,
+    progress,
+    results,
+)
+from history.sql.statements.dialects import Dialect, Sql, Statement, statement
+from history.sql.tables.history import READ_META, Prepared
+from history.store.permissions import Capability, Refusal
+
+_UPKEEP = (entries.PURGE, entries.PURGE_AHEAD, entries.BATCHES_AHEAD, entries.PURGE_BATCHES)
+_LOOKING = (entries.PIECE_END, entries.SCAN, entries.FORGET, entries.STATS, entries.TRIGGERS)
+_BATCHES = (
+    entries.CLAIM_FOR_BATCH,
+    entries.RETIRE_BATCH,
+    entries.OPEN_BATCH,
+    entries.COMPLETE_BATCH,
+    entries.RELEASE_BATCH,
+    entries.ADOPT,
+    entries.RENEW_WHOLE_BATCH,
+)
+
+#: SQLite: what needs no privilege but that to write the file.
+_NOTHING = statement("SELECT 1")
+
+
+def _statements_of(module: ModuleType) -> Iterator[Statement]:
+    for value in vars(module).values():
+        if isinstance(value, dict) and Dialect.POSTGRESQL in value:
+            found = cast("dict[str, object]", value)
+            if isinstance(found[Dialect.POSTGRESQL], Sql):
+                yield cast("Statement", found)
+
+
+_OTHERS = [*_UPKEEP, *_LOOKING, *_BATCHES]
+
+_STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
+    Capability.MESSAGES: [
+        *(one for one in _statements_of(entries) if one not in _OTHERS),
+        *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
+    ],
+    Capability.PARKING: list(_statements_of(parking)),
+    Capability.CONTROL: list(_statements_of(control)),
+    Capability.UPKEEP: _UPKEEP,
+    Capability.JOURNAL: list(_statements_of(journal)),
+    Capability.JOINING: list(_statements_of(joining)),
+    Capability.RESULTS: list(_statements_of(results)),
+    Capability.FINGERPRINTS: list(_statements_of(fingerprints)),
+    Capability.BATCHES: [*_BATCHES, *_statements_of(progress)],
+    Capability.LOOKING: _LOOKING,
+}
+
+
+async def refusals_in(database: Prepared, capabilities: Collection[Capability]) -> Sequence[Refusal]:
+    """Return what the role may not do; see :class:`~history.store.permissions.TellingRefusals`."""
+    if database.dialect is Dialect.SQLITE:
+        await database.run("looking whether it can be written", _begin, atomic=True)
+        return []
+    needs: dict[str, frozenset[Need]] = {
+        one: needs_of(_STATEMENTS[one], "doubtless_") for one in Capability if one in capabilities
+    }
+    # Not greeted: that reads what the role may be refused.
+    inner = replace(database.inner, greet=None) if isinstance(database.inner, Pooled) else database.inner
+    return await inner.run("asking what its role may do", lambda connection: refusals_of(connection, needs))
+
+
+async def _begin(connection: AnyConnection) -> None:
+    await fetch(connection, _NOTHING)

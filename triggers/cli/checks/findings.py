@@ -1,0 +1,103 @@
+"""What ``doubtless doctor`` finds, and how one thing that is wrong keeps it from nothing else."""
+
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from history.bridge import drive
+from history.errors import ConfigurationError, NotPermittedError, UnavailableError
+from history.store.permissions import Refusal
+from history.support.rendering import text_of
+from triggers.cli.shared.output import first_line
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "PROBLEM"
+
+
+class Finding(NamedTuple):
+    """What was seen, of what, and what to do."""
+
+    of: str
+    level: Level
+    finding: str
+    remedy: str = ""
+
+
+#: What looks at one thing; whatever it raises is a finding, too.
+Check = Callable[[], Iterable[Finding]]
+
+
+class Away:
+    """The servers that did not answer: each is waited for once, and told of once."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def looked(self, of: str, checks: Sequence[Check], server: str | None = None) -> Iterator[Finding]:
+        """Return what checks of one thing find, each once; if the first meets no server, it is the last."""
+        if server is not None and server in self._said:
+            text = f"it was not looked at: its server did not answer, see {self._said[server]}"
+            yield Finding(of, Level.PROBLEM, text)
+            return
+        said = set[Finding]()
+        for number, check in enumerate(checks):
+            try:
+                for finding in check():
+                    if finding not in said:
+                        yield finding
+                    said.add(finding)
+            except UnavailableError as error:
+                yield _of_absence(of, error)
+                if number:
+                    continue
+                if server is not None:
+                    self._said[server] = of
+                return
+            except Exception as error:  # noqa: BLE001  (whatever it is, the other checks go on)
+                finding = _of_error(of, error)
+                if finding not in said:
+                    yield finding
+                said.add(finding)
+
+
+def of_refusals(
+    of: str,
+    ask: Callable[[], Coroutine[Any, Any, Sequence[Refusal]]],
+    allowed: str,
+    others: Mapping[str, str] | None = None,
+) -> Generator[Finding, None, Collection[str]]:
+    """Ask what an account may not do, and return it; ``allowed`` is what it may where nothing is refused.
+
+    ``others`` are no problem if they are refused, and why.
+    """
+    others = others or {}
+    try:
+        refusals = drive(ask())
+    except NotPermittedError as error:
+        finding = f"what its account may do could not be asked: {error.problem}"
+        yield Finding(of, Level.WARNING, finding, "let it use MULTI and DISCARD, or look by yourself")
+        return []
+    refused = {refusal.doing for refusal in refusals} - set(others)
+    if not refused:
+        yield Finding(of, Level.OK, f"its account may {allowed}")
+    for doing, what, remedy in refusals:
+        level, note = (Level.OK, f" ({others[doing]})") if doing in others else (Level.PROBLEM, "")
+        yield Finding(of, level, f"it may not {doing}{note}: {what}", remedy)
+    return refused
+
+
+def _of_absence(of: str, error: UnavailableError) -> Finding:
+    why = f" ({first_line(error.__cause__)})" if error.__cause__ is not None else ""
+    remedy = "start the server, or correct its address in the URL; triggers wait for it until then"
+    return Finding(of, Level.PROBLEM, f"{text_of(error)}{why}", remedy)
+
+
+def _of_error(of: str, error: Exception) -> Finding:
+    if isinstance(error, ConfigurationError):
+        return Finding(of, Level.PROBLEM, f"{error.setting}: {error.problem}", error.remedy)
+    return Finding(of, Level.PROBLEM, f"{type(error).__name__}: {text_of(error)}", "see --verbose")

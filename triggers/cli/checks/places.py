@@ -1,0 +1,134 @@
+"""What doctor looks at where parked messages, journals and events go, if not into the history."""
+
+import os
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from history.bridge import drive
+from history.opening import local_parking_file
+from history.store.parking import Parking
+from history.store.permissions import Capability, Refusal
+from history.support.references import dereferenced
+from history.support.urls import split_url
+from triggers.cli.checks.findings import Away, Finding, Level, of_refusals
+from triggers.cli.checks.providers import SERVER
+from triggers.cli.checks.rooms import Rooms
+from triggers.cli.checks.stores import of_place
+from triggers.cli.shared.embedded import URL as EMBEDDED
+from triggers.cli.shared.options import connected, open_to_look
+from triggers.cli.shared.sinks import opened_sink
+from triggers.consumer.options import AnyTrigger
+from triggers.providers.provider import Provider, TellingPermissions
+from triggers.service.settings import Settings
+from triggers.sinks.dead_letter import DeadLetterSink
+from triggers.sinks.sink import Sink
+
+
+@runtime_checkable
+class TellingRefusals(Protocol):
+    """A sink that can be asked what its account may not do there."""
+
+    def refusals(self) -> Coroutine[Any, Any, Sequence[Refusal]]:
+        """Return it; nothing is written.
+
+        Raises:
+            UnavailableError: the place is away.
+        """
+        ...
+
+
+def of_parking(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
+    """Look at the place that ``parking=`` names; nothing where there is none of its own."""
+    of = f"parking of {settings.name}"
+    given = settings.parking
+    if isinstance(given, str):
+        yield from away.looked(of, [partial(_of_url, away, of, "parking", given, settings.name, rooms)])
+    elif given is not None:
+        yield from away.looked(of, [partial(_of_lot, of, given, settings.name)])
+
+
+def of_journal(away: Away, settings: Settings, rooms: Rooms) -> Iterator[Finding]:
+    """Look at the place that ``journal=`` names; nothing where it is the history or there is none."""
+    of, given = f"journal of {settings.name}", settings.journal
+    if isinstance(given, str):
+        yield from away.looked(of, [partial(_of_url, away, of, "journal", given, settings.name, rooms)])
+
+
+_CAPABILITIES = {"parking": Capability.PARKING, "journal": Capability.JOURNAL}
+
+
+def _of_url(away: Away, of: str, setting: str, url: str, trigger: str, rooms: Rooms) -> Iterator[Finding]:
+    url = dereferenced(url, setting)
+    parts = split_url(url)
+    file = Path(parts.path.removeprefix("/"))
+    if parts.scheme == "memory":
+        finding = "it is in memory: what is kept there is lost with the process, and no command sees it"
+        yield Finding(of, Level.WARNING, finding, f"give {setting}= the URL of a file or a server")
+    elif parts.scheme.startswith("sqlite") and parts.path.strip("/") and not file.exists():
+        yield of_file(of, file, f"correct {setting}=, or make a folder that this user may write to")
+    else:
+        store = open_to_look(setting, url)
+        try:
+            last = partial(rooms.noted, store, of, 1)
+            yield from of_place(away, of, store, trigger, _CAPABILITIES[setting], last)
+        finally:
+            drive(store.close())
+
+
+def _of_lot(of: str, lot: Parking, trigger: str) -> Iterator[Finding]:
+    count = drive(lot.count(trigger=trigger))
+    yield Finding(of, Level.OK, f"it answers, and has {count} messages; it was not asked what may be written")
+
+
+def of_local_file(file: Path | None) -> Iterator[Finding]:
+    """Look whether messages could be kept on this machine while no server takes them."""
+    remedy = "set local_parking_file= or XDG_STATE_HOME to a folder that this user may write to"
+    finding = of_file("local parking file", file or local_parking_file(), remedy)
+    if finding.level is not Level.OK:
+        lost = f"{finding.finding}: what is given up while the history is away would be given back"
+        finding = finding._replace(finding=lost)
+    yield finding
+
+
+def of_file(of: str, file: Path, remedy: str) -> Finding:
+    """Look whether a file can be written or made."""
+    folder = file.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    place = file if file.exists() else folder
+    if os.access(place, os.W_OK) and (place is file or folder.is_dir()):
+        return Finding(of, Level.OK, f"{file} can be written")
+    return Finding(of, Level.PROBLEM, f"{place} cannot be written", remedy)
+
+
+def of_sink(
+    away: Away, number: int, url: str, provider: str | None, triggers: Sequence[AnyTrigger]
+) -> Iterator[Finding]:
+    """Look at one place for events."""
+    of = f"sink {number}"
+    parts = split_url(dereferenced(url, "--sink"))
+    file = Path(parts.path.removeprefix("/"))
+    if parts.scheme.startswith("sqlite") and parts.path.strip("/") and not file.exists():
+        yield of_file(of, file, "correct its URL, or make a folder that this user may write to")
+        return
+    with connected(provider or EMBEDDED) as link:
+        sink = opened_sink(url, link)
+        try:
+            server = SERVER if isinstance(sink, DeadLetterSink) else None
+            yield from away.looked(of, [partial(_of_opened, of, sink, link, triggers)], server)
+        finally:
+            sink.close()
+
+
+def _of_opened(of: str, sink: Sink, link: Provider, triggers: Sequence[AnyTrigger]) -> Iterator[Finding]:
+    if isinstance(sink, DeadLetterSink) and isinstance(link, TellingPermissions):
+        names = dict.fromkeys(sink.letters_of(name) for one in triggers for name in one.settings.destinations)
+        for name in names:
+            ask = partial(link.refusals, name, None)
+            yield from of_refusals(of, ask, f"send to {name}")
+    elif isinstance(sink, TellingRefusals):
+        yield from of_refusals(of, sink.refusals, "write there")
+    else:
+        yield Finding(of, Level.OK, "its URL can be used; it was not asked")

@@ -1,0 +1,110 @@
+"""What doctor looks at in a provider: it is asked, and nothing is received, sent or made."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from time import perf_counter
+
+from history.bridge import drive
+from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
+from triggers.cli.checks.rooms import Rooms
+from triggers.cli.checks.stores import milliseconds_since
+from triggers.cli.shared.embedded import FILE, URL
+from triggers.cli.shared.options import connected
+from triggers.consumer.options import AnyTrigger
+from triggers.providers.provider import (
+    Answering,
+    Bounded,
+    DeliveryLimit,
+    GivingUp,
+    Provider,
+    TellingPermissions,
+)
+
+#: As what the provider is noted where it is away.
+SERVER = "the provider"
+
+
+def of_provider(
+    away: Away, url: str | None, triggers: Sequence[AnyTrigger], rooms: Rooms
+) -> Iterator[Finding]:
+    """Look at the provider of a consumer of these triggers."""
+    of = "provider"
+    if url is None and not FILE.exists():
+        yield Finding(of, Level.OK, f"none is named: messages will be in {FILE}, in this folder")
+        return
+    yield from away.looked(of, [partial(_of_url, away, of, url or URL, triggers, rooms)])
+
+
+def _of_url(away: Away, of: str, url: str, triggers: Sequence[AnyTrigger], rooms: Rooms) -> Iterator[Finding]:
+    with connected(url) as provider:
+        receivers = sum(
+            trigger.settings.concurrency * len(trigger.settings.destinations) for trigger in triggers
+        )
+        checks: list[Check] = [
+            partial(_room, of, provider, receivers),
+            *(partial(_limits, provider, trigger) for trigger in triggers),
+            *(partial(_permissions, of, provider, trigger) for trigger in triggers),
+            partial(rooms.noted, provider, of, receivers),
+        ]
+        yield from away.looked(of, [partial(_answers, of, provider), *checks], SERVER)
+
+
+def _answers(of: str, provider: Provider) -> Iterator[Finding]:
+    if not isinstance(provider, Answering):
+        yield Finding(of, Level.OK, "it was not asked: it cannot be without receiving")
+        return
+    begun = perf_counter()
+    drive(provider.ping())
+    yield Finding(of, Level.OK, f"it answers, in {milliseconds_since(begun)}")
+
+
+def _room(of: str, provider: Provider, receivers: int) -> Iterator[Finding]:
+    if isinstance(provider, Bounded):
+        drive(provider.check_room(receivers))
+        yield Finding(of, Level.OK, f"it has room for the {receivers} receivers of a consumer")
+
+
+def _permissions(of: str, provider: Provider, trigger: AnyTrigger) -> Iterator[Finding]:
+    """Ask what the account may not do for a trigger."""
+    if not isinstance(provider, TellingPermissions):
+        return
+    for destination in trigger.settings.destinations:
+        ask = partial(provider.refusals, destination, trigger.settings.name)
+        yield from of_refusals(of, ask, f"receive from {destination}")
+
+
+def _limits(provider: Provider, trigger: AnyTrigger) -> Iterator[Finding]:
+    """Look whether the provider gives a message up before the trigger does, which parks it."""
+    if not isinstance(provider, GivingUp):
+        return
+    for destination in trigger.settings.destinations:
+        limit = drive(provider.delivery_limit(destination, trigger.settings.name))
+        if limit is not None:
+            yield from _of_limit(trigger, destination, limit)
+
+
+def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> Iterator[Finding]:
+    of, most = f"trigger {trigger.name}", trigger.settings.policy.max_delivery_count
+    if limit.deliveries is not None and limit.deliveries <= most:
+        yield Finding(
+            of,
+            Level.PROBLEM,
+            f"the provider gives a message of {destination} up after {limit.deliveries} deliveries, before "
+            f"max_delivery_count ({most}): it is not parked, and no event tells of it; {limit.then}",
+            f"set max_delivery_count to {limit.deliveries - 1} or less, or raise the provider's limit",
+        )
+    elif limit.deliveries is not None:
+        yield Finding(
+            of,
+            Level.OK,
+            f"it gives a message of {destination} up after {most} deliveries, before the provider does "
+            f"after {limit.deliveries}",
+        )
+    if limit.unseen:
+        yield Finding(
+            of,
+            Level.WARNING,
+            f"whether the provider gives a message of {destination} up before {most} deliveries cannot be "
+            f"seen from here: {limit.unseen}",
+            "look at the broker, and keep max_delivery_count below its limit",
+        )

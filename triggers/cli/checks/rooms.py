@@ -1,0 +1,70 @@
+"""Whether a database has room for the connections of all processes that a configuration starts."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from history.bridge import drive
+from history.store.room import Room, TellingRoom
+from triggers.cli.checks.findings import Finding, Level
+
+#: What a process needs at one server beside what runs at the moment: reports, leases, and what is swept.
+BESIDE = 3
+
+
+@dataclass(slots=True)
+class _Server:
+    """What one process opens at one server, and the room there."""
+
+    room: Room
+    pools: int = 0
+    users: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Rooms:
+    """Adds up what is opened at each server while the stores of a configuration are looked at."""
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._servers: dict[str, _Server] = {}
+        self._has_shared = False
+
+    def noted(self, store: object, user: str, at_a_time: int, *, shared: bool = False) -> Iterable[Finding]:
+        """Note that ``user`` has so many connections of a store in use at a time; it is no finding yet.
+
+        All that are ``shared`` have one pool, that of the consumer's own history.
+
+        Raises:
+            UnavailableError: the server does not answer.
+        """
+        if not isinstance(store, TellingRoom) or (room := drive(store.room())) is None:
+            return ()
+        server = self._servers.setdefault(room.server, _Server(room))
+        if not (shared and self._has_shared):
+            server.pools += room.pool
+        self._has_shared = self._has_shared or shared
+        server.users[user] = min(at_a_time, room.pool)
+        return ()
+
+    def findings(self) -> Iterator[Finding]:
+        """Compare."""
+        for address, server in self._servers.items():
+            yield self._of_server(f"connections to {address}", server)
+
+    def _of_server(self, of: str, server: _Server) -> Finding:
+        room, processes = server.room, self._processes
+        needed = processes * min(server.pools, sum(server.users.values()) + BESIDE)
+        most = processes * server.pools
+        who = "1 process" if processes == 1 else f"{processes} processes"
+        text = f"{who} may need {needed} at a time, and never open more than {most}"
+        if room.limit is None:
+            return Finding(
+                of,
+                Level.OK,
+                f"{text}; {room.why}, and its limits were not asked",
+                f"let its pool_size be {needed} or more, and its max_client_conn {most}",
+            )
+        text += f"; there is room for {room.limit} ({room.why}), of which {room.used} are in use now"
+        if needed <= room.limit:
+            return Finding(of, Level.OK, text)
+        remedy = "raise that limit, put PgBouncer between, or lower concurrency or --processes"
+        return Finding(of, Level.WARNING, text, remedy)

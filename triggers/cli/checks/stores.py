@@ -1,0 +1,140 @@
+"""What doctor looks at in a store: a history, or where messages are parked or a journal is kept."""
+
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from time import perf_counter
+from typing import Protocol, runtime_checkable
+from uuid import uuid4
+
+from history.bridge import drive
+from history.entry import Settlement
+from history.message import Uuid
+from history.store import HistoryStore
+from history.store.owners import owner_token
+from history.store.permissions import Capability, TellingRefusals
+from triggers.cli.checks.findings import Away, Check, Finding, Level, of_refusals
+from triggers.service.settings import Settings
+
+#: How far the clocks of this machine and of a history may be apart before somebody is told.
+CLOCKS_APART = timedelta(seconds=5)
+
+#: A history that takes longer for one call, in seconds, makes every message wait for it.
+SLOW = 0.05
+
+#: What no trigger needs of a history, but those who share its account may.
+OF_OTHERS: Mapping[str, str] = {
+    Capability.BATCHES: "only Spark does that",
+    Capability.LOOKING: 'only "doubtless history" and the dashboard do that',
+}
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """A history that says what is as most have it, and may lose something all the same."""
+
+    async def remarks(self) -> Sequence[str]:
+        """Return a sentence for each such thing, with what would be safer."""
+        ...
+
+
+def capabilities_of(settings: Settings) -> Sequence[Capability]:
+    """Return what a trigger with these settings does in its history."""
+    wanted = {
+        Capability.MESSAGES: True,
+        Capability.PARKING: settings.parking is None,
+        Capability.CONTROL: True,
+        Capability.UPKEEP: True,
+        Capability.JOURNAL: settings.journal is True,
+        Capability.JOINING: settings.join != "any",
+        Capability.RESULTS: settings.keep is not None,
+        Capability.FINGERPRINTS: settings.fingerprint is not None,
+    }
+    return [capability for capability, is_wanted in wanted.items() if is_wanted]
+
+
+def of_history(
+    away: Away, of: str, store: HistoryStore, settings: Settings, last: Check
+) -> Iterator[Finding]:
+    """Look at the history of a trigger; ``last`` is looked at where it answers."""
+    wanted = capabilities_of(settings)
+    yield from away.looked(
+        of,
+        [
+            partial(_warnings, of, store),
+            partial(_remarks, of, store),
+            partial(_uses, of, store, settings.name, wanted),
+            last,
+        ],
+        store.control.address,
+    )
+
+
+def of_place(
+    away: Away, of: str, store: HistoryStore, trigger: str, capability: Capability, last: Check
+) -> Iterator[Finding]:
+    """Look at a store that is used for one thing alone; ``last`` as of :func:`of_history`."""
+    yield from away.looked(
+        of,
+        [partial(_warnings, of, store), partial(_permissions, of, store, trigger, [capability]), last],
+        store.control.address,
+    )
+
+
+def _warnings(of: str, store: HistoryStore) -> Iterator[Finding]:
+    for warning in drive(store.check()):
+        yield Finding(of, Level.WARNING, warning, "change that setting, unless this is what you want")
+
+
+def _remarks(of: str, store: HistoryStore) -> Iterator[Finding]:
+    if isinstance(store, Remarking):
+        for remark in drive(store.remarks()):
+            yield Finding(of, Level.OK, remark)
+
+
+def _permissions(
+    of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capability]
+) -> Generator[Finding, None, Collection[str]]:
+    """Ask what the account may not do, and return it; what only others do is no problem of this trigger."""
+    if not isinstance(store, TellingRefusals):
+        return []
+    others = OF_OTHERS if Capability.MESSAGES in wanted else {}
+    ask = partial(store.refusals, trigger, [*wanted, *map(Capability, others)])
+    return (yield from of_refusals(of, ask, ", ".join(wanted), others))
+
+
+def _uses(of: str, store: HistoryStore, trigger: str, wanted: Sequence[Capability]) -> Iterator[Finding]:
+    refused = yield from _permissions(of, store, trigger, wanted)
+    if Capability.MESSAGES not in refused:
+        yield from _claims(of, trigger, store)
+
+
+def _claims(of: str, name: str, store: HistoryStore) -> Iterator[Finding]:
+    """Claim a random uuid, read it, and let it go: what every message needs, with what it costs."""
+    uuid, owner = f"doctor-{uuid4()}", owner_token()
+    begun = perf_counter()
+    (claim,) = drive(store.claim(name, [uuid], owner, time_to_live=timedelta(minutes=1)))
+    (entry,) = drive(store.lookup(name, [uuid]))
+    asked_at = datetime.now(UTC)
+    drive(store.settle(name, [Settlement(Uuid(uuid), claim.fence, None, owner)]))
+    calls, seconds = 3, perf_counter() - begun
+    slow = seconds / calls > SLOW
+    yield Finding(
+        of,
+        Level.WARNING if slow else Level.OK,
+        f"it takes claims and lets them go, in {milliseconds_since(begun, calls)} a call",
+        "every message waits for two calls: move it nearer, or use batch= or concurrency=" if slow else "",
+    )
+    apart = timedelta(0) if entry is None else abs(entry.read_at - asked_at)
+    if apart > CLOCKS_APART:
+        yield Finding(
+            of,
+            Level.WARNING,
+            f"its clock and this machine's are {apart.total_seconds():.0f} s apart",
+            "let both follow one time server: JMSExpiration and forgotten= compare them",
+        )
+
+
+def milliseconds_since(begun: float, calls: int = 1) -> str:
+    """Return how long one of some calls took since an instant of ``perf_counter``."""
+    return f"{1000 * (perf_counter() - begun) / calls:.1f} ms"
