@@ -259,7 +259,8 @@ class SqlHistory(SingleVerbs):
         """Return for how many connections there is room; see :class:`~history.store.room.TellingRoom`."""
         from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
 
-        return await room_of(self._database, self._engine)
+        look = partial(room_of, engine=self._engine)
+        return await self._database.run("asking how many connections there may be", look)
 
     async def claim(
         self,

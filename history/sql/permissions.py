@@ -1,12 +1,10 @@
 """What each use of a history does in PostgreSQL, so that the privileges of its role can be asked for."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
-from typing import cast
 
 from history.sql.database.engine import AnyConnection, Pooled, fetch
-from history.sql.database.permissions import Need, needs_of, refusals_of
+from history.sql.database.permissions import Need, needs_of, refusals_of, statements_of
 from history.sql.entries.fences import STEP_OVER
 from history.sql.entries.lineage import HISTORY
 from history.sql.statements import (
@@ -19,7 +17,7 @@ from history.sql.statements import (
     progress,
     results,
 )
-from history.sql.statements.dialects import Dialect, Sql, Statement, statement
+from history.sql.statements.dialects import Dialect, Statement, statement
 from history.sql.tables.history import READ_META, Prepared
 from history.store.permissions import Capability, Refusal
 
@@ -39,29 +37,21 @@ _BATCHES = (
 _NOTHING = statement("SELECT 1")
 
 
-def _statements_of(module: ModuleType) -> Iterator[Statement]:
-    for value in vars(module).values():
-        if isinstance(value, dict) and Dialect.POSTGRESQL in value:
-            found = cast("dict[str, object]", value)
-            if isinstance(found[Dialect.POSTGRESQL], Sql):
-                yield cast("Statement", found)
-
-
 _OTHERS = [*_UPKEEP, *_LOOKING, *_BATCHES]
 
 _STATEMENTS: Mapping[Capability, Sequence[Statement]] = {
     Capability.MESSAGES: [
-        *(one for one in _statements_of(entries) if one not in _OTHERS),
+        *(one for one in statements_of(entries) if one not in _OTHERS),
         *(READ_META, STEP_OVER, HISTORY.read, HISTORY.note, *HISTORY.steps),
     ],
-    Capability.PARKING: list(_statements_of(parking)),
-    Capability.CONTROL: list(_statements_of(control)),
+    Capability.PARKING: list(statements_of(parking)),
+    Capability.CONTROL: list(statements_of(control)),
     Capability.UPKEEP: _UPKEEP,
-    Capability.JOURNAL: list(_statements_of(journal)),
-    Capability.JOINING: list(_statements_of(joining)),
-    Capability.RESULTS: list(_statements_of(results)),
-    Capability.FINGERPRINTS: list(_statements_of(fingerprints)),
-    Capability.BATCHES: [*_BATCHES, *_statements_of(progress)],
+    Capability.JOURNAL: list(statements_of(journal)),
+    Capability.JOINING: list(statements_of(joining)),
+    Capability.RESULTS: list(statements_of(results)),
+    Capability.FINGERPRINTS: list(statements_of(fingerprints)),
+    Capability.BATCHES: [*_BATCHES, *statements_of(progress)],
     Capability.LOOKING: _LOOKING,
 }
 

@@ -6,10 +6,11 @@ What a statement needs is read from its text: which tables it writes to, and whi
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from types import ModuleType
+from typing import NamedTuple, cast
 
 from history.sql.database.engine import AnyConnection, fetch
-from history.sql.statements.dialects import Statement, statement
+from history.sql.statements.dialects import Dialect, Sql, Statement, statement
 from history.store.permissions import Refusal
 
 #: What of a text asks for which privileges; the group is the table or sequence. What is written under a
@@ -34,10 +35,10 @@ _NEEDS: Sequence[tuple[re.Pattern[str], tuple[str, ...]]] = tuple(
 # What of these is missing, and what of what is there is refused; with the sequences that new rows draw from.
 ASK = statement(
     postgresql="""
-    WITH wanted AS (
+    WITH wanted AS MATERIALIZED (
         SELECT p.name, p.privilege, to_regclass(quote_ident(p.name)) AS oid
         FROM json_to_recordset(CAST(:wanted AS json)) AS p (name TEXT, privilege TEXT)
-    ), drawn AS (
+    ), drawn AS MATERIALIZED (
         SELECT DISTINCT s.oid, s.relname AS name FROM wanted AS w
         JOIN pg_depend AS d ON d.refobjid = w.oid AND d.deptype = 'a' AND d.classid = 'pg_class'::regclass
         JOIN pg_class AS s ON s.oid = d.objid AND s.relkind = 'S'
@@ -67,6 +68,21 @@ class Need(NamedTuple):
 
     name: str
     privilege: str
+
+
+def statements_of(module: ModuleType) -> Iterator[Statement]:
+    """Yield the statements of a module, also those that there is one of for each kind of a thing."""
+    return _found(vars(module).values())
+
+
+def _found(values: Iterable[object]) -> Iterator[Statement]:
+    for value in values:
+        if isinstance(value, dict):
+            held = cast("dict[object, object]", value)
+            if isinstance(held.get(Dialect.POSTGRESQL), Sql):
+                yield cast("Statement", held)
+            else:
+                yield from _found(held.values())
 
 
 def needs_of(statements: Iterable[Statement], prefix: str) -> frozenset[Need]:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import QueuePool
 
-from history.sql.database.engine import AnyConnection, AnyEngine, Database, fetch
+from history.sql.database.engine import AnyConnection, AnyEngine, fetch
 from history.sql.database.postgresql import POOLED
 from history.sql.statements.dialects import Dialect, statement
 from history.store.room import Room
@@ -20,23 +20,22 @@ LIMITS = statement(
 )
 
 
-async def room_of(database: Database, engine: AnyEngine) -> Room | None:
-    """Return it; see :class:`~history.store.room.TellingRoom`. SQLite counts none."""
-    if database.dialect is Dialect.SQLITE:
+async def room_of(connection: AnyConnection, engine: AnyEngine) -> Room | None:
+    """Return it, of a connection of an engine; see :class:`~history.store.room.TellingRoom`.
+
+    None for SQLite.
+    """
+    if connection.dialect.name == Dialect.SQLITE:
         return None
     pool, url = engine.pool, engine.url
     server = f"{url.host or url.query.get('host', 'localhost')}:{url.port or 5432}"
     # -1 is without end.
     most = pool.size() + max(0, pool._max_overflow) if isinstance(pool, QueuePool) else 1  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
-    async def look(connection: AnyConnection) -> Room:
-        if connection.info.get(POOLED):
-            return Room(server, most, None, "a pooler such as PgBouncer stands between", 0)
-        ((most_of_all, reserved, of_role, of_database, used),) = await fetch(connection, LIMITS)
-        limits = [(most_of_all - reserved, f"max_connections {most_of_all}, {reserved} of them reserved")]
-        limits += [(of_role, "CONNECTION LIMIT of the role")] if of_role >= 0 else []
-        limits += [(of_database, "CONNECTION LIMIT of the database")] if of_database >= 0 else []
-        limit, why = min(limits)
-        return Room(server, most, limit, why, used)
-
-    return await database.run("asking for how many connections there is room", look)
+    if connection.info.get(POOLED):
+        return Room(server, most, None, "a pooler such as PgBouncer stands between", 0)
+    ((most_of_all, reserved, of_role, of_database, used),) = await fetch(connection, LIMITS)
+    limits = [(most_of_all - reserved, f"max_connections {most_of_all}, {reserved} of them reserved")]
+    limits += [(of_role, "CONNECTION LIMIT of the role")] if of_role >= 0 else []
+    limits += [(of_database, "CONNECTION LIMIT of the database")] if of_database >= 0 else []
+    limit, why = min(limits)
+    return Room(server, most, limit, why, used)

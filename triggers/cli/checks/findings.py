@@ -80,7 +80,7 @@ def of_refusals(
         refusals = drive(ask())
     except NotPermittedError as error:
         finding = f"what its account may do could not be asked: {error.problem}"
-        yield Finding(of, Level.WARNING, finding, "let it use MULTI and DISCARD, or look by yourself")
+        yield Finding(of, Level.WARNING, finding, error.remedy)
         return []
     refused = {refusal.doing for refusal in refusals} - set(others)
     if not refused:

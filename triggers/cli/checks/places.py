@@ -84,21 +84,28 @@ def _of_lot(of: str, lot: Parking, trigger: str) -> Iterator[Finding]:
 
 def of_local_file(file: Path | None) -> Iterator[Finding]:
     """Look whether messages could be kept on this machine while no server takes them."""
-    remedy = "set local_parking_file= or XDG_STATE_HOME to a folder that this user may write to"
-    finding = of_file("local parking file", file or local_parking_file(), remedy)
-    if finding.level is not Level.OK:
-        lost = f"{finding.finding}: what is given up while the history is away would be given back"
-        finding = finding._replace(finding=lost)
-    yield finding
-
-
-def of_file(of: str, file: Path, remedy: str) -> Finding:
-    """Look whether a file can be written or made."""
-    folder = file.parent
+    file = file or local_parking_file()
+    folder = file.parent  # which is made
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     place = file if file.exists() else folder
     if os.access(place, os.W_OK) and (place is file or folder.is_dir()):
+        yield Finding("local parking file", Level.OK, f"{file} can be written")
+        return
+    yield Finding(
+        "local parking file",
+        Level.PROBLEM,
+        f"{place} cannot be written: what is given up while the history is away would be given back",
+        "set local_parking_file= or XDG_STATE_HOME to a folder that this user may write to",
+    )
+
+
+def of_file(of: str, file: Path, remedy: str) -> Finding:
+    """Look whether a file can be written, or made in its folder."""
+    place = file if file.exists() else file.parent
+    if not place.exists():
+        return Finding(of, Level.PROBLEM, f"there is no folder {place}", remedy)
+    if os.access(place, os.W_OK) and (place is file or place.is_dir()):
         return Finding(of, Level.OK, f"{file} can be written")
     return Finding(of, Level.PROBLEM, f"{place} cannot be written", remedy)
 

@@ -3,7 +3,7 @@
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -88,6 +88,16 @@ class SqlLink:
         """
         try:
             return await self._line.run(doing, work, atomic=atomic)
+        except DoubtlessError as error:
+            raise as_providers(error) from (error.__cause__ or error)
+
+    async def ask(self, doing: str, work: Step[T]) -> T:
+        """Do one step on the database as it is: before it no table is looked for, read or made.
+
+        Raises as :meth:`run`.
+        """
+        try:
+            return await replace(self._own, greet=None).run(doing, work)
         except DoubtlessError as error:
             raise as_providers(error) from (error.__cause__ or error)
 

@@ -21,6 +21,8 @@ from history.sql.database.engine import (
 )
 from history.sql.statements.dialects import Dialect, statement
 from history.store.owners import process_token
+from history.store.permissions import Refusal
+from history.store.room import Room
 from triggers.providers.backlog import Backlog, Place
 from triggers.providers.sqljms.destinations import TEMPORARY, Destination
 from triggers.providers.sqljms.link import SqlLink, as_providers
@@ -205,6 +207,24 @@ class SqlJms:
             ProviderUnavailableError: it does not.
         """
         await self._link.run("looking whether it is there", partial(execute, statement=PING))
+
+    async def refusals(self, destination: str, subscription: str | None) -> Sequence[Refusal]:
+        """Return which privileges on tables the role lacks; SQLite has no roles.
+
+        Raises:
+            ProviderUnavailableError: the server did not answer.
+        """
+        from triggers.providers.sqljms.permissions import refusals_in  # noqa: PLC0415  (no consumer asks)
+
+        return await refusals_in(self._link, destination, receives=subscription is not None)
+
+    async def room(self) -> Room | None:
+        """Return for how many connections there is room; see :class:`~history.store.room.TellingRoom`."""
+        from history.sql.database.room import room_of  # noqa: PLC0415  (as above)
+
+        return await self._link.ask(
+            "asking how many connections there may be", partial(room_of, engine=self._engine)
+        )
 
     async def identity(self) -> int:
         """Return the number of this database, by which two links to one are known as such.
