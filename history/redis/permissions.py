@@ -62,11 +62,12 @@ async def refusals_in(
     client: RedisClient, trigger: str, capabilities: Collection[Capability]
 ) -> Sequence[Refusal]:
     """Return what the account may not do; see :class:`~history.store.permissions.TellingRefusals`."""
-    uses = [_use(client, trigger, one) for one in Capability if one in capabilities]
+    uses = [use_of(client, trigger, one) for one in Capability if one in capabilities]
     return await client.call("asking what its account may do", lambda: refusals_of(client.client, uses))
 
 
-def _use(client: RedisClient, trigger: str, capability: Capability) -> Use:
+def use_of(client: RedisClient, trigger: str, capability: Capability) -> Use:
+    """Return what one use of a history of a trigger takes."""
     scripts = _scripts_of(capability)
     commands = {*commands_of(*map(text_of, scripts)), *_COMMANDS.get(capability, ())}
     if scripts:

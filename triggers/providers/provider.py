@@ -326,12 +326,13 @@ class DeliveryLimit:
     """When a provider gives a message up by itself.
 
     ``deliveries`` is after how many; None where no limit was seen. ``then`` says what becomes of such a
-    message, and ``unseen`` what may limit as well and cannot be asked about from here, as a clause; empty
-    where everything was seen.
+    message, and ``is_kept`` whether it is somewhere still. ``unseen`` says what may limit as well and cannot
+    be asked about from here, as a clause; empty where everything was seen.
     """
 
     deliveries: int | None
     then: str = ""
+    is_kept: bool = False
     unseen: str = ""
 
 

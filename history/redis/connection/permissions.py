@@ -125,7 +125,7 @@ async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
     """
     asked = [list(use.asked()) for use in uses]
     words = [words for some in asked for _, words in some]
-    user, answers = await _ask(client, uses[0].keys[0], words)
+    user, answers = await queued(client, uses[0].keys[0], words)
     left, refusals = iter(answers), list[Refusal]()
     for use, some in zip(uses, asked, strict=True):
         problems = {what: next(left) for what, _ in some}
@@ -133,8 +133,12 @@ async def refusals_of(client: Any, uses: Sequence[Use]) -> Sequence[Refusal]:
     return refusals
 
 
-async def _ask(client: Any, key: str, asked: Sequence[Sequence[str]]) -> tuple[str, Sequence[object]]:
-    """Return the name of the account, and the answer to each command where it was queued."""
+async def queued(client: Any, key: str, asked: Sequence[Sequence[str]]) -> tuple[str, Sequence[object]]:
+    """Return the name of an account, and the answer to each command: QUEUED, or why it was not.
+
+    Raises:
+        as :func:`refusals_of`.
+    """
     pool = pool_of(client)
     if pool is None:  # a Cluster's nodes have accounts of their own: the one that has the key is asked
         pool = client.get_redis_connection(client.get_node_from_key(key)).connection_pool

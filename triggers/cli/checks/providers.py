@@ -103,8 +103,8 @@ def _of_limit(trigger: AnyTrigger, destination: str, limit: DeliveryLimit) -> It
     if limit.unseen:
         yield Finding(
             of,
-            Level.WARNING,
+            Level.OK if limit.is_kept else Level.WARNING,
             f"whether the provider gives a message of {destination} up before {most} deliveries cannot be "
             f"seen from here: {limit.unseen}",
-            "look at the broker, and keep max_delivery_count below its limit",
+            f"look at the broker: max_delivery_count ({most}) must be below its limit",
         )

@@ -111,8 +111,15 @@ class Management(Link):
 
     async def queue_type(self, name: str) -> str:
         """Return "quorum", "classic" or "stream"."""
-        queue = cast("dict[str, Any]", await self.request("GET", queue_address(name), None))
-        return str(queue.get("type"))
+        return str((await self._queue_named(name)).get("type"))
+
+    async def queue_arguments(self, name: str) -> dict[str, Any]:
+        """Return the arguments that a queue was declared with, and its type among them."""
+        queue = await self._queue_named(name)
+        return {**(queue.get("arguments") or {}), "x-queue-type": str(queue.get("type"))}
+
+    async def _queue_named(self, name: str) -> dict[str, Any]:
+        return cast("dict[str, Any]", await self.request("GET", queue_address(name), None))
 
     async def declare_fanout(self, exchange: str) -> None:
         """Declare a durable fanout exchange."""

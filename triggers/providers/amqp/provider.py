@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 from uuid import uuid4
 
-from history.errors import ConfigurationError
+from history.errors import ConfigurationError, NotPermittedError
 from history.message import Message
 from history.shell import Shell, TaskShell, ThreadShell
 from triggers.providers.amqp.codec import Origin, encode, encode_unreadable
@@ -19,7 +19,7 @@ from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, is_later, named, no_delays
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.provider import Arrival, Received
+from triggers.providers.provider import Arrival, DeliveryLimit, Received
 from triggers.providers.rabbitmq.later import Slot, slots_of
 from triggers.providers.rabbitmq.settings import (
     QUEUE,
@@ -237,6 +237,31 @@ class Amqp:
             management = Management(connection)
             await connection.link(management)
             await management.close()
+
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
+        """Return after how many deliveries the queue of a subscription gives a message up.
+
+        Raises:
+            ProviderUnavailableError: there is no answer.
+        """
+        from triggers.providers.rabbitmq.limits import limit_of, unseen  # noqa: PLC0415  (no consumer asks)
+
+        connection = await self._connected()
+        if not connection.is_rabbitmq:
+            return unseen("this broker does not tell over AMQP 1.0; ActiveMQ Artemis has a limit of 10")
+        plain = destination.startswith(QUEUE)
+        queue = destination.removeprefix(QUEUE) if plain else queue_of(destination, subscription)
+        management = Management(connection)
+        await connection.link(management)
+        try:
+            arguments = await management.queue_arguments(queue)
+        except NotPermittedError:
+            return unseen("its account may not look at the queue")
+        except ConfigurationError:  # there is none yet
+            return None
+        finally:
+            await management.close()
+        return limit_of(arguments, 4)
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""

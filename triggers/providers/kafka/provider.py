@@ -203,7 +203,9 @@ class Kafka:
         """Return after how many deliveries the brokers give up a share group's message, as the URL says."""
         if not self._settings.share:
             return None
-        return DeliveryLimit(self._settings.delivery_limit, "it stays in the topic, and the group skips it")
+        return DeliveryLimit(
+            self._settings.delivery_limit, "it stays in the topic, and the group skips it", is_kept=True
+        )
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits for the groups of these places, with what is held; nothing of share groups."""

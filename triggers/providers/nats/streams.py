@@ -155,7 +155,7 @@ async def limit_of(connection: Connection, destination: str, durable: str) -> De
         return None
     limit = info.config.max_deliver or UNLIMITED
     then = "it stays in the stream, and the consumer is not given it again"
-    return None if limit == UNLIMITED else DeliveryLimit(limit, then)
+    return None if limit == UNLIMITED else DeliveryLimit(limit, then, is_kept=True)
 
 
 async def backlogs_of(

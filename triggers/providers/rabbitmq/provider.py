@@ -6,7 +6,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
@@ -19,7 +19,7 @@ from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, is_later, named, refuse_later
 from triggers.providers.brokers.url import BrokerUrl
-from triggers.providers.provider import Arrival, Received
+from triggers.providers.provider import Arrival, DeliveryLimit, Received
 from triggers.providers.rabbitmq.codec import Origin, encode, letter_of
 from triggers.providers.rabbitmq.connection import Channel, Connection
 from triggers.providers.rabbitmq.consumer import RabbitmqConsumer
@@ -201,6 +201,27 @@ class RabbitMQ:
         """
         channel = await (await self._connected()).channel(lambda _: None)
         await channel.close()
+
+    async def delivery_limit(self, destination: str, subscription: str) -> DeliveryLimit | None:
+        """Return after how many deliveries the queue of a subscription gives a message up.
+
+        Raises:
+            ProviderUnavailableError: there is no answer.
+        """
+        from triggers.providers.rabbitmq.limits import limit_of_queue  # noqa: PLC0415  (no consumer asks)
+
+        plain = destination.startswith(QUEUE)
+        queue = destination.removeprefix(QUEUE) if plain else queue_of(destination, subscription)
+        connection = await self._connected()
+
+        async def declare(arguments: Mapping[str, object]) -> None:
+            # A channel for each: it ends where RabbitMQ refuses.
+            channel = await connection.channel(lambda _: None)
+            words = {"queue": queue, "durable": True, "arguments": arguments}
+            await channel.ask("asking how it is declared", "queue_declare", **words)
+            await channel.close()
+
+        return await limit_of_queue(declare, _major(connection))
 
     async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
         """Return what waits in the queues of these places; RabbitMQ says nothing of what is held."""

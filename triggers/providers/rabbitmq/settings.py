@@ -67,7 +67,7 @@ def dead_letters_of(destination: str) -> str:
 
 
 #: Since when RabbitMQ expels by itself what was delivered too often; before, there was no limit by default.
-_LIMITING = 4
+LIMITING = 4
 
 
 def arguments_of(destination: str, *, quorum: bool, version: int) -> dict[str, Any]:
@@ -78,6 +78,6 @@ def arguments_of(destination: str, *, quorum: bool, version: int) -> dict[str, A
     if quorum:
         # What the broker expels stays until somebody has the dead letter; by itself it expels nothing.
         arguments |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
-        if version >= _LIMITING:
+        if version >= LIMITING:
             arguments["x-delivery-limit"] = -1
     return arguments

@@ -157,7 +157,7 @@ class SqsLink:
             return None
         policy: Mapping[str, Any] = json.loads(text)
         target = str(policy.get("deadLetterTargetArn", "")).rpartition(":")[2]
-        return DeliveryLimit(int(policy["maxReceiveCount"]), f"it goes to the queue {target}")
+        return DeliveryLimit(int(policy["maxReceiveCount"]), f"it goes to the queue {target}", is_kept=True)
 
     def _attributes(self, queue: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return what SQS says of a queue; nothing of one that is missing, which is not made."""

@@ -1,0 +1,145 @@
+"""What an account may not do is found out for each use of a history, and nothing is written for it."""
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from history.bridge import drive
+from history.errors import NotPermittedError
+from history.opening import open_history
+from history.redis.connection.client import RedisClient
+from history.redis.connection.permissions import queued
+from history.redis.permissions import use_of
+from history.store.permissions import Capability, Refusal, TellingRefusals
+from tests.fixtures.servers.redis import connected
+from triggers.providers.redis_streams import permissions as of_streams
+
+
+def refusals(url: str, *capabilities: Capability) -> Sequence[Refusal]:
+    """Return what an account is refused."""
+    store = open_history(url)
+    assert isinstance(store, TellingRefusals)
+    try:
+        return drive(store.refusals("book", capabilities or tuple(Capability)))
+    finally:
+        drive(store.close())
+
+
+class TestRedis:
+    @pytest.fixture
+    def account(self, redis_url: str) -> str:
+        """The URL of an account that a test makes by its rules."""
+        return redis_url.replace("redis://", "redis://worker:secret@")
+
+    def rules(self, url: str, *rules: str) -> None:
+        with connected(url) as client:
+            client.execute_command("ACL", "SETUSER", "worker", "reset", "on", ">secret", *rules)
+
+    def test_every_command_that_is_asked_about_can_be_queued(self, redis_url: str) -> None:
+        client = RedisClient.from_url(f"{redis_url}?durability=replicas:1")
+        uses = [use_of(client, "book", capability) for capability in Capability]
+        uses += [of_streams.use_of("orders", name, waits=True) for name in ("book", None)]
+        words = [asked for use in uses for _, asked in use.asked()]
+
+        user, answers = drive(queued(client.client, "key", words))
+
+        drive(client.close())
+        assert user == "default"
+        assert dict(zip(map(tuple, words), answers, strict=True)) == dict.fromkeys(
+            map(tuple, words), b"QUEUED"
+        )
+
+    def test_the_permissions_that_the_docs_name_are_enough(self, redis_url: str, account: str) -> None:
+        self.rules(redis_url, "~doubtless:*", "+@all", "-@admin", "-@dangerous")
+
+        assert refusals(account) == []
+
+    @pytest.mark.parametrize(
+        ("rules", "capability", "refused", "remedy"),
+        [
+            ("~* +@all -xadd", Capability.JOURNAL, "XADD", "ACL SETUSER worker +xadd"),
+            ("~* +@all -zadd", Capability.PARKING, "ZADD", "ACL SETUSER worker +zadd"),
+            ("~doubtless:{* +@all", Capability.CONTROL, "the keys doubtless:control", "~doubtless:*"),
+            ("~* +@all -eval", Capability.UPKEEP, "EVAL", "ACL SETUSER worker +eval"),
+        ],
+    )
+    def test_what_is_refused_is_named_and_nothing_is_written(
+        self,
+        redis_url: str,
+        account: str,
+        rules: str,
+        capability: Capability,
+        refused: str,
+        remedy: str,
+    ) -> None:
+        self.rules(redis_url, *rules.split())
+
+        found = {refusal.doing: refusal for refusal in refusals(account)}
+
+        assert found[capability].refused == f"Redis refuses its user 'worker' {refused}"
+        assert found[capability].remedy.endswith(remedy)
+        with connected(redis_url) as client:
+            assert client.dbsize() == 0
+
+    def test_who_may_not_use_multi_is_not_asked_and_writes_nothing(
+        self, redis_url: str, account: str
+    ) -> None:
+        self.rules(redis_url, "~*", "+@all", "-multi")
+
+        with pytest.raises(NotPermittedError, match="multi"):
+            refusals(account)
+
+        with connected(redis_url) as client:
+            assert client.dbsize() == 0
+
+
+class TestPostgresql:
+    @pytest.fixture
+    def role(self, postgres_url: str) -> Iterator[str]:
+        """The URL of a role that may connect, and look into the schema of this test."""
+        store = open_history(postgres_url)
+        drive(store.check())
+        drive(store.close())
+        parts = urlsplit(postgres_url)
+        with psycopg.connect(postgres_url, autocommit=True) as owner:
+            schema = owner.execute("SELECT current_schema()").fetchone()
+            assert schema is not None
+            name = f"worker_{schema[0]}"
+            role = sql.Identifier(name)
+            owner.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(role))
+            owner.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema[0]), role))
+            try:
+                address = parts.netloc.rpartition("@")[2]
+                yield parts._replace(netloc=f"{name}:secret@{address}").geturl()
+            finally:
+                owner.execute(sql.SQL("DROP OWNED BY {}").format(role))
+                owner.execute(sql.SQL("DROP ROLE {}").format(role))
+
+    def test_the_grants_that_are_asked_for_are_enough(self, postgres_url: str, role: str) -> None:
+        found = refusals(role)
+        with psycopg.connect(postgres_url, autocommit=True) as owner:
+            for refusal in found:
+                owner.execute(refusal.remedy.encode())
+
+        assert [refusal.doing for refusal in found] == list(Capability)
+        assert refusals(role) == []
+        store = open_history(role)
+        (claim,) = drive(store.claim("book", ["u1"], "worker"))
+        drive(store.close())
+        assert claim.found is None
+
+    def test_a_table_that_cannot_be_made_is_named(self, postgres_url: str, role: str) -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as owner:
+            owner.execute("DROP TABLE doubtless_journal")
+
+        (refusal,) = refusals(role, Capability.JOURNAL)
+
+        assert "has no doubtless_journal yet" in refusal.refused
+        assert "GRANT CREATE ON SCHEMA" in refusal.remedy
+
+
+def test_a_file_that_cannot_be_written_is_no_matter_of_accounts(tmp_path: object) -> None:
+    assert refusals(f"sqlite:///{tmp_path}/history.sqlite3") == []

@@ -1,0 +1,97 @@
+"""After how many deliveries a queue of RabbitMQ gives a message up by itself, as far as it can be known.
+
+Over AMQP 0-9-1 nobody is told a queue's arguments. But whoever declares a queue that is there, with others,
+is told the first that differs: so they are found out one by one. With what is asked here no queue can be
+made: an argument is always among them that RabbitMQ refuses for a new one.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+from history.errors import ConfigurationError, NotPermittedError
+from triggers.providers.provider import DeliveryLimit
+from triggers.providers.rabbitmq.settings import LIMITING
+
+#: What no queue has: a type that there is not, and a limit that is no number.
+_NO_TYPE, _NO_LIMIT = {"x-queue-type": "doctor"}, {"x-delivery-limit": "doctor"}
+
+#: How often a queue is asked at most; it has some dozen arguments.
+_MOST = 20
+
+#: What RabbitMQ says of the first argument that differs; without "current" it has none.
+_DIFFERS = re.compile(
+    r"inequivalent arg '([\w-]+)' for queue .*"
+    r"\bcurrent is (?:(?:the value )?'(.*?)'(?: of type '(\w+)')?|none)"
+)
+
+#: The number that a quorum queue of RabbitMQ 4 has where nobody says another.
+DEFAULT_LIMIT = 20
+
+_UNSEEN = "a policy of RabbitMQ may set delivery-limit or dead-letter-exchange, and AMQP does not tell of it"
+
+#: Declares a queue with these arguments.
+Declare = Callable[[Mapping[str, object]], Awaitable[object]]
+
+
+async def limit_of_queue(declare: Declare, version: int) -> DeliveryLimit | None:
+    """Return the limit of a queue, over AMQP 0-9-1; None where it has none, or there is no queue.
+
+    Raises:
+        ProviderUnavailableError: there is no answer.
+    """
+    kind, known = "", dict[str, object]()
+    for _ in range(_MOST):
+        wrong = _NO_LIMIT if kind == "quorum" else _NO_TYPE
+        try:
+            await declare({**known, **wrong})
+        except NotPermittedError:
+            return unseen("its account may not declare the queue, and so not ask how it is declared")
+        except ConfigurationError as error:
+            found = _DIFFERS.search(error.problem)
+        else:
+            break
+        if found is None:  # there is no such queue, or it is another's
+            return None
+        name, value = found[1], _read(found[2], found[3])
+        if name == "x-queue-type":
+            kind = str(value or "classic")
+            known |= {name: kind}
+            if kind != "quorum":
+                return None
+        elif name == "x-delivery-limit":
+            return limit_of({**known, name: value}, version)
+        elif value is None or name in known:
+            break
+        else:
+            known[name] = value
+    return unseen("RabbitMQ does not say how the queue is declared")
+
+
+def limit_of(arguments: Mapping[str, object], version: int) -> DeliveryLimit | None:
+    """Return the limit of a queue with these arguments; None where it has none."""
+    if arguments.get("x-queue-type") != "quorum":
+        return None
+    limit, exchange = arguments.get("x-delivery-limit"), arguments.get("x-dead-letter-exchange")
+    if limit is None and version >= LIMITING:
+        limit = DEFAULT_LIMIT
+    # So often it may come back; the first delivery is none of these.
+    deliveries = int(limit) + 1 if isinstance(limit, int) and limit >= 0 else None
+    then = "it is dropped, unless a policy has a dead-letter exchange"
+    if exchange is not None:
+        then = f"it goes to the exchange {exchange}"
+    return DeliveryLimit(deliveries, then, is_kept=exchange is not None, unseen=_UNSEEN)
+
+
+def unseen(why: str) -> DeliveryLimit:
+    """Return what is known where nothing could be seen."""
+    return DeliveryLimit(None, unseen=why)
+
+
+def _read(value: str | None, kind: str | None) -> object:
+    """Return a value of an argument as it is declared; RabbitMQ does not always say of which type."""
+    if value is None:
+        return None
+    if kind == "bool":
+        return value == "true"
+    is_number = kind != "longstr" if kind else re.fullmatch(r"-?\d+", value) is not None
+    return int(value) if is_number else value
