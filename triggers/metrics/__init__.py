@@ -1,5 +1,5 @@
-"""What a running consumer tells monitoring: metrics, whether it lives, and whether it is ready.
+"""What a running process tells monitoring: metrics, whether it lives, and whether it is ready.
 
 ``answering.py`` has a process answer at an address, ``endpoint.py`` answers requests, ``exposition.py`` makes
-metrics of what was counted, ``watched.py`` is what both ask about. Needs the extra ``metrics``.
+metrics of what a consumer has counted, ``watched.py`` is what both ask about. Needs the extra ``metrics``.
 """

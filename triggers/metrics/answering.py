@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 def endpoint_of(metrics: str, watched: Watched) -> "Endpoint":
-    """Make what answers at an address.
+    """Make what answers at an address for a consumer.
 
     Raises:
         ConfigurationError: it is none, or (MissingExtraError) the extra ``metrics`` is missing.
     """
     from triggers.metrics.endpoint import Endpoint, address_of  # noqa: PLC0415  (an extra)
+    from triggers.metrics.exposition import ConsumerCollector  # noqa: PLC0415  (an extra)
 
     with pointing():
-        return Endpoint(address_of(metrics), watched)
+        return Endpoint(address_of(metrics), watched, ConsumerCollector(watched))
 
 
 @contextmanager

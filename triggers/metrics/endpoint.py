@@ -1,4 +1,4 @@
-"""The address at which a consumer answers monitoring: ``/metrics``, ``/livez`` and ``/readyz``."""
+"""The address at which a process answers monitoring: ``/metrics``, ``/livez`` and ``/readyz``."""
 
 import json
 import socket
@@ -7,12 +7,15 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 from urllib.parse import urlsplit
 
 from history.errors import ConfigurationError
 from triggers.metrics.exposition import render
-from triggers.metrics.watched import Watched
+from triggers.metrics.watched import Watchable
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 #: How long one who asks may take to say what for, in seconds.
 REQUEST_TIMEOUT = 10.0
@@ -50,15 +53,18 @@ def address_of(text: object) -> Address:
 
 
 class Endpoint:
-    """Answers in threads of its own while it is entered, whatever the consumer does.
+    """Answers in threads of its own while it is entered, whatever else the process does.
+
+    ``collector`` makes the metrics, and ``watched`` says whether the process lives and is ready.
 
     Raises:
         ConfigurationError: the address cannot be listened at.
     """
 
-    def __init__(self, address: Address, watched: Watched) -> None:
+    def __init__(self, address: Address, watched: Watchable, collector: "Collector") -> None:
         self._address = address
         self._watched = watched
+        self._collector = collector
         self._server: _Server | None = None
 
     @property
@@ -70,7 +76,7 @@ class Endpoint:
 
     def __enter__(self) -> Self:
         try:
-            self._server = _Server(self._address, self._watched)
+            self._server = _Server(self._address, self._watched, self._collector)
         except OSError as error:
             raise ConfigurationError(
                 "metrics",
@@ -98,13 +104,14 @@ class _Server(ThreadingHTTPServer):
     #: Without it a port that a killed process has left could not be listened at for a minute.
     allow_reuse_address = True
 
-    def __init__(self, address: Address, watched: Watched) -> None:
+    def __init__(self, address: Address, watched: Watchable, collector: "Collector") -> None:
         self.watched = watched
+        self.collector = collector
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: whoever asked has gone, and the consumer has nothing to do with it."""
+        """Say nothing: whoever asked has gone, and the process has nothing to do with it."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,10 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer one of the three paths."""
-        watched = cast("_Server", self.server).watched
+        server = cast("_Server", self.server)
+        watched = server.watched
         match self.path.partition("?")[0]:
             case "/metrics":
-                body, content_type = render(watched, self.headers.get("Accept", ""))
+                body, content_type = render(server.collector, self.headers.get("Accept", ""))
                 self._answer(HTTPStatus.OK, body, content_type)
             case "/livez":
                 hung = watched.hung_for
@@ -126,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
                 )
                 self._answer_text(hung is None, said)
             case "/readyz":
-                self._answer_json(watched.ready, _readiness(watched))
+                self._answer_json(watched.ready, watched.readiness())
             case _:
                 self._answer(
                     HTTPStatus.NOT_FOUND,
@@ -158,15 +166,3 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _status(well: bool) -> HTTPStatus:  # noqa: FBT001
     return HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-
-
-def _readiness(watched: Watched) -> dict[str, Any]:
-    """Say of each trigger whether it receives, and why not."""
-    return {
-        "ready": watched.ready,
-        "draining": watched.draining,
-        "triggers": {
-            one.name: {"state": one.state.lower(), "reason": one.suspended, "provider_away": one.away}
-            for one in watched.triggers
-        },
-    }

@@ -72,9 +72,9 @@ class ConsumerCollector(Collector):
         yield from (states, up, busy)
 
 
-def render(watched: Watched, accept: str) -> tuple[bytes, str]:
+def render(collector: Collector, accept: str) -> tuple[bytes, str]:
     """Return all metrics and their content type, in the form that the one who asks accepts."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ConsumerCollector(watched))
+    registry.register(collector)
     encoder, content_type = choose_encoder(accept)
     return encoder(registry), content_type

@@ -1,14 +1,32 @@
-"""What monitoring asks about: the triggers of a consumer, and whether its loop goes on."""
+"""What monitoring asks about: such as the triggers of a consumer, and whether its loop goes on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from history.store.control import Counts, TriggerState
 
 #: How long the loop of a consumer may stand still before its process counts as hung, in seconds.
 HUNG_AFTER = 60.0
+
+
+class Watchable(Protocol):
+    """What an endpoint answers for. It is read from the endpoint's threads."""
+
+    @property
+    def hung_for(self) -> float | None:
+        """For how many seconds it has stood still, where that is too long; else None."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether it does its work."""
+        ...
+
+    def readiness(self) -> dict[str, Any]:
+        """Say what is ready and what is not, as JSON has it."""
+        ...
 
 
 class WatchedTrigger(Protocol):
@@ -68,3 +86,14 @@ class Watched:
         """Whether at least one trigger receives from a provider that answers, or there is none."""
         receiving = (one.state is TriggerState.RUNNING and one.away is None for one in self.triggers)
         return not self.draining and self.hung_for is None and (not self.triggers or any(receiving))
+
+    def readiness(self) -> dict[str, Any]:
+        """Say of each trigger whether it receives, and why not."""
+        return {
+            "ready": self.ready,
+            "draining": self.draining,
+            "triggers": {
+                one.name: {"state": one.state.lower(), "reason": one.suspended, "provider_away": one.away}
+                for one in self.triggers
+            },
+        }

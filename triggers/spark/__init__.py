@@ -16,6 +16,7 @@ A :class:`~triggers.Trigger` runs row by row: ``book.foreach_batch(uuid="uuid", 
 ``atomic_sink/``         rows and history entries in one transaction of a database
 ``sources/``             sources of streams: a Redis stream, SQL-JMS, a publication of SQL Remote
 ``rows/``                rows as messages, and back
+``metrics/``             the queries of a driver for Prometheus: ``watch``
 ``document_history.py``  what triggers remember, as a table
 ``batch_info.py``        which batch it is, for functions that ask
 ``settings.py``          the settings, which travel to the executors
@@ -31,10 +32,19 @@ try:
     from triggers.spark.batch_info import BatchInfo
     from triggers.spark.foreach_batch import ForeachBatch, foreach_batch
     from triggers.spark.java_causes import causes_of
+    from triggers.spark.metrics.watch import StreamWatch, watch
     from triggers.spark.report import BatchReport
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in {"pyspark", "pyarrow", "pandas", "numpy", "py4j"}:
         raise
     raise MissingExtraError("triggers.spark", extra="spark", package=error.name or "pyspark") from error
 
-__all__ = ["BatchInfo", "BatchReport", "ForeachBatch", "causes_of", "foreach_batch"]
+__all__ = [
+    "BatchInfo",
+    "BatchReport",
+    "ForeachBatch",
+    "StreamWatch",
+    "causes_of",
+    "foreach_batch",
+    "watch",
+]

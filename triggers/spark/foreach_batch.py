@@ -52,7 +52,7 @@ from triggers.spark.batch.purging import Purging
 from triggers.spark.batch.steps import BatchObserver, BatchStep
 from triggers.spark.batch_info import BatchFunction, given_info
 from triggers.spark.connections import FIRST_PAUSE
-from triggers.spark.report import BatchReport, tell
+from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.settings import BATCH_DEFAULTS, BatchOptions, BatchSettings
 
@@ -143,7 +143,8 @@ class ForeachBatch:
     """What ``@foreach_batch`` makes of a function; give it to ``writeStream.foreachBatch``.
 
     ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
-    process, the last ones only. :meth:`write_stream` checks the stream's columns before anything starts.
+    process, the last ones only; ``counts`` adds up what they say. :meth:`write_stream` checks the stream's
+    columns before anything starts.
 
     Guarantee: in doubt; atomic, where the function's sink completes the history in its own transaction;
     exactly once with an idempotent sink and ``on_replay="execute"``, or with one that knows its commits and
@@ -158,6 +159,7 @@ class ForeachBatch:
         self._call = given_info(function)
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self.counts = RowCounts()
         self._purging = Purging(settings)
         self._abandoned: dict[QueryIdentity, tuple[BatchRun, ...]] = {}
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", "foreach_batch")
@@ -199,6 +201,7 @@ class ForeachBatch:
         identity = identity_of(batch, settings.query)
         report = self._process(settings, identity, batch, batch_id)
         self.reports.append(report)
+        self.counts.add(report)
         self.reach(BatchStep.NOTED)
         tell(report, self.settings.on_batch, self.name)
         self._purging.after(report)

@@ -1,8 +1,10 @@
-"""What became of the rows of one micro-batch."""
+"""What became of the rows of a micro-batch, and of all that one process has seen."""
 
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -16,6 +18,9 @@ class BatchReport:
     a retrieval failure event each, and parked; so are all new rows where the function failed fatally under
     ``on_fatal="reject"``. ``in_doubt`` rows were parked, or run as ``in_doubt="execute"`` says.
 
+    ``again`` are those among the new rows that an earlier run of the batch had completed: under
+    ``on_replay="execute"`` they were handed over once more, and an atomic sink found them written.
+
     ``unmatched`` rows are those that a trigger's selector, filter or routes did not want.
 
     ``seconds`` is the whole time from the call to the completion; ``attempt`` is 1 unless the batch was tried
@@ -26,6 +31,7 @@ class BatchReport:
     query: str
     rows: int
     new: int = 0
+    again: int = 0
     duplicate: int = 0
     in_doubt: int = 0
     rejected: int = 0
@@ -46,10 +52,46 @@ class BatchReport:
             "unmatched": self.unmatched,
         }
 
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """The rows by verdict, each under one of them: ``new`` is without those that came ``again``."""
+        return {
+            "new": self.new - self.again,
+            "again": self.again,
+            "duplicate": self.duplicate,
+            "in_doubt": self.in_doubt,
+            "rejected": self.rejected,
+            "unmatched": self.unmatched,
+        }
+
     def __str__(self) -> str:
         counts = f"{self.rows} rows, {self.new} new, {self.duplicate} duplicate"
         more = f", {self.in_doubt} in doubt, {self.rejected} rejected in {self.seconds:.2f} s"
         return f"batch {self.batch_id} of {self.query}: {counts}{more}"
+
+
+class RowCounts:
+    """The rows that one handler has processed in this process, by query and verdict.
+
+    Any thread may add and read. A copy begins at zero: over Spark Connect it is the server's that counts.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def __reduce__(self) -> tuple[type["RowCounts"], tuple[()]]:
+        return RowCounts, ()
+
+    def add(self, report: BatchReport) -> None:
+        """Count the rows of a batch."""
+        with self._lock:
+            self._counts[report.query].update(report.verdicts)
+
+    def by_query(self) -> dict[str, Counter[str]]:
+        """Return what was counted so far; each query has all verdicts, be they 0."""
+        with self._lock:
+            return {query: Counter(counts) for query, counts in self._counts.items()}
 
 
 def tell(report: BatchReport, listener: Callable[[BatchReport], Any] | None, trigger: str) -> None:

@@ -44,7 +44,7 @@ from triggers.spark.batch.second_look import EVENT, STATUS, judged_again
 from triggers.spark.batch.session import described
 from triggers.spark.batch.verdicts import KEY, VERDICT, Verdict, prepared
 from triggers.spark.connections import patiently
-from triggers.spark.report import BatchReport, tell
+from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.rows.arrow import mapped
 from triggers.spark.rows.columns import check_columns
 from triggers.spark.settings import DEFAULT_ROWS_PER_TRANSACTION, SINK_DEFAULTS, BatchSettings, SinkOptions
@@ -109,8 +109,9 @@ class AtomicSink:
     """Made by :func:`atomic_sink`; give it to ``writeStream.foreachBatch``.
 
     ``reports`` holds a :class:`~triggers.spark.report.BatchReport` for each batch that was completed in this
-    process, the last ones only. What an attempt that was cut off has written counts as ``new`` in the report
-    of the attempt that came to its end, where both had the same partitions.
+    process, the last ones only; ``counts`` adds up what they say. What an attempt that was cut off has
+    written counts as ``new`` in the report of the attempt that came to its end, where both had the same
+    partitions.
 
     Guarantee: atomic: history entry and effects share one SQL transaction, exactly once, no In Doubt window.
     """
@@ -118,6 +119,7 @@ class AtomicSink:
     def __init__(self, settings: BatchSettings, write: RowsWriter, resolver: Asked | None, rows: int) -> None:
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self.counts = RowCounts()
         self._write = write
         self._resolver = resolver
         self._rows = rows
@@ -144,8 +146,9 @@ class AtomicSink:
         """
         started = time.perf_counter()
         check_columns(self.settings.columns, batch.schema)
-        ledger = Ledger(self.settings)
-        record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
+        ledger, identity = Ledger(self.settings), identity_of(batch, self.settings.query)
+        completed = ledger.was_completed(identity, batch_id)
+        record, notes = ledger.begin(identity, batch_id)
         ledger.note(record, BatchState.RUNNING)
         rows = prepared(batch, self.settings)
         with described(batch.sparkSession, f"doubtless {self.settings.name}: writes rows with their entries"):
@@ -156,6 +159,7 @@ class AtomicSink:
             batch_id=batch_id,
             query=record.query,
             rows=sum(counts.values()),
+            again=counts["new"] if completed else 0,
             seconds=time.perf_counter() - started,
             attempt=record.attempt,
             notes=tuple(notes),
@@ -163,6 +167,7 @@ class AtomicSink:
         )
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
+        self.counts.add(report)
         tell(report, self.settings.on_batch, self.settings.name)
         self._purging.after(report)
 

@@ -95,6 +95,14 @@ class Ledger:
             notes.append(f"run {record.attempt} of this batch")
         return record, notes
 
+    def was_completed(self, identity: QueryIdentity, batch_id: int) -> bool:
+        """Whether the last run of a batch has completed it; to be asked before another one begins."""
+        progress, name = history_at(self.settings.history).progress, self.settings.name
+        record = patiently(self.settings.patience, progress.read, name, identity.query, batch_id)
+        if record is None or record.lineage != identity.lineage:  # else it is another batch of this number
+            return False
+        return record.state in {BatchState.COMPLETED, BatchState.FAILED}
+
     def abandoned(self, identity: QueryIdentity) -> tuple[BatchRun, ...]:
         """Take over the batches that a checkpoint which is gone has left before their function was entered.
 

@@ -101,6 +101,7 @@ class Tally:
             query=record.query,
             rows=new + self.duplicate + self.in_doubt + self.rejected,
             new=new,
+            again=self.again,
             duplicate=self.duplicate,
             in_doubt=self.in_doubt,
             rejected=self.rejected,

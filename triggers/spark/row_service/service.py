@@ -37,7 +37,7 @@ from triggers.spark.batch.session import described
 from triggers.spark.batch.tally import counted
 from triggers.spark.batch.verdicts import COUNT, KEY, prepared
 from triggers.spark.connections import LONGEST_PAUSE
-from triggers.spark.report import BatchReport, tell
+from triggers.spark.report import BatchReport, RowCounts, tell
 from triggers.spark.row_service.shipping import Shippable, packed, unpacked
 from triggers.spark.rows.arrow import RecordBatch, chunks_of, mapped, text_batch
 from triggers.spark.rows.columns import check_columns
@@ -53,6 +53,7 @@ class RowService:
     """What ``trigger.foreach_batch`` makes of a trigger; give it to ``writeStream.foreachBatch``.
 
     ``reports`` and :meth:`write_stream` are as of :class:`~triggers.spark.foreach_batch.ForeachBatch`.
+    ``counts`` adds up what became of rows, those of batches that have to come again, too.
 
     Guarantee: that of the trigger, for each row.
     """
@@ -62,6 +63,7 @@ class RowService:
         self.trigger = trigger
         self.settings = settings
         self.reports: deque[BatchReport] = deque(maxlen=KEPT_BATCHES)
+        self.counts = RowCounts()
         self._shipped: bytes | None = None
         self._purging = Purging(settings)
 
@@ -94,12 +96,14 @@ class RowService:
         record, notes = ledger.begin(identity_of(batch, self.settings.query), batch_id)
         ledger.note(record, BatchState.RUNNING)
         counts, reason = self._run(batch)
+        report = _report(counts, record, notes, time.perf_counter() - started)
+        # Of a batch that must come again, too: what it has processed is a duplicate then.
+        self.counts.add(report)
         if undecided := counts.get(UNDECIDED, 0):
             ledger.note(record, BatchState.RELEASED)
             raise TransientError(
                 f"{undecided} rows of batch {batch_id} are undecided, so the batch must come again: {reason}"
             )
-        report = _report(counts, record, notes, time.perf_counter() - started)
         ledger.note(record, BatchState.COMPLETED, report.counts)
         self.reports.append(report)
         tell(report, self.settings.on_batch, self.name)

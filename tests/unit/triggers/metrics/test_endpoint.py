@@ -15,6 +15,7 @@ from history.errors import ConfigurationError
 from history.store.control import Counts, TriggerState
 from tests import ROOT
 from triggers.metrics.endpoint import Address, Endpoint, address_of
+from triggers.metrics.exposition import ConsumerCollector
 from triggers.metrics.watched import HUNG_AFTER, Watched
 
 DASHBOARD_PAGE = ROOT / "docs" / "how-to" / "use-the-dashboard.md"
@@ -49,7 +50,7 @@ def watched(book: Book) -> Watched:
 
 @pytest.fixture
 def endpoint(watched: Watched) -> Iterator[Endpoint]:
-    with Endpoint(ANY_PORT, watched) as endpoint:
+    with Endpoint(ANY_PORT, watched, ConsumerCollector(watched)) as endpoint:
         yield endpoint
 
 
@@ -174,7 +175,7 @@ def test_one_who_asks_and_goes_away_disturbs_nobody(
 
 
 def test_an_address_that_is_taken_is_named_with_the_remedy(endpoint: Endpoint, watched: Watched) -> None:
-    second = Endpoint(endpoint.address, watched)
+    second = Endpoint(endpoint.address, watched, ConsumerCollector(watched))
 
     with pytest.raises(ConfigurationError, match=r"^metrics: 127.0.0.1:\d+ cannot be listened at .*port"):
         second.__enter__()

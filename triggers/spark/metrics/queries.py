@@ -1,0 +1,139 @@
+"""What is known of each streaming query: Spark's events, in numbers."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from time import time
+from typing import Any
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """One micro-batch that came to its end, as Spark reports it; rates are rows a second."""
+
+    batch: int
+    seconds: float
+    rows: int
+    input_rate: float
+    processed_rate: float
+
+
+@dataclass(slots=True)
+class QueryState:
+    """What is known of the queries of one name since this process listens.
+
+    ``runs`` are those that go on: a query that restarts may do so before the end of its last run is heard of.
+    ``heard_at`` is when Spark last said that it started, ended a batch or waits for data, in seconds since
+    1970. ``last`` is None before the first batch.
+    """
+
+    runs: set[UUID] = field(default_factory=set[UUID])
+    stopped: int = 0
+    failed: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    rows: int = 0
+    input_rate: float = 0.0
+    processed_rate: float = 0.0
+    last_batch: int | None = None
+    heard_at: float = field(default_factory=time)
+
+    @property
+    def running(self) -> bool:
+        """Whether one of its runs goes on."""
+        return bool(self.runs)
+
+
+class Queries:
+    """The queries of a driver, by name: the queryName, or else the id. Any thread may note and read."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._states: defaultdict[str, QueryState] = defaultdict(QueryState)
+        self._names: dict[UUID, str] = {}
+
+    def started(self, query: UUID, run: UUID, name: str | None) -> None:
+        """Note that a run of a query began, or was found running."""
+        with self._lock:
+            state = self._named(query, name)
+            state.runs.add(run)
+            state.heard_at = time()
+
+    def went_on(self, query: UUID, run: UUID, name: str | None, progress: Progress) -> None:
+        """Note a batch that came to its end."""
+        with self._lock:
+            state = self._named(query, name)
+            state.heard_at = time()
+            state.batches += 1
+            state.seconds += progress.seconds
+            state.rows += progress.rows
+            state.last_batch = progress.batch
+            state.runs.add(run)  # Spark tells of an end after all else, so this one goes on
+            state.input_rate, state.processed_rate = progress.input_rate, progress.processed_rate
+
+    def waited(self, query: UUID) -> None:
+        """Note that a query waits for data."""
+        with self._lock:
+            state = self._named(query)
+            state.heard_at = time()
+            state.input_rate = state.processed_rate = 0.0
+
+    def gone(self, query: UUID, run: UUID) -> None:
+        """Note that a run is over whose end is, or will be, heard of."""
+        with self._lock:
+            self._without(query, run)
+
+    def ended(self, query: UUID, run: UUID, *, failed: bool) -> None:
+        """Note the end of a run."""
+        with self._lock:
+            state = self._without(query, run)
+            state.heard_at = time()
+            if failed:
+                state.failed += 1
+            else:
+                state.stopped += 1
+
+    def states(self) -> dict[str, QueryState]:
+        """Return what is known, by name: copies, that nothing changes any more."""
+        with self._lock:
+            return {name: replace(state, runs=set(state.runs)) for name, state in self._states.items()}
+
+    def _named(self, query: UUID, name: str | None = None) -> QueryState:
+        """Return the state of a query; only some events tell its name."""
+        if name is not None or query not in self._names:
+            self._names[query] = name or str(query)
+        return self._states[self._names[query]]
+
+    def _without(self, query: UUID, run: UUID) -> QueryState:
+        state = self._named(query)
+        state.runs.discard(run)
+        if not state.runs:
+            state.input_rate = state.processed_rate = 0.0
+        return state
+
+
+class WatchedQueries:
+    """What an endpoint says of the queries of a driver: it is ready while one of them runs."""
+
+    #: Spark runs the queries in threads of its own, and this process answers, so it lives.
+    hung_for: float | None = None
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    @property
+    def ready(self) -> bool:
+        """Whether a query runs."""
+        return any(state.running for state in self._queries.states().values())
+
+    def readiness(self) -> dict[str, Any]:
+        """Say of each query whether it runs, and which batch it ended last."""
+        states = self._queries.states()
+        return {
+            "ready": any(state.running for state in states.values()),
+            "queries": {
+                name: {"running": state.running, "last_batch": state.last_batch}
+                for name, state in states.items()
+            },
+        }
