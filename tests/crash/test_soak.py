@@ -1,16 +1,22 @@
 """Processes killed at random moments; ``benchmarks.soak`` is the same with more of everything."""
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.soak import Fate, Soak
+from benchmarks.soak import RESENT_ONE_IN, Fate, Soak
 from benchmarks.soak_service import NAME, work
+from history.bridge import drive
+from history.opening import open_history
+from history.store.control import FORGOTTEN_AFTER, Beat
+from tests.fixtures.ledger import Ledger
 from tests.fixtures.proof import Proved
 from tests.integration.dashboard.browser import Browser
 from triggers.dashboard import Access, Role, Token, create_app
+from triggers.metrics.exposition import VERDICTS
 
 pytestmark = pytest.mark.crash
 
@@ -50,16 +56,80 @@ def test_processes_killed_at_random_lose_nothing_and_repeat_nothing(
 
 
 @pytest.mark.prove
-def test_metrics_add_up_with_what_the_soak_counts(tmp_path: Path, redis_url: str) -> None:
-    report = Soak(folder=tmp_path, redis_url=redis_url, messages=MESSAGES, kills=0).run()
+@pytest.mark.parametrize(("messages", "kills"), [(MESSAGES, 0), (6 * MESSAGES, KILLS)], ids=["none", "some"])
+def test_metrics_add_up_with_what_the_soak_counts(
+    tmp_path: Path, redis_url: str, messages: int, kills: int, proved: Proved
+) -> None:
+    looks = Looks(tmp_path / "effects", redis_url)
+    soak = Soak(folder=tmp_path, redis_url=redis_url, messages=messages, kills=kills)
+
+    report = soak.run(looks.look)
 
     assert report.mistakes == (), report
-    told = scraped(redis_url)
-    assert told["doubtless_history_messages_total", f"{NAME} new"] == report.fates[Fate.EXECUTED]
-    assert told["doubtless_history_messages_total", f"{NAME} duplicate"] == report.fates[Fate.DUPLICATE]
-    assert told["doubtless_parked_messages", NAME] == 0
-    waiting = [value for (name, at), value in told.items() if "waiting" in at and "backlog" in name]
+    looks.look()
+    metrics = scraped(redis_url)
+    counted = {
+        verdict: metrics["doubtless_history_messages_total", f"{NAME} {verdict}"] for verdict in VERDICTS
+    }
+    effects, killed = looks.effects, looks.killed
+    lost = effects.total() - counted["new"]
+    at_work = work.settings.concurrency
+    # What the killed had counted until their last heartbeats stands, and all that the others have.
+    assert len(killed) <= kills
+    assert counted["new"] == effects.total() + sum(n - effects[pid] for pid, n in killed.items())
+    for pid, reported in killed.items():
+        assert looks.surely_reported(pid) - at_work <= reported <= effects[pid]
+    # Nothing is counted twice, and before it is answered nothing is counted.
+    assert sum(counted.values()) <= messages
+    assert counted["duplicate"] <= report.fates[Fate.DUPLICATE] + kills * at_work
+    assert counted["rejected"] == 0
+    # What is there is counted where it is, so no kill makes a difference.
+    in_doubt = report.fates[Fate.PARKED_WITH_EFFECT] + report.fates[Fate.PARKED_WITHOUT_EFFECT]
+    parked = metrics["doubtless_parked_messages", NAME]
+    assert (parked > 0, parked <= in_doubt) == (in_doubt > 0, True)
+    assert metrics["doubtless_history_entries", NAME] == messages - messages // RESENT_ONE_IN
+    waiting = [value for (name, at), value in metrics.items() if "waiting" in at and "backlog" in name]
     assert waiting == [0]
+    if not kills:
+        assert (lost, sum(counted.values()), parked) == (0, messages, 0)
+        assert counted["duplicate"] == report.fates[Fate.DUPLICATE]
+    proved(messages=messages, processes_killed=kills)
+
+
+class Looks:
+    """What was seen of each process: the effects that it had, and when its last heartbeat arrived."""
+
+    def __init__(self, ledger: Path, url: str) -> None:
+        self._ledger, self._url = Ledger(ledger), url
+        self._seen: list[tuple[Counter[str], dict[str, Beat]]] = []
+
+    def look(self, *_: int) -> None:
+        """Look once: at the effects first, so that a heartbeat that is not there yet came after them."""
+        effects = Counter(pid for _, _, pid in self._ledger.lines())
+        store = open_history(self._url)
+        # One that has taken leave has no last word; one that was killed has, for ten minutes.
+        beats = drive(store.control.overview(silence=FORGOTTEN_AFTER)).beats
+        drive(store.close())
+        self._seen.append((effects, {beat.report.consumer.split("-")[-2]: beat for beat in beats}))
+
+    @property
+    def effects(self) -> Counter[str]:
+        """How many effects each process had."""
+        return self._seen[-1][0]
+
+    @property
+    def killed(self) -> dict[str, int]:
+        """How many new messages those have reported that were killed after their first heartbeat."""
+        return {pid: beat.report.counts.new for pid, beat in self._seen[-1][1].items()}
+
+    def surely_reported(self, pid: str) -> int:
+        """How many effects a process had when its last report but one arrived.
+
+        Its last one was made after that, so it knows of all these but those that were not answered yet.
+        """
+        beats = [(effects[pid], beats[pid].beat_at) for effects, beats in self._seen if pid in beats]
+        arrived = sorted({at for _, at in beats})
+        return max((count for count, at in beats if at < arrived[-2]), default=0) if arrived[1:] else 0
 
 
 def scraped(url: str) -> dict[tuple[str, str], float]:
