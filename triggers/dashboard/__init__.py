@@ -3,8 +3,8 @@
 ``app.py`` makes the application, ``command.py`` is ``doubtless dashboard``. ``access/`` says who somebody is
 and what they may do, ``pages/`` has a module for each page, ``templates/`` and ``static/`` what browsers get;
 nothing comes from another address. ``survey.py`` counts what is parked, ``pulse.py`` what consumers do, both
-beside the pages: no page waits for a hundred thousand messages. ``jobs.py`` carries decisions out. What the
-command line does, it does by the command line's own functions.
+beside the pages: no page waits for a hundred thousand messages. ``jobs.py`` carries decisions out,
+``questions.py`` asks resolvers. What the command line does, it does by the command line's own functions.
 """
 
 from typing import TYPE_CHECKING

@@ -4,10 +4,10 @@ import logging
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from secrets import token_hex
-from threading import Event, Lock
+from threading import Condition, Event, Lock, Thread
 
 from history.bridge import drive
 from history.store import CLAIM_BATCH, HistoryStore
@@ -25,8 +25,14 @@ _log = logging.getLogger(__name__)
 #: How many jobs are remembered, and how many of the messages that a job leaves parked are named.
 REMEMBERED, NAMED = 200, 50
 
-#: How many triggers have a job carried out at once, and for how many seconds a job runs messages at a turn.
+#: How many turns are taken at once, and for how many seconds a job runs messages at a turn.
 WORKERS, TURN = 4, 1.0
+
+#: After how many seconds a turn, which a service may make endless, keeps no other one waiting.
+SLOW = 30.0
+
+#: How long the message that each job is at may take to its end when the dashboard stops, in seconds.
+ENDING = 60.0
 
 STOPPED = "the dashboard was stopped: the others stay parked"
 
@@ -60,12 +66,49 @@ class Job:
 #: A job that is carried out as it is asked to go on; each time it does so for a turn.
 _Turns = Generator[None]
 
+#: The trigger of some jobs, and whether they run messages: a service that hangs keeps no other job waiting.
+_Queue = tuple[str, bool]
+
+
+class _Slots:
+    """Room for :data:`WORKERS` turns at once, given in the order in which it is asked for.
+
+    A turn that takes longer than :data:`SLOW` seconds has none any more, and goes on beside the others.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._waiting = deque[object]()
+        self._begun: dict[object, float] = {}
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            while self._waiting[0] is not ticket or self._taken() >= WORKERS:
+                self._changed.wait(SLOW)
+            self._waiting.popleft()
+            self._begun[ticket] = time.monotonic()
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._begun[ticket]
+                self._changed.notify_all()
+
+    def _taken(self) -> int:
+        slow = time.monotonic() - SLOW
+        return sum(begun > slow for begun in self._begun.values())
+
 
 class Jobs:
-    """Carries decisions out in threads of its own: of each trigger one at a time, and its jobs in turns.
+    """Carries decisions out in threads of its own: of each trigger one run at a time, and its jobs in turns.
 
     So a small job waits for a turn of a large one, not for its end. Runs need ``triggers``, by name;
-    ``history`` is the URL for those that name none.
+    ``history`` is the URL for those that name none. A service that hangs holds up the runs of its trigger,
+    and nothing else.
     """
 
     def __init__(
@@ -74,10 +117,11 @@ class Jobs:
         self._store, self._surveyor = store, surveyor
         self._triggers, self._history = triggers, history
         self._known: dict[str, Job] = {}
-        self._queues: dict[str, deque[_Turns]] = {}
+        self._queues: dict[_Queue, deque[_Turns]] = {}
         self._lock = Lock()
         self._ending = Event()
-        self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="decisions")
+        self._slots = _Slots()
+        self._threads: dict[_Queue, Thread] = {}
 
     def start(self, decision: OperatorDecision, labels: Sequence[ParkedLabel]) -> Job:
         """Begin to carry a decision out about messages of one trigger."""
@@ -86,10 +130,15 @@ class Jobs:
             self._known[job.key] = job
             while len(self._known) > REMEMBERED:
                 del self._known[next(iter(self._known))]
-            queue = self._queues.setdefault(job.trigger, deque())
+            key = job.trigger, decision.kind is DecisionKind.RUN
+            queue = self._queues.setdefault(key, deque())
             queue.append(self._carry_out(job, labels))
             if len(queue) == 1:
-                self._threads.submit(self._have_turn, job.trigger)
+                # Not one of those that Python waits for at its end: it may be at a service that hangs.
+                self._threads[key] = Thread(
+                    target=self._take_turns, args=(key, queue), name="decisions", daemon=True
+                )
+                self._threads[key].start()
         return job
 
     def find(self, key: str | None) -> Job | None:
@@ -103,26 +152,30 @@ class Jobs:
             return [job for job in self._known.values() if not job.finished.is_set()]
 
     def close(self) -> None:
-        """Finish the message that is being run; messages that have not had their turn stay parked."""
+        """Finish the message that is being run, if it ends within :data:`ENDING` seconds.
+
+        Messages that have not had their turn stay parked.
+        """
         with self._lock:
             self._ending.set()
-        self._threads.shutdown(wait=True)
+            threads = list(self._threads.values())
+        until = time.monotonic() + ENDING
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if hung := sum(thread.is_alive() for thread in threads):
+            _log.warning("%d runs of parked messages did not end: they are In Doubt", hung)
 
-    def _have_turn(self, trigger: str) -> None:
-        """Let the first job of a trigger go on for a turn, then put it behind the others."""
+    def _take_turns(self, key: _Queue, queue: deque[_Turns]) -> None:
+        """Let the first job of a queue go on for a turn, then put it behind the others, until all end."""
         while True:
-            with self._lock:
-                queue = self._queues[trigger]
-            is_over = next(queue[0], self) is self
+            with self._slots.one():
+                is_over = next(queue[0], self) is self
             with self._lock:
                 turns = queue.popleft()
                 if not is_over:
                     queue.append(turns)
                 if not queue:
-                    del self._queues[trigger]
-                    return
-                if not self._ending.is_set():
-                    self._threads.submit(self._have_turn, trigger)
+                    del self._queues[key]
                     return
 
     def _carry_out(self, job: Job, labels: Sequence[ParkedLabel]) -> _Turns:

@@ -1,7 +1,7 @@
 """What all pages work on: the history, the triggers, what is counted, and what is being done."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from history.store import HistoryStore
 from triggers.cli.checks.size import STORES, StoreCost, bytes_of
@@ -11,6 +11,7 @@ from triggers.consumer.options import AnyTrigger
 from triggers.dashboard.jobs import Jobs
 from triggers.dashboard.places import Places
 from triggers.dashboard.pulse import Pulse
+from triggers.dashboard.questions import Questions
 from triggers.dashboard.survey import Surveyor
 
 
@@ -37,6 +38,7 @@ class Operations:
     jobs: Jobs
     places: Places
     journals: Journals
+    questions: Questions = field(default_factory=Questions)
 
     @classmethod
     def over(

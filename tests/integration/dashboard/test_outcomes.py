@@ -8,13 +8,15 @@ import pytest
 from history.bridge import drive
 from history.store.decisions import DecisionKind, OperatorDecision
 from history.store.parking import ParkedLabel
-from tests.fixtures.waiting import PATIENCE
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
 from triggers.cli.parked.deciding import decision_rows
 from triggers.cli.why import Judging, stories
-from triggers.dashboard import Access
+from triggers.consumer.options import AnyTrigger
+from triggers.dashboard import Access, jobs
+from triggers.dashboard.jobs import Job
 from triggers.detection.table import Policy
 from triggers.pipeline.parking.decisions import decide
 
@@ -108,12 +110,12 @@ def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
 
     site.app.state.operations.close()
     site.serve([book], Access(tokens=list(TOKENS.values())))
-    jobs = site.app.state.operations.jobs
+    carried_out = site.app.state.operations.jobs
     large = [ParkedLabel.of(site.park(f"order-{number}")) for number in range(4)]
     small = [ParkedLabel.of(site.park("small", trigger_name=other))]
 
-    first = jobs.start(OperatorDecision(kind=DecisionKind.RUN, by="ann"), large)
-    second = jobs.start(OperatorDecision(kind=DecisionKind.DISCARD, by="bob"), small)
+    first = carried_out.start(OperatorDecision(kind=DecisionKind.RUN, by="ann"), large)
+    second = carried_out.start(OperatorDecision(kind=DecisionKind.DISCARD, by="bob"), small)
     begun.wait(PATIENCE)
     if other == "book":
         go_on.set()
@@ -125,3 +127,44 @@ def test_a_small_decision_does_not_wait_for_the_end_of_a_large_one(
     assert first.finished.wait(PATIENCE)
     assert before < len(large)
     assert (first.closed, second.closed) == (4, 1)
+
+
+def test_services_that_hang_hold_up_the_runs_of_their_triggers_only(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "SLOW", 0.0)
+    monkeypatch.setattr(jobs, "ENDING", 0.0)
+    goes_on, begun, done = Event(), list[str](), list[str]()
+
+    def named(name: str) -> AnyTrigger:
+        @trigger("orders", name=name)
+        def book(order: dict[str, Any]) -> None:
+            begun.append(name)
+            if name != "quick":
+                goes_on.wait()  # for good, as far as the others are concerned
+            done.append(order["id"])
+
+        return book
+
+    names = [f"slow-{number}" for number in range(jobs.WORKERS)]
+    site.app.state.operations.close()
+    site.serve([named(name) for name in (*names, "quick")], Access(tokens=list(TOKENS.values())))
+    carried_out = site.app.state.operations.jobs
+
+    def decided(kind: DecisionKind, name: str, uuid: str) -> Job:
+        label = ParkedLabel.of(site.park(uuid, trigger_name=name))
+        return carried_out.start(OperatorDecision(kind=kind, by="ann"), [label])
+
+    hanging = [decided(DecisionKind.RUN, name, f"order-{name}") for name in names]
+    assert eventually(lambda: len(begun) == len(names))
+    others = [
+        decided(DecisionKind.RUN, "quick", "order-quick"),
+        decided(DecisionKind.DISCARD, names[0], "order-5"),
+    ]
+    try:
+        assert all(job.finished.wait(PATIENCE) for job in others)
+        assert done == ["order-quick"]
+        carried_out.close()  # waits for nobody who does not end
+    finally:
+        goes_on.set()
+    assert all(job.finished.wait(PATIENCE) for job in hanging)

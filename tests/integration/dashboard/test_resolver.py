@@ -1,15 +1,17 @@
 """The resolver's answer now, for an operator, with a button: it changes nothing."""
 
+from threading import Event
 from typing import Any
 
 import pytest
 
 from history.message import Message
 from resolvers.resolution import Resolution, Resolved
+from tests.fixtures.waiting import PATIENCE, eventually
 from tests.integration.dashboard.browser import text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers import trigger
-from triggers.dashboard import Access, Role
+from triggers.dashboard import Access, Role, questions
 
 
 def serve(site: Site, answer: Any) -> None:
@@ -19,7 +21,7 @@ def serve(site: Site, answer: Any) -> None:
         del uuid, trigger_name, message
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer() if callable(answer) else answer
 
     @trigger("orders", name="book", resolver=resolver)
     def book(order: dict[str, Any]) -> None:
@@ -74,3 +76,31 @@ def test_without_a_resolver_or_its_code_the_page_says_what_to_do(site: Site) -> 
     assert "book has no resolver" in pages[0]
     assert "doubtless dashboard MODULE" in pages[1]
     assert [answer.status_code for answer in answers] == [400, 400]
+
+
+def test_a_resolver_that_hangs_is_given_up_and_not_asked_without_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, goes_on = list[str](), Event()
+
+    def hangs() -> Resolution:
+        asked.append("again")
+        assert goes_on.wait(PATIENCE)
+        return Resolution.NEW
+
+    monkeypatch.setattr(questions, "PATIENCE", 0.0)
+    serve(site, hangs)
+    parked, operator = site.park("order-1"), site.signed_in(Role.OPERATOR)
+
+    def answer() -> str:
+        return " ".join(text_of(operator.send("/resolve", trigger="book", id=parked.id).text).split())
+
+    given_up = [answer() for _ in range(questions.MOST)]
+    refused = answer()
+    goes_on.set()
+    monkeypatch.setattr(questions, "PATIENCE", PATIENCE)
+
+    assert all("it has not answered within 0 s: try again later" in page for page in given_up)
+    assert "it has not answered 3 earlier questions, so it was not asked" in refused
+    assert eventually(lambda: "NEW without a reason" in answer())
+    assert site.ids() == [parked.id]

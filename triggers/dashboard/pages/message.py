@@ -10,7 +10,7 @@ from history.store.journal import JournalLine, journal_of
 from history.store.parking import Parked, ParkedKind
 from triggers.cli.history import state_of
 from triggers.cli.parked.deciding import decided_about
-from triggers.cli.parked.resolving import ResolverAnswer, answer_now
+from triggers.cli.parked.resolving import ResolverAnswer
 from triggers.dashboard.pages.parked import decisions_about
 from triggers.dashboard.pages.timeline import Facts, owner_in_words, timeline
 from triggers.dashboard.rendering import body_of
@@ -28,7 +28,8 @@ def resolve(visit: Visit) -> Response:
     parked = _asked_for(visit.operations.store, visit.given("trigger"), visit.given("id"))
     if parked is None:
         return _gone(visit)
-    return _shown(visit, parked, answer_now(visit.operations.triggers.get(parked.trigger_name), parked))
+    trigger = visit.operations.triggers.get(parked.trigger_name)
+    return _shown(visit, parked, visit.operations.questions.ask(trigger, parked))
 
 
 def _asked_for(store: HistoryStore, trigger: str | None, id_: str | None) -> Parked | None:
