@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from history.bridge import drive
 from history.message import Message
@@ -381,6 +381,32 @@ def test_a_page_that_connects_again_after_its_session_says_so(chromium: Browser,
     expect(window.get_by_role("heading", name="Overview")).to_be_visible()
 
     window.route("**/live/overview", lambda route: route.fulfill(status=401))
+    window.reload()
+
+    expect(window.get_by_text("Your session has ended")).to_be_visible()
+    window.close()
+
+
+def test_a_page_that_waits_fills_itself_in_and_keeps_no_session(chromium: Browser, address: str) -> None:
+    window = chromium.new_page()
+    window.set_default_timeout(PATIENCE * 1000)
+    window.goto(address)
+    expect(window.get_by_role("heading", name="Overview")).to_be_visible()
+    is_over: list[bool] = []
+
+    def answer(route: Route) -> None:
+        sent = route.fetch()
+        if "doubtless-again" not in route.request.headers:
+            body = sent.text().replace("</h1>", "</h1><p data-again=0>not yet</p>", 1)
+            route.fulfill(response=sent, body=body)
+        else:
+            route.fulfill(response=sent, status=401 if is_over else 200)
+
+    window.route("**/decisions", answer)
+    window.get_by_role("link", name="Decisions").click()
+    expect(window.get_by_role("heading", name="Decisions")).to_be_visible()
+    expect(window.get_by_text("not yet")).to_have_count(0)
+    is_over.append(True)
     window.reload()
 
     expect(window.get_by_text("Your session has ended")).to_be_visible()

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from history.errors import ConfigurationError, DoubtlessError, UnavailableError
 from history.support.rendering import text_of
-from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_ours
+from triggers.dashboard.access.gate import COOKIE, Gate, has_csrf, is_by_itself, is_ours
 from triggers.dashboard.access.roles import Role
 from triggers.dashboard.access.sessions import Session
 from triggers.dashboard.operations import Operations
@@ -127,8 +127,8 @@ def _answer(page: Page, visit: Visit) -> Response:
 
 
 def sign_in_first(request: Request) -> Response:
-    """Send somebody to the sign-in, who has no session; what changes something is refused."""
-    if request.method != "GET" or request.url.path.startswith("/live/"):
+    """Send somebody to the sign-in, who has no session; forms and what a page asks by itself are refused."""
+    if request.method != "GET" or is_by_itself(request):
         return PlainTextResponse("sign in first\n", 401)
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse(url("/sign-in", next=None if wanted == "/" else wanted), 303)

@@ -18,7 +18,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.dashboard.browser import Browser, text_of
 from tests.integration.dashboard.conftest import TOKENS, Site
 from triggers.dashboard import Access, ProxyHeader, Role, create_app
-from triggers.dashboard.access.gate import COOKIE, Gate
+from triggers.dashboard.access.gate import AGAIN, COOKIE, Gate
 from triggers.dashboard.access.sessions import Sessions
 from triggers.dashboard.operations import Operations
 from triggers.dashboard.pages import live
@@ -207,11 +207,11 @@ async def test_watching_ends_when_the_server_stops(site: Site) -> None:
     assert [event async for event in events] == []
 
 
-def asking(*cookies: str, user: str = "") -> Request:
-    """Return the request of a page that wants to watch."""
+def asking(*cookies: str, user: str = "", path: str = "/live/overview") -> Request:
+    """Return the request of a page that wants to watch, or another one."""
     headers = [(b"cookie", f"{COOKIE}={key}".encode()) for key in cookies]
     named = [(b"x-user", user.encode())] if user else []
-    return Request({"type": "http", "headers": [*headers, *named], "client": ("127.0.0.1", 1)})
+    return Request({"type": "http", "path": path, "headers": [*headers, *named], "client": ("127.0.0.1", 1)})
 
 
 async def test_a_page_that_connects_again_keeps_no_session(site: Site) -> None:
@@ -233,12 +233,25 @@ async def test_a_page_that_connects_again_begins_no_session_behind_a_proxy(site:
         Access(proxy=ProxyHeader(user_header="x-user")), Sessions(timedelta(hours=1), timedelta(hours=1))
     )
     watched = Live(gate, site.app.state.operations, lambda: True)
-    session = gate.session(asking(user="ann"))
+    session = gate.session(asking(user="ann", path="/"))
     assert session is not None
 
     codes = [(await watched.serve(asking(*keys, user="ann"))).status_code for keys in ([session.key], [])]
 
     assert codes == [200, 401]
+
+
+def test_a_page_that_looks_again_by_itself_keeps_no_session(site: Site) -> None:
+    clock = Clock()
+    site.app.state.gate.sessions = Sessions(timedelta(seconds=10), timedelta(hours=1), clock)
+    waits, acts = site.signed_in(Role.VIEWER), site.signed_in(Role.VIEWER)
+
+    codes: list[tuple[int, int]] = []
+    for clock.now in (9.0, 11.0):
+        answers = waits.get("/parked", **{AGAIN: "yes"}), acts.get("/parked")
+        codes.append((answers[0].status_code, answers[1].status_code))
+
+    assert codes == [(200, 200), (401, 200)]
 
 
 def test_the_overview_says_what_the_history_takes_and_will_take(site: Site) -> None:

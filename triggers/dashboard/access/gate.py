@@ -12,6 +12,9 @@ from triggers.dashboard.access.settings import Access
 #: The cookie that holds the key of a session.
 COOKIE = "doubtless_session"
 
+#: The header of what a page asks by itself. A stream of events, for which browsers send none, has this path.
+AGAIN, STREAMS = "doubtless-again", "/live/"
+
 #: From where a browser may say that a form comes: from us, or typed by its user.
 _OWN = {"same-origin", "none"}
 
@@ -23,15 +26,16 @@ class Gate:
         self.access = access
         self.sessions = sessions
 
-    def session(self, request: Request, *, touch: bool = True) -> Session | None:
+    def session(self, request: Request) -> Session | None:
         """Return the session of a request; one that a reverse proxy vouches for begins by itself.
 
-        With ``touch=False`` none goes on or begins by that: it is a page that asks, and no person.
+        None goes on or begins by what a page asks by itself: that is no person.
 
         Who the proxy names is who it is: a session of somebody else is not theirs, and has ended where the
         proxy names nobody.
         """
-        session = self.sessions.find(request.cookies.get(COOKIE), touch=touch)
+        by_itself = is_by_itself(request)
+        session = self.sessions.find(request.cookies.get(COOKIE), touch=not by_itself)
         if self.access.proxy is None or (session is not None and not session.by_proxy):
             return session
         vouched = self._vouched(request)
@@ -39,7 +43,7 @@ class Gate:
             return session
         if session is not None:
             self.sessions.end(session)
-        return None if vouched is None or not touch else self.sessions.begin(*vouched, by_proxy=True)
+        return None if vouched is None or by_itself else self.sessions.begin(*vouched, by_proxy=True)
 
     def admits(self, request: Request) -> bool:
         """Whether a request may read without a session of its own: by a token in a header, as programs do."""
@@ -78,6 +82,11 @@ class Gate:
             return user, proxy.role
         known = {role.word: role for role in Role}
         return user, known.get(word.lower(), Role.VIEWER)  # an unknown role may do the least
+
+
+def is_by_itself(request: Request) -> bool:
+    """Whether a page asks by itself, to watch or while it waits, and no person does something."""
+    return AGAIN in request.headers or request.url.path.startswith(STREAMS)
 
 
 def is_ours(request: Request) -> bool:

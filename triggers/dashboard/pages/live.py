@@ -34,8 +34,7 @@ class Live:
 
     async def serve(self, request: Request) -> Response:
         """Serve a browser that watches."""
-        # A page connects again by itself: to watch is not to do something.
-        session = self._gate.session(request, touch=False)
+        session = self._gate.session(request)
         if session is None:
             return PlainTextResponse("sign in first\n", 401)
         if self._watchers >= WATCHERS:

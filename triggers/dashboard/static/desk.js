@@ -104,9 +104,31 @@ function change(node, wanted) {
   changeInto(node, wanted);
 }
 
-// A page that waits for something looks again.
-for (const waiting of document.querySelectorAll("[data-again]")) {
-  setTimeout(() => location.reload(), 1000 * Number(waiting.dataset.again));
+// A page that waits for something looks again, and says that it asks by itself: that keeps no session.
+lookAgain();
+
+function lookAgain() {
+  const waiting = [...document.querySelectorAll("[data-again]")];
+  if (waiting.length) setTimeout(look, 1000 * Math.min(...waiting.map((one) => Number(one.dataset.again))));
+}
+
+async function look() {
+  const main = document.getElementById("main");
+  const answer = isSelectedIn(main) ? null : await askedAgain();
+  if (answer && answer.status === 401) { sayEnd(); return; }
+  if (answer && answer.redirected) { location.replace(answer.url); return; }
+  const page = answer && new DOMParser().parseFromString(answer.html, "text/html").getElementById("main");
+  if (page) changeInto(main, page);
+  lookAgain();
+}
+
+async function askedAgain() {
+  try {
+    const answer = await fetch(location.href, { headers: { "Doubtless-Again": "yes" } });
+    return { status: answer.status, redirected: answer.redirected, url: answer.url, html: await answer.text() };
+  } catch {
+    return null;
+  }
 }
 
 // The command prints an address with the token behind "#", which no browser sends to anybody.
