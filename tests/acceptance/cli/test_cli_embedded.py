@@ -49,6 +49,24 @@ def test_the_commands_that_look_into_a_history_find_it_too(doubtless: InProcess)
     assert "history: COMPLETED failed" in why.out
 
 
+def test_the_commands_that_look_into_the_messages_find_it_too(doubtless: InProcess) -> None:
+    (doubtless.folder / "first.py").write_text(SERVICE)
+    doubtless("send", "orders", "-", stdin=LINE.format("a"))
+
+    answers = [
+        doubtless("sqljms", "topics", "--json"),
+        doubtless("sqljms", "limbo", "list", "--json"),
+        doubtless("backlog", "first", "--json"),
+    ]
+
+    found = "no provider is named: looking into doubtless.sqlite3, in this folder"
+    assert all(found in answer.err for answer in answers)
+    topics, limbo, waiting = (answer.json for answer in answers)
+    assert [(row["name"], row["messages"]) for row in topics] == [("orders", 1)]
+    assert limbo == []
+    assert waiting[0]["waiting"] == 1
+
+
 @pytest.mark.parametrize("how", ["option", "environment"])
 def test_a_provider_that_is_named_replaces_it_and_brings_no_history_in_a_file(
     doubtless: InProcess, redis_url: str, how: str

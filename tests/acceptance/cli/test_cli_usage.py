@@ -76,6 +76,10 @@ def test_a_flag_takes_no_value_in_the_help(doubtless: InProcess, words: list[str
             ["history", "stats"],
             "--history: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3",
         ),
+        (
+            ["sqljms", "queues"],
+            "--provider: is missing: doubtless.toml names none, and this folder has no doubtless.sqlite3",
+        ),
         (["why", "u1", "--history", "http://x"], "--history: unknown URL scheme 'http'; use redis://"),
         (["parked", "list", "--local"], "--local: this machine has parked nothing"),
         (["send", "", "-", "--provider", "redis://x"], "DESTINATION: is empty"),

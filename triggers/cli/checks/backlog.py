@@ -8,7 +8,7 @@ import typer
 from history.bridge import drive
 from history.errors import ConfigurationError
 from triggers.cli.shared.configured import configuration_of
-from triggers.cli.shared.embedded import FILE, URL
+from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.general_options import with_general_options
 from triggers.cli.shared.loading import collect
 from triggers.cli.shared.options import ONLY_OPTION, PROVIDER_OPTION, connected, refuse_absent_file
@@ -45,9 +45,10 @@ def backlog(
     """
     state = State.of(context)
     places = places_of(collect(module, only, configuration=configuration_of(state), guards=True))
-    url = provider or URL
-    if provider is None and not FILE.exists():
-        raise ConfigurationError("--provider", "is missing", "give the provider of the triggers")
+    url = provider_to_look_into(provider, state)
+    if not url:
+        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
+        raise ConfigurationError("--provider", problem, "give the provider of the triggers")
     refuse_absent_file("--provider", url)
     with connected(url) as link:
         telling = capabilities_of(link).telling_backlog

@@ -32,7 +32,16 @@ def provider_or_file(provider: str | None, state: State, *, say: bool = True) ->
 
 def history_or_file(history: str | None, state: State) -> str | None:
     """Return the history that was named; without one the file, where there is one in this folder."""
-    if history or not FILE.exists():
-        return history
-    state.note(f"no history is named: looking into {FILE}, in this folder")
+    return _found("history", history, state)
+
+
+def provider_to_look_into(provider: str | None, state: State) -> str | None:
+    """Return the provider that was named; without one the file, where there is one in this folder."""
+    return _found("provider", provider, state)
+
+
+def _found(what: str, url: str | None, state: State) -> str | None:
+    if url or not FILE.exists():
+        return url
+    state.note(f"no {what} is named: looking into {FILE}, in this folder")
     return URL

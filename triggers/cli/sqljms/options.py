@@ -9,6 +9,7 @@ import typer
 
 from history.bridge import drive
 from history.errors import ConfigurationError
+from triggers.cli.shared.embedded import FILE, provider_to_look_into
 from triggers.cli.shared.options import named, refuse_absent_file
 from triggers.cli.shared.output import State
 
@@ -21,7 +22,12 @@ _Opened = TypeVar("_Opened", "Admin", "Limbo")
 _SCHEMES = frozenset({"sqlite", "postgresql", "postgres"})
 _URLS = "sqlite:///file.db or postgresql://user@host/database"
 
-PROVIDER_OPTION: Any = typer.Option(None, "--provider", envvar="DOUBTLESS_PROVIDER", help=_URLS)
+PROVIDER_OPTION: Any = typer.Option(
+    None,
+    "--provider",
+    envvar="DOUBTLESS_PROVIDER",
+    help=f"{_URLS}; by default the file {FILE} in this folder",
+)
 PLACE_ARGUMENT: Any = typer.Argument(
     help="queue://NAME or topic://NAME; a plain NAME is the queue's, else the topic's."
 )
@@ -68,13 +74,15 @@ def _opened(provider: str | None, from_url: Callable[[str], _Opened]) -> Generat
 
 
 def checked_url(provider: str | None) -> str:
-    """Return the URL of the database that a command was given.
+    """Return the URL of the database that a command was given; without one that of this folder's file.
 
     Raises:
-        ConfigurationError: none was, or there is nothing to look into.
+        ConfigurationError: there is neither, or nothing to look into.
     """
+    provider = provider_to_look_into(provider, State())
     if not provider:
-        raise ConfigurationError("--provider", "is missing", f"give {_URLS}, or set DOUBTLESS_PROVIDER")
+        problem = f"is missing: doubtless.toml names none, and this folder has no {FILE}"
+        raise ConfigurationError("--provider", problem, f"give {_URLS}, or set DOUBTLESS_PROVIDER")
     scheme = urlsplit(provider).scheme
     if scheme.partition("+")[0] not in _SCHEMES:
         raise ConfigurationError("--provider", f"{scheme}:// is no SQL database", f"use {_URLS}")
