@@ -3,7 +3,7 @@
 import gc
 import logging
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,6 +48,17 @@ SLOWNESS = slowness()
 
 #: The groups that last longest, these first: each has one worker to itself, for which all others would wait.
 LONG_GROUPS = ("spark", "spark-edges", "activemq", "rabbitmq")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what services and commands put into their user's state directory out of that of whoever tests.
+
+    Processes that tests start inherit it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

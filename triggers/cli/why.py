@@ -11,6 +11,7 @@ import typer
 from history.bridge import drive
 from history.entry import Entry
 from history.message import Message
+from history.opening import local_parking_file
 from history.store import HistoryStore
 from history.store.journal import JournalLine
 from history.store.parking import ParkedLabel, Parking, oldest_first
@@ -60,7 +61,8 @@ def why(
 ) -> None:
     """Say what is remembered of a uuid, what is parked or decided, and what its next delivery will be.
 
-    Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts.
+    Of a trigger with journal= the lines of its journal are shown, too: its earlier verdicts. What this user's
+    services have parked in a file of this machine is --local.
 
     The verdict is that of a trigger with default settings, unless --module, --transacted or --resolver say
     otherwise. What a resolver would answer, nobody knows: it is not asked.
@@ -73,6 +75,10 @@ def why(
     with opened(history) as store, opened_local() as local, ExitStack() as ends:
         journals = Journals(store, everywhere=journal, triggers=triggers, configuration=configuration)
         ends.callback(journals.close)
+        if local is not None:
+            state.note(
+                f"looking into {local_parking_file()}, too: what this user's services parked on this machine"
+            )
         found = stories(
             store,
             uuid,
@@ -111,7 +117,9 @@ def stories(
     read = lines_of or partial(Journals(store).read, uuid=uuid)
     lots_of_all = [store.parking, *lots]
     parked = [
-        label for lot in lots_of_all for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
+        (label.trigger_name, _parked_row(label, local=lot in lots))
+        for lot in lots_of_all
+        for label in oldest_first(drive(lot.of_uuid(uuid, trigger=trigger)))
     ]
     names = [trigger] if trigger is not None else known_triggers(store, drive(store.control.overview()))
     rows = (
@@ -120,11 +128,11 @@ def stories(
             name,
             uuid,
             judging(name),
-            parked=[label for label in parked if label.trigger_name == name],
+            parked=[row for of, row in parked if of == name],
             lines=read(name),
             decisions=decided_about(lots_of_all, name, uuid=uuid),
         )
-        for name in dict.fromkeys([*names, *(label.trigger_name for label in parked)])
+        for name in dict.fromkeys([*names, *(of for of, _ in parked)])
     )
     return [row for row in rows if row is not None]
 
@@ -146,7 +154,7 @@ def _story(
     uuid: str,
     judging: Judging,
     *,
-    parked: Sequence[ParkedLabel],
+    parked: Sequence[dict[str, Any]],
     lines: Sequence[JournalLine],
     decisions: Sequence[dict[str, Any]],
 ) -> dict[str, Any] | None:
@@ -162,10 +170,7 @@ def _story(
         if shown is None
         else {key: shown[key] for key in shown if key not in {"trigger", "digest"}},
         "next": explain(_next(entry, judging)),
-        "parked": [
-            {"id": message.id, "kind": message.kind, "reason": message.reason, "at": message.parked_at}
-            for message in parked
-        ],
+        "parked": parked,
         "journal": [
             {
                 "at": line.at,
@@ -178,6 +183,16 @@ def _story(
             for line in lines
         ],
         "decisions": decisions,
+    }
+
+
+def _parked_row(label: ParkedLabel, *, local: bool) -> dict[str, Any]:
+    return {
+        "id": label.id,
+        "kind": label.kind,
+        "reason": label.reason,
+        "at": label.parked_at,
+        "local": local,
     }
 
 
@@ -196,7 +211,8 @@ def _print(state: State, row: dict[str, Any]) -> None:
         owner = f", owner {entry['owner']}" if entry["owner"] else ""
         state.say(f"  history: {entry['state']} at {moment(entry['started'])}, fence {entry['fence']}{owner}")
     for parked in row["parked"]:
-        state.say(f"  parked {parked['id']} ({parked['kind']}): {parked['reason']}")
+        where = ", --local" if parked["local"] else ""
+        state.say(f"  parked {parked['id']} ({parked['kind']}{where}): {parked['reason']}")
     for line in row["journal"]:
         when = moment(line["at"]) if line["at"] is not None else "some time ago"
         state.say(f"  {when} {line['verdict']}: {line['reason']}")

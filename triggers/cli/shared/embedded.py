@@ -32,7 +32,7 @@ def provider_or_file(provider: str | None, state: State, *, say: bool = True) ->
 
 def history_or_file(history: str | None, state: State) -> str | None:
     """Return the history that was named; without one the file, where there is one in this folder."""
-    return _found("history", history, state)
+    return _found("history", history, state, ", for entries, parked messages and journals")
 
 
 def provider_to_look_into(provider: str | None, state: State) -> str | None:
@@ -40,8 +40,8 @@ def provider_to_look_into(provider: str | None, state: State) -> str | None:
     return _found("provider", provider, state)
 
 
-def _found(what: str, url: str | None, state: State) -> str | None:
+def _found(what: str, url: str | None, state: State, found_there: str = "") -> str | None:
     if url or not FILE.exists():
         return url
-    state.note(f"no {what} is named: looking into {FILE}, in this folder")
+    state.note(f"no {what} is named: looking into {FILE}, in this folder{found_there}")
     return URL
