@@ -20,7 +20,6 @@ class TestAmqp(ProviderContract):
     assigned = frozenset({"persistent"})
     # RabbitMQ says of what expired into a queue that somebody acquired it before.
     marks_later = True
-    tells_backlog = False
     refuses_same_name = False
     takes_over = False
     names_deliveries = False

@@ -1,4 +1,4 @@
-"""Declaring queues and exchanges in RabbitMQ over AMQP 1.0: requests on a pair of links, with HTTP's words.
+"""Queues and exchanges of RabbitMQ over AMQP 1.0, made and asked about: a pair of links, with HTTP's words.
 
 Source: RabbitMQ's "HTTP over AMQP 1.0" management node, ``/management``.
 """
@@ -117,6 +117,11 @@ class Management(Link):
         """Return the arguments that a queue was declared with, and its type among them."""
         queue = await self._queue_named(name)
         return {**(queue.get("arguments") or {}), "x-queue-type": str(queue.get("type"))}
+
+    async def counts_of(self, name: str) -> tuple[int, int]:
+        """Return how many messages of a queue were handed to nobody yet, and how many consumers it has."""
+        queue = await self._queue_named(name)
+        return int(queue["message_count"]), int(queue["consumer_count"])
 
     async def _queue_named(self, name: str) -> dict[str, Any]:
         return cast("dict[str, Any]", await self.request("GET", queue_address(name), None))

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
@@ -15,6 +16,7 @@ from triggers.providers.amqp.connection import Connection
 from triggers.providers.amqp.consumer import AmqpConsumer, Declare, Found
 from triggers.providers.amqp.links import SenderLink
 from triggers.providers.amqp.management import Management, exchange_address, queue_address
+from triggers.providers.backlog import Backlog, Place
 from triggers.providers.brokers.push_receiver import PushReceiver
 from triggers.providers.brokers.sending import dead_copy, is_later, named, no_delays
 from triggers.providers.brokers.trust import AMQP_CLASSIC, AMQP_QUORUM, OTHER_AMQP, FirstCount, TrustProfile
@@ -28,6 +30,7 @@ from triggers.providers.rabbitmq.settings import (
     arguments_of,
     dead_letters_of,
     queue_of,
+    unknown_backlog,
 )
 
 _EXAMPLE = "amqp://user:password@host:5672"
@@ -249,8 +252,7 @@ class Amqp:
         connection = await self._connected()
         if not connection.is_rabbitmq:
             return unseen("this broker does not tell over AMQP 1.0; ActiveMQ Artemis has a limit of 10")
-        plain = destination.startswith(QUEUE)
-        queue = destination.removeprefix(QUEUE) if plain else queue_of(destination, subscription)
+        queue, _ = unknown_backlog(destination, subscription)
         management = Management(connection)
         await connection.link(management)
         try:
@@ -262,6 +264,25 @@ class Amqp:
         finally:
             await management.close()
         return limit_of(arguments, 4)
+
+    async def backlogs(self, places: Sequence[Place]) -> Sequence[Backlog]:
+        """Return what waits in the queues of these places.
+
+        RabbitMQ says nothing of what is held; another broker says nothing at all over AMQP 1.0.
+        """
+        connection = await self._connected()
+        return [await self._backlog(connection, *place) for place in places]
+
+    async def _backlog(self, connection: Connection, destination: str, subscription: str) -> Backlog:
+        queue, unknown = unknown_backlog(destination, subscription)
+        if not connection.is_rabbitmq:
+            return unknown
+        management = await self._managed(connection)
+        try:
+            waiting, consumers = await management.counts_of(queue)
+        except ConfigurationError:  # there is no such queue
+            return unknown
+        return replace(unknown, waiting=waiting, consumers=consumers)
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""

@@ -7,6 +7,7 @@
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
@@ -33,6 +34,7 @@ from triggers.providers.rabbitmq.settings import (
     arguments_of,
     dead_letters_of,
     queue_of,
+    unknown_backlog,
 )
 
 
@@ -228,17 +230,15 @@ class RabbitMQ:
         return [await self._backlog(*place) for place in places]
 
     async def _backlog(self, destination: str, subscription: str) -> Backlog:
-        plain = destination.startswith(QUEUE)
-        of = partial(Backlog, destination=destination, subscription=None if plain else subscription)
-        queue = destination.removeprefix(QUEUE) if plain else queue_of(destination, subscription)
+        queue, unknown = unknown_backlog(destination, subscription)
         # A channel for each: it ends where there is no such queue.
         channel = await (await self._connected()).channel(lambda _: None)
         try:
             found = await channel.ask("counting what waits", "queue_declare", queue=queue, passive=True)
         except ConfigurationError:
-            return of()
+            return unknown
         await channel.close()
-        return of(waiting=found.method.message_count, consumers=found.method.consumer_count)
+        return replace(unknown, waiting=found.method.message_count, consumers=found.method.consumer_count)
 
     async def close(self) -> None:
         """Close the connection. Receivers are to be closed before."""

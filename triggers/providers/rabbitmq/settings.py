@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from history.errors import ConfigurationError
+from triggers.providers.backlog import Backlog
 from triggers.providers.brokers.trust import FirstCount
 from triggers.providers.brokers.url import BrokerUrl
 
@@ -52,6 +53,13 @@ class RabbitmqSettings:
 def queue_of(destination: str, subscription: str) -> str:
     """Name the queue of a subscription."""
     return f"{destination}:{subscription}"
+
+
+def unknown_backlog(destination: str, subscription: str) -> tuple[str, Backlog]:
+    """Return the queue of a place, and its backlog without numbers; of a ``queue:NAME`` all are one."""
+    if destination.startswith(QUEUE):
+        return destination.removeprefix(QUEUE), Backlog(destination=destination)
+    return queue_of(destination, subscription), Backlog(destination=destination, subscription=subscription)
 
 
 def address_of(destination: str) -> tuple[str, str]:
