@@ -60,7 +60,8 @@ class IdempotencyKey:
         history: a URL or a store; it keeps the answers, too.
         name: the namespace in the history, equal in all processes of the service.
         scope: tells callers apart, such as by the id of a user: a key is its caller's own. Without it, or
-            where it returns None, by the Authorization header, or by the cookies where there is none.
+            where it returns None, by the headers that commonly carry credentials, such as Authorization and
+            X-API-Key, and by the cookies where there is no Authorization.
         methods: the methods whose requests are guarded.
         required: refuse a request without a key.
         wait: for how long a request waits for the one with its key that runs; None answers 409 at once.

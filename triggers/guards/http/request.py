@@ -17,6 +17,34 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER = "idempotency-key"
 
+#: Headers besides Authorization in which API keys, tokens and what a proxy found out say whose a request is.
+#: None that is another one in each request, such as a signature: a copy would be somebody else's.
+CREDENTIALS = (
+    "api-key",
+    "apikey",
+    "ocp-apim-subscription-key",
+    "private-token",
+    "remote-user",
+    "x-access-token",
+    "x-amzn-oidc-identity",
+    "x-api-key",
+    "x-api-token",
+    "x-apikey",
+    "x-auth-key",
+    "x-auth-request-email",
+    "x-auth-request-user",
+    "x-auth-token",
+    "x-authenticated-user",
+    "x-consumer-id",
+    "x-forwarded-email",
+    "x-forwarded-user",
+    "x-goog-api-key",
+    "x-goog-authenticated-user-id",
+    "x-ms-client-principal-id",
+    "x-remote-user",
+    "x-session-token",
+)
+
 #: The most characters of a key.
 LONGEST_KEY = 255
 
@@ -129,10 +157,14 @@ def _parsed(body: bytes) -> Any:
 
 
 def default_caller(request: Request) -> str:
-    """Tell callers apart by their Authorization header, or by the cookies where there is none."""
-    credentials = [request.headers.get("authorization"), None]
-    if credentials[0] is None:
-        credentials[1] = request.headers.get("cookie")
+    """Tell callers apart by all of :data:`CREDENTIALS` and Authorization, and by cookies where that is none.
+
+    An API key may be one application's, whose users the cookies tell apart.
+    """
+    authorization = request.headers.get("authorization")
+    credentials: list[Any] = [authorization, request.headers.get("cookie") if authorization is None else None]
+    # Appended, so that who sends none of these is known as before.
+    credentials += [[name, request.headers[name]] for name in CREDENTIALS if name in request.headers]
     return blake2b(json.dumps(credentials).encode(), digest_size=16).hexdigest()
 
 

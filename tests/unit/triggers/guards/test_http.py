@@ -12,6 +12,7 @@ from history import MemoryHistory
 from history.errors import HistoryUnavailableError
 from triggers import ConfigurationError
 from triggers.guards.http import IdempotencyKey, Request
+from triggers.guards.http.request import CREDENTIALS, default_caller
 
 Sent = MutableMapping[str, Any]
 
@@ -215,8 +216,6 @@ class TestReplay:
 
 
 def app_uuid(shop: Shop, key: str) -> str:
-    from triggers.guards.http.request import default_caller  # noqa: PLC0415
-
     scope: dict[str, Any] = {"method": "POST", "path": "/charges", "query_string": b"", "headers": []}
     request = Request(scope)
     return request.uuid(default_caller(request), key)
@@ -334,6 +333,7 @@ class TestWhatAKeyIsBoundTo:
             {"method": "PATCH"},
             {"headers": {"authorization": "Bearer b"}},
             {"headers": {"cookie": "session=b"}},
+            {"headers": {"X-API-Key": "b"}},
         ],
     )
     async def test_another_request_with_the_key_is_another_one(
@@ -342,6 +342,21 @@ class TestWhatAKeyIsBoundTo:
         assert (await ask(app)).body == b"charge 1"
         assert (await ask(app, **other)).body == b"charge 2"
         assert (await ask(app)).body == b"charge 1"
+
+    @pytest.mark.parametrize("name", CREDENTIALS)
+    async def test_headers_that_authenticate_part_callers(self, app: IdempotencyKey, name: str) -> None:
+        ann, bob, users = {name: "ann"}, {name: "bob"}, {name: "ann", "cookie": "session=b"}
+        login = {name: "bob", "authorization": "Basic of-the-site"}
+
+        replies = [await ask(app, headers=sent) for sent in (ann, bob, users, login, ann, login)]
+
+        charges = [b"charge 1", b"charge 2", b"charge 3", b"charge 4", b"charge 1", b"charge 4"]
+        assert [reply.body for reply in replies] == charges
+
+    def test_a_caller_without_them_is_who_it_was_before_they_counted(self) -> None:
+        scope: dict[str, Any] = {"headers": [(b"authorization", b"Bearer a"), (b"cookie", b"session=b")]}
+
+        assert default_caller(Request(scope)) == "e0e9ffe375a28fdd5a69441107ad183e"
 
     async def test_scope_says_whose_the_key_is(self, shop: Shop, store: MemoryHistory) -> None:
         app = IdempotencyKey(shop, history=store, scope=lambda request: request.headers.get("x-user"))
