@@ -32,6 +32,10 @@ Key = str | Callable[..., str]
 #: When a task is tried again whose history is away, in seconds.
 AWAY_FOR = 5.0
 
+#: How long a run that its host sent again waits for the run before it, which ends behind that: its claim is
+#: about to be released, and by itself a copy would look again only when the lease might be over.
+HANDOVER = timedelta(seconds=2)
+
 #: The options that a host's own retries stand for.
 _THE_HOSTS = ("on_retry_failure", "retry", "transacted", "transient")
 

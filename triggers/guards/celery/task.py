@@ -31,6 +31,7 @@ from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.guard import Guard
 from triggers.guards.host import (
     AWAY_FOR,
+    HANDOVER,
     NO_RESULT,
     GivenUpError,
     Key,
@@ -155,7 +156,9 @@ class _Run:
             else:
                 return result
 
-        outcome = self._guard.handle_message(self._message(args, kwargs), call)
+        # ``self.retry()`` sends first, and then raises.
+        wait = HANDOVER if self._task.request.retries else None
+        outcome = self._guard.handle_message(self._message(args, kwargs), call, wait=wait)
         if ignored:
             raise ignored[0]
         return self._answer(outcome)

@@ -37,6 +37,7 @@ from triggers.detection.table import Status
 from triggers.guards.arguments import TaskOptions, compared, with_arguments
 from triggers.guards.host import (
     AWAY_FOR,
+    HANDOVER,
     NO_RESULT,
     GivenUpError,
     Key,
@@ -232,6 +233,8 @@ class _Run:
         self._call: Callable[[], Any] = partial(function, *args, **kwargs)
         self._no_result: NoResultError | None = None
         self._requeued = message.labels.get(_REQUEUED)
+        # ``context.requeue()`` sends first, and then raises.
+        self._wait = None if self._requeued is None else HANDOVER
         key = cast("Key | None", task.labels.get("uuid"))
         uuid: str | None = message.task_id
         if key is not None:
@@ -255,7 +258,7 @@ class _Run:
                 return self._judge(error)
 
         while True:
-            outcome = await self._guard.ahandle_message(self._told, call)
+            outcome = await self._guard.ahandle_message(self._told, call, wait=self._wait)
             if outcome.acknowledge or outcome.executed:
                 break
             await asyncio.sleep(outcome.recover_after or AWAY_FOR)
@@ -271,7 +274,7 @@ class _Run:
                 return self._judge(error)
 
         while True:
-            outcome = self._guard.handle_message(self._told, call)
+            outcome = self._guard.handle_message(self._told, call, wait=self._wait)
             if outcome.acknowledge or outcome.executed:
                 break
             time.sleep(outcome.recover_after or AWAY_FOR)
