@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +27,10 @@ pytestmark = pytest.mark.xdist_group("rabbitmq")
 APPLICATION = "tests.integration.guards.hosts.celery_app"
 
 ROOT = Path(__file__).parents[3]
+
+#: As Any: Celery tells no types.
+celery: Any = importlib.import_module("celery")
+celery_worker: Any = importlib.import_module("celery.worker")
 
 #: How many processes each worker has.
 CHILDREN = 3
@@ -169,6 +174,17 @@ def _count(log: Path, words: str) -> int:
     return log.read_text(errors="replace").count(words)
 
 
+def _be_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look like a process that gevent has patched, which would last to its end."""
+    patched: Any = ModuleType("gevent.monkey")
+    patched.is_module_patched = {"threading"}.__contains__
+    monkeypatch.setitem(sys.modules, "gevent.monkey", patched)
+
+
+def _pay(order: str) -> None:
+    del order
+
+
 class TestSettings:
     """What loses a task, or cannot work, is refused."""
 
@@ -179,6 +195,29 @@ class TestSettings:
         base = tasks.book.__class__.__mro__[1]
         with pytest.raises(ValueError, match=f"task lossy: {setting}: is off"):
             tasks.app.task(base=base, name="lossy", lazy=False, **{setting: False})(lossy)
+
+    def test_a_worker_of_green_threads_does_not_start(
+        self, lone: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lone.task(name="pay-on-threads", shared=False)(_pay)
+        unguarded = celery.Celery("unguarded", broker="memory://")
+        _be_green(monkeypatch)
+
+        with pytest.raises(SystemExit, match=r"gevent and eventlet are not supported.*--pool threads"):
+            celery_worker.WorkController(app=lone, pool="solo")
+        celery_worker.WorkController(app=unguarded, pool="solo")
+
+    def test_in_shadow_it_starts_and_says_what_it_would_be_refused_for(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        base = importlib.import_module("triggers.guards.celery").guarded(history=MemoryHistory(), shadow=True)
+        app = celery.Celery("shadowed", broker="memory://", task_cls=base)
+        app.task(name="pay-on-threads", shared=False)(_pay)
+        _be_green(monkeypatch)
+
+        celery_worker.WorkController(app=app, pool="solo")
+
+        assert "gevent and eventlet are not supported" in caplog.text
 
     def test_a_plain_call_runs_the_function(self, shop: Shop, tasks: Any) -> None:
         assert tasks.book("order-1") == "booked order-1"
@@ -197,7 +236,6 @@ def test_options_are_checked_where_the_user_wrote_them() -> None:
 @pytest.fixture
 def lone() -> Iterator[Any]:
     """An application without a broker and, as Celery is by default, without a result backend."""
-    celery: Any = importlib.import_module("celery")
     guarded = importlib.import_module("triggers.guards.celery").guarded
     app = celery.Celery(f"lone-{uuid4().hex}", broker="memory://", task_cls=guarded(history=MemoryHistory()))
     yield app

@@ -19,9 +19,9 @@ other arguments than first
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn, Unpack, cast
 
 from history.errors import ConfigurationError, MissingExtraError
 from history.message import UNDEFINED_COUNT, Message
@@ -38,6 +38,7 @@ from triggers.guards.host import (
     TaskGuards,
     called_with,
     key_of,
+    refuse_green_threads,
     result_of,
     uuid_for,
 )
@@ -46,6 +47,8 @@ from triggers.service.keeping import FailedBeforeError
 from triggers.service.outcome import Outcome
 
 __all__ = ["GivenUpError", "guarded"]
+
+_HOST = "celery"
 
 #: How the id begins under which the result backend keeps what a link of a chain returned.
 _KEPT = "doubtless-"
@@ -74,7 +77,7 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
         ConfigurationError: naming the option and the remedy; or (MissingExtraError) Celery is not installed.
     """
     celery = _celery()
-    guards = TaskGuards("celery", history, with_arguments(options))
+    guards = TaskGuards(_HOST, history, with_arguments(options))
 
     functions: dict[str, Any] = {}
     guards.tasks = lambda: functions
@@ -101,7 +104,31 @@ def guarded(*, history: str | HistoryStore, **options: Unpack[TaskOptions]) -> t
     }
     if not guards.in_shadow:  # which changes nothing
         members |= {"acks_late": True, "reject_on_worker_lost": True}
-    return type("GuardedTask", (celery.Task,), members)
+    made: Any = type("GuardedTask", (celery.Task,), members)
+    refuse = _refusing(made, guards)
+    celery.signals.worker_init.connect(refuse)
+    made.refuse_worker = staticmethod(refuse)  # the signal holds it weakly: it lives as long as the class
+    return cast("type[Any]", made)
+
+
+def _refusing(base: type[Any], guards: TaskGuards) -> Callable[..., None]:
+    """Return what ends a worker that cannot run tasks of ``base``, instead of failing each of them."""
+
+    def refuse(sender: Any, **_about: Any) -> None:
+        try:
+            refuse_green_threads(_HOST)
+        except ConfigurationError as error:
+            sender.app.finalize(auto=True)
+            if not any(isinstance(task, base) for task in sender.app.tasks.values()):
+                return
+            try:
+                guards.refuse(error)
+            except ConfigurationError as refusal:
+                # A signal logs any other exception of its handlers, and goes on.
+                text = f"the worker does not start: {refusal}: --pool prefork or --pool threads"
+                raise SystemExit(text) from refusal
+
+    return refuse
 
 
 def _celery() -> Any:
@@ -111,6 +138,7 @@ def _celery() -> Any:
         raise MissingExtraError("triggers.guards.celery", extra="celery", package="celery") from error
     import_module("celery.exceptions")
     import_module("celery.backends.base")
+    import_module("celery.signals")
     return celery
 
 
