@@ -335,6 +335,19 @@ class Refusing(MemoryProvider):
             raise self.refuses
 
 
+class Unasked(MemoryProvider):
+    """Has no ping, and refuses whatever it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: Exception | None = None
+
+    async def send(self, destination: str, messages: Any) -> Any:
+        if self.refuses is not None:
+            raise self.refuses
+        return await super().send(destination, messages)
+
+
 def poisoned(error: Exception, file: Path, **settings: Any) -> tuple[Refusing, Sender]:
     """Return a queue in which a message stands that the provider refuses."""
     provider = Refusing(error)
@@ -389,6 +402,38 @@ class TestGivingUp:
 
         assert drain(one) == (2, 1, 0)
         assert [event.attempts for event in told] == [1]
+
+    def test_a_destination_that_is_not_there_keeps_its_messages_until_it_is(
+        self, file: Path, told: list[DeliveryFailureEvent]
+    ) -> None:
+        missing = ConfigurationError("destination", "there is no such queue", "make it")
+        provider, one = poisoned(missing, file)
+        queue_of(one).put("returns", [compose("returns", "x", uuid="d")])
+
+        assert [drain(one) for _ in range(2)] == [(1, 0, 3), (0, 0, 3)]
+        assert one.drainer is not None
+        assert drive(one.drainer.drain()).refused is missing
+        provider.error = REFUSED
+
+        assert drain(one) == (2, 1, 0)
+        assert [event.message.uuid for event in told] == ["b"]
+
+    def test_a_provider_that_cannot_be_asked_whether_it_takes_us_gives_nothing_up(
+        self, file: Path, told: list[DeliveryFailureEvent]
+    ) -> None:
+        provider = Unasked()
+        provider.refuses = ConfigurationError("password", "is wrong", "correct it")
+        one = sender(provider, file)
+        queue_of(one).put("orders", [compose("orders", "x", uuid=uuid) for uuid in "ab"])
+        queue_of(one).put("returns", [compose("returns", "x", uuid="c")])
+
+        assert [drain(one) for _ in range(3)] == [(0, 0, 3)] * 3
+        assert one.drainer is not None
+        assert drive(one.drainer.drain()).refused is provider.refuses
+        provider.refuses = None
+
+        assert drain(one) == (3, 0, 0)
+        assert told == []
 
     def test_a_message_that_keeps_failing_is_given_up_after_max_redelivery_count(
         self, file: Path, told: list[DeliveryFailureEvent]

@@ -14,7 +14,7 @@ from history.shell import Flag, Shell
 from history.support.outage import Outage
 from triggers.producer.delivery_failure import DeliveryFailureEvent, publish
 from triggers.producer.queue.queue import ClientQueue, Queued
-from triggers.providers.provider import Provider, ProviderUnavailableError, capabilities_of
+from triggers.providers.provider import Answering, Provider, ProviderUnavailableError, capabilities_of
 from triggers.service.failures import Retry
 
 _log = logging.getLogger(__name__)
@@ -24,6 +24,9 @@ RUN_LENGTH, RUN_BYTES = 200, 4 * 1024 * 1024
 
 #: The pauses after passes that got nothing through, in seconds: 0.1, 0.2, 0.4 ... 30.
 BACK_OFF = Retry(interval=timedelta(milliseconds=100), backoff=2, max_interval=timedelta(seconds=30))
+
+#: What a refusal names that holds for every message: no queue, exchange or topic, or an account's rights.
+_NOT_THE_MESSAGE = frozenset({"destination", "provider"})
 
 #: How often an idle drainer looks for what other processes have left, in seconds.
 LOOK_AROUND = 5.0
@@ -73,6 +76,11 @@ class _Pass:
     given_up: set[str | None] = field(default_factory=set[str | None])
     away: ProviderUnavailableError | None = None
     refused: ConfigurationError | None = None
+
+    def hold_up(self, destination: str, error: ConfigurationError) -> None:
+        """Let all to a destination wait until somebody has mended what is wrong, whatever the message."""
+        self.note(error)
+        self.blocked.add(destination)
 
     def note(self, error: ProviderUnavailableError | ConfigurationError) -> None:
         """Note why messages wait that are not at fault."""
@@ -167,12 +175,13 @@ class Drainer:
         try:
             await self.provider.send(fresh[0].destination, [queued.message for queued in fresh])
         except NotPermittedError as error:
-            # Whatever the message: all to this destination wait until we may.
-            state.note(error)
-            state.blocked.add(fresh[0].destination)
+            state.hold_up(fresh[0].destination, error)
         except (ConfigurationError, ProviderUnavailableError) as error:
             await self._find_out(error)
-            await self._failed(fresh, error, state, hopeless=isinstance(error, ConfigurationError))
+            if isinstance(error, ConfigurationError) and error.setting in _NOT_THE_MESSAGE:
+                state.hold_up(fresh[0].destination, error)
+            else:
+                await self._failed(fresh, error, state, hopeless=isinstance(error, ConfigurationError))
         except Exception as error:  # noqa: BLE001  (a provider may be user code, and one message must not stop all)
             await self._failed(fresh, error, state, hopeless=False)
         else:
@@ -192,21 +201,29 @@ class Drainer:
 
     async def _find_out(self, error: ProviderUnavailableError | ConfigurationError) -> None:
         """End the pass unless the provider is there and takes us: else no message is at fault."""
-        answering = capabilities_of(self.provider).answering
+        answering = self._answering
         if answering is None:
             if isinstance(error, ConfigurationError):
-                return
+                return  # the messages of others may be taken
             raise _AwayError(error) from error
         try:
             await answering.ping()
         except (ProviderUnavailableError, ConfigurationError) as whole:
             raise _AwayError(whole) from whole
 
+    @property
+    def _answering(self) -> Answering | None:
+        return capabilities_of(self.provider).answering
+
     async def _failed(self, run: Sequence[Queued], error: Exception, state: _Pass, *, hopeless: bool) -> None:
         """Send one by one to find the message that fails; count, block or give up that one."""
         first = run[0]
         if len(run) > 1:
             state.singly.add(first.destination)
+            return
+        if isinstance(error, ConfigurationError) and self._answering is None:
+            # Nobody says whether it takes us: if it is the password, every message would be given up.
+            state.hold_up(first.destination, error)
             return
         attempts = self.queue.count_attempt(first.number)
         if hopeless or attempts >= self.max_redelivery_count:

@@ -32,6 +32,9 @@ class AmqpError(Exception):
 #: The account lacks a permission.
 _FORBIDDEN = "amqp:unauthorized-access"
 
+#: The message has more bytes than the broker takes.
+_TOO_LARGE = "amqp:link:message-size-exceeded"
+
 #: Conditions after which trying again is no use, and what to do instead.
 _NEVER = {
     "amqp:not-found": "declare it, or start its consumer first",
@@ -40,7 +43,7 @@ _NEVER = {
     "amqp:resource-locked": "choose another name, or end the other consumer",
     "amqp:precondition-failed": "make both sides agree",
     "amqp:invalid-field": "name a destination that this broker knows",
-    "amqp:link:message-size-exceeded": "send less, or raise the broker's limit",
+    _TOO_LARGE: "send less, or raise the broker's limit",
     "amqp:not-implemented": "use what this broker has",
 }
 
@@ -126,7 +129,8 @@ class Connection(BrokerConnection):
     def _translated(self, error: Exception, doing: str) -> Exception:
         if isinstance(error, AmqpError) and error.name in _NEVER:
             wrong = NotPermittedError if error.name == _FORBIDDEN else ConfigurationError
-            return wrong("destination", f"{self.what} refuses {doing}: {error}", _NEVER[error.name])
+            field = "message" if error.name == _TOO_LARGE else "destination"
+            return wrong(field, f"{self.what} refuses {doing}: {error}", _NEVER[error.name])
         return ProviderUnavailableError(self.what, doing)
 
 

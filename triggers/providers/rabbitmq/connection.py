@@ -93,6 +93,8 @@ class Connection(BrokerConnection):
         code = getattr(error, "reply_code", None)
         if isinstance(error, driver.exceptions.ChannelClosedByBroker) and code in _NEVER:
             text = cast("str", cast("Any", error).reply_text)
+            if "message size" in text:
+                return ConfigurationError("message", f"RabbitMQ refuses {doing}: {text}", "send less")
             wrong = NotPermittedError if code == _FORBIDDEN else ConfigurationError
             return wrong("destination", f"RabbitMQ refuses {doing}: {text}", _NEVER[code])
         if isinstance(error, driver.exceptions.ShortStringTooLong):
